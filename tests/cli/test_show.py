@@ -1,4 +1,4 @@
-"""The command ``show`` of a released table, a published database and a state."""
+"""The command ``show`` of a released table and a state."""
 
 import json
 
@@ -18,18 +18,15 @@ def table(place: Workplace) -> str:
 
 
 def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
-    public, state = str(place.folder / "public.db"), str(place.state)
-    assert place("publish", state, "--to", public).code == 0
+    state = str(place.state)
     said = place.plain("show", table, "--full")
     assert said.code == 0, said.err
     for words in ("stream count, as it was released", "3 windows, 1 to 3", "2 by ", "95%"):
         assert words in said.out
-    assert place.plain("show", public, "--name", "count", "--full").out == said.out
     assert "fingerprint" not in said.out
     found = json.loads(place.plain("show", table, "--json").out)
     assert (found["name"], found["groups"], found["last"]) == ("count", ["a", "b"], 3)
     assert [(row["group"], row["estimate"]) for row in found["rows"]] == [("a", 3), ("b", 2)]
-    assert json.loads(place.plain("show", public, "--json").out) == found
     assert "key" not in found
     rows = pl.read_parquet(table)
     facts = pl.read_parquet_metadata(table)["counton"]

@@ -20,7 +20,6 @@ from programs import run_program
 
 from counton import read, release
 from counton.base.errors import InvalidInput, StateError
-from counton.run import publish
 from counton.run.written_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
@@ -72,7 +71,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         carried = json.loads(pl.read_parquet_metadata(out)["counton"])
         for ending in ENDINGS:
             write_table(pl.scan_parquet(out), out.with_suffix(f".{ending}"), carried)
-        publish(state, out.with_name("public.db"))
     return base
 
 
@@ -179,22 +177,3 @@ def test_an_integer_of_thousands_of_digits_is_refused(
     (tmp_path / "t.csv.json").write_text(json.dumps(count))
     with pytest.raises(StateError, match=r"t\.csv.* finite number from 1e-300 to 1e300"):
         read(tmp_path / "t.csv")
-
-
-def test_a_database_whose_rows_do_not_end_is_refused(folders: Path, tmp_path: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
-    file = tmp_path / "public.db"
-    file.write_bytes((folders / "count" / "public.db").read_bytes())
-    with closing(sqlite3.connect(file)) as base, base:
-        base.execute("DROP VIEW counton_releases")
-        base.execute(
-            "CREATE VIEW counton_releases AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
-            "SELECT i + 1 FROM n) SELECT 'it' AS stream, i AS step, 'home' AS \"group\", "
-            "i AS estimate, 0 AS window_estimate FROM n"
-        )
-    base.close()
-    told = python(file, part=64).stdout
-    assert told.startswith("refused: ")
-    assert "interrupted" in told or "more than" in told

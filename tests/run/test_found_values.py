@@ -17,8 +17,8 @@ from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.private import open_private
-from counton.released.release_facts import own_facts_of
-from counton.run import export, methods, publish, read, run
+from counton.released.release_facts import facts_of
+from counton.run import export, methods, read, run
 from counton.state import journal, verify
 from counton.statistics.discovery import ComparedCells, Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
@@ -172,7 +172,7 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
             found = night_of(folder, [*rows, *hidden], night, what, **options)
         out = folder / "out.csv"
         export(folder / "s.db", out)
-        own = own_facts_of(found.numbers)
+        own = facts_of(found.numbers)["description"]
         said.append((own, found.table().rows(), out.read_text(), methods(folder / "s.db")))
     assert said[0] == said[1] == said[2]
     assert said[0][0]["since"] == {"home": 1, "shop": 3}
@@ -185,21 +185,19 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
 def test_numbers_are_those_of_the_group_and_are_read_back(
     what: str, revise: str | None, tmp_path: Path
 ) -> None:
-    shown, public = [], tmp_path / "public.db"
+    shown = []
     for night, rows in enumerate([*some_nights(), []], 1):
         own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
         table = own.table()
         shown.append(table.filter(group="shop")["step"].unique().sort().to_list())
-        publish(tmp_path / "s.db", public)
         for ending in ("csv", "parquet"):
             place = tmp_path / f"out{night}.{ending}"
             assert export(tmp_path / "s.db", place).table().equals(table)
             again = read(place)
             assert again.table().equals(table)
-            assert own_facts_of(again.numbers) == own_facts_of(own.numbers)
+            assert facts_of(again.numbers) == facts_of(own.numbers)
             if revise:
                 assert again.versions().equals(own.versions())
-        assert read(public).table().equals(table)
     first = [] if revise is None else [1, 2]
     assert shown == [[], [], *([*first, *range(3, night + 1)] for night in range(3, 7))]
     names = ("mean", "sum", "count") if what == "average" else ("sum", "count")
@@ -259,9 +257,8 @@ def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None
         for night in (1, 2):
             rows = rows_of(night, "hush", [3.0])
             found = night_of(folder, rows, night, "average", revise=revise, **VALUES)
-            publish(folder / "s.db", folder / "public.db")
             export(folder / "s.db", folder / "out.csv")
-        for one in (found, read(folder / "out.csv"), read(folder / "public.db")):
+        for one in (found, read(folder / "out.csv")):
             assert one.table().height == 0
             assert one.numbers.groups == ()
 

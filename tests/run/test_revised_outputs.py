@@ -72,9 +72,6 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         back = read(file)
         assert back.table().equals(table), ending
         assert back.versions().equals(versions), ending
-    public = read(str(tmp_path / "public.db"))  # earlier rows were written again
-    assert public.table().equals(table)
-    assert public.versions().equals(versions)
     assert all(one.right for one in verify(state))
     assert found.describe()
     assert "revised" in found.methods(full=True) or "final" in found.methods(full=True)

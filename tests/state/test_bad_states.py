@@ -14,7 +14,7 @@ from databases import looked_into
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
-from counton.released.release_files import is_database
+from counton.frame.sqlite_header import sqlite_header
 from counton.rows.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
 from counton.state.schema import APPLICATION_ID, FORMAT
@@ -180,7 +180,7 @@ def test_looking_at_a_state_that_is_open_keeps_its_log(used: Path, key: Key) -> 
         stream.release(np.ones(20, dtype=int))
         state_summary(used)
         assert sqlite_file.is_state(used)
-        assert is_database(str(used))
+        assert sqlite_header(used) is not None
         with pytest.raises(InvalidInput, match="SQLite database"):
             open_source(str(used), "csv")
         subprocess.run([sys.executable, "-c", reader, used], check=True)

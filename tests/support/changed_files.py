@@ -3,18 +3,16 @@
 ``python changed_files.py FOLDER SEED COUNT``: FOLDER has folders with files of releases. Each
 changed one gives a release that answers, or an error of counton's own that names it; the process
 ends with 0 then. ``python changed_files.py FILE`` says what becomes of one file. COUNTON_PART=8
-leaves an eighth of the memory, and of the work that a question to a database may take.
+leaves an eighth of the memory.
 """
 
 import json
 import os
 import random
 import resource
-import sqlite3
 import sys
 import traceback
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ import polars as pl
 from counton import CountonError, read
 from counton.released.release_facts import TABLES
 from counton.run.written_files import write_table
-from counton.state import published
 
 PART = int(os.environ.get("COUNTON_PART", "1"))
 #: Bytes of memory that the process may take besides what it has when it begins.
@@ -137,27 +134,6 @@ def change_rows(chance: random.Random, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.Series(name, values, strict=False))
 
 
-def change_database(chance: random.Random, path: Path) -> None:
-    """A value somewhere in a published database is another one, or a byte of its file."""
-    if chance.random() < 0.4:
-        path.write_bytes(change_bytes(chance, path.read_bytes()))
-        return
-    with closing(sqlite3.connect(path)) as base, base:
-        tables = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        table = chance.choice(tables)[0]
-        column = chance.choice(base.execute(f"PRAGMA table_info({table})").fetchall())[1]
-        value: Any = chance.choice(VALUES[:33])
-        text = base.execute(f'SELECT "{column}" FROM {table}').fetchone()  # noqa: S608  # ours
-        if column == "description" and text and chance.random() < 0.8:
-            value = json.dumps(change_json(chance, json.loads(text[0])))
-        value = min(max(value, -(2**63)), 2**63 - 1) if isinstance(value, int) else value
-        try:
-            base.execute(f'UPDATE OR IGNORE {table} SET "{column}" = ?', (value,))  # noqa: S608
-        except sqlite3.Error:
-            base.rollback()
-    base.close()
-
-
 def change(chance: random.Random, file: Path, to: Path) -> Path:
     """A changed copy of a file of a release, with what it carries; its path."""
     to = to.with_suffix(file.suffix)
@@ -166,10 +142,6 @@ def change(chance: random.Random, file: Path, to: Path) -> Path:
     if beside.exists():
         copied.write_bytes(beside.read_bytes())
     kind = chance.randrange(4)
-    if file.suffix == ".db":
-        to.write_bytes(data)
-        change_database(chance, to)
-        return to
     if kind < 2:
         facts = json.loads(beside.read_bytes() if beside.exists() else _carried(file))
         rows = _rows(file)
@@ -246,7 +218,6 @@ def main(folder: Path, seed: int, count: int) -> int:
 
 
 if __name__ == "__main__":
-    published._MOST_WORK //= PART
     limit_memory()
     if len(sys.argv) > 2:
         raise SystemExit(min(1, main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

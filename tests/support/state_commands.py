@@ -41,7 +41,6 @@ _OTHERS = {
 #: Further words.
 _MORE = {
     "publish in a file": "publish {state} --name visits --to {folder}/public.db",
-    "show it": "show {folder}/public.db",
 }
 #: With what a command ends, if not with 0: the state has a service.
 CODES = {"serve": 5}

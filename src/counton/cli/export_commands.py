@@ -10,10 +10,10 @@ from counton.cli.print_forms import Console, print_json, print_json_rows, tell_o
 from counton.cli.show_options import ExportOptions, MethodsOptions, PublishOptions
 from counton.released.read_options import LOOK
 from counton.released.release_facts import facts_of
+from counton.released.release_files import read_public
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import promise_in_words
 from counton.run.exports import export, methods, publish
-from counton.run.read_back import read_public
 from counton.run.written_files import PICTURES
 
 #: Largest number of rows on the screen.
@@ -74,7 +74,7 @@ def _what(found: ReleasedNumbers) -> str:
 def print_methods(options: MethodsOptions) -> None:
     """Print the text for a publication: for each release of a state (database), or for one."""
     chosen: Any = {"name": options.name, "level": options.level}
-    if (one := read_public(options.state, **chosen, like=options.like)) is not None:
+    if (one := read_public(options.state, **chosen)) is not None:
         found = {one.numbers.design.name: one.methods(full=options.full)}
     else:
         from counton.state import Store

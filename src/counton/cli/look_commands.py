@@ -315,10 +315,10 @@ def _as_json(guarantee: Guarantee | None) -> dict[str, Any] | None:
 
 
 def print_held(options: ShowOptions) -> None:
-    """Print what a state, a released table or a published database contains."""
-    from counton.run.read_back import read_public
+    """Print what a state or a released table contains."""
+    from counton.released.release_files import read_public
 
-    public = read_public(options.state, name=options.name, like=options.like)
+    public = read_public(options.state, name=options.name)
     if public is not None:
         print_release(public, options.json, full=options.full)
         return
@@ -372,9 +372,7 @@ _ROWS = 20
 
 
 def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
-    """Print what is public about a release (guarantee, numbers, columns), read from a table or
-    a published database.
-    """
+    """Print what is public about a release (guarantee, numbers, columns), read from a table."""
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import (

@@ -8,26 +8,20 @@ from pathlib import Path
 from counton.cli.command_options import ENDINGS, JSON, argument, of_job
 from counton.job.job import option
 
-_LIKE = (
-    "with a table that lost its description in another tool: an unchanged table of the same "
-    "stream, which has it"
-)
-
 
 @dataclass(frozen=True)
 class ShowOptions:
     """Show what a state or a released table holds: last numbers, promises and strategies.
 
-    --full shows the account of each promise. Shows no secrets and needs no key. A released table or
-    a published database carries all that is public about its stream.
+    --full shows the account of each promise. Shows no secrets and needs no key. A released table
+    carries all that is public about its stream.
     """
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "several with commas between, or a database that `publish` wrote"
+        "or several with commas between"
     )
     name: str | None = option(None, "which stream to show; default: all")
-    like: str | None = option(None, _LIKE)
     full: bool = option(
         False,
         "also show the account of each promise: who is protected, from whom, and at what cost",
@@ -40,8 +34,7 @@ class MethodsOptions:
     """Write the text that a website prints with the numbers: subject, time, protection, error.
 
     Some five sentences for everybody; the whole account (attacker, mechanism, what is not
-    protected, sources) is --full. A state is enough, or a released table or a published
-    database.
+    protected, sources) is --full. A state is enough, or a released table.
     """
 
     state: str = argument(
@@ -54,7 +47,6 @@ class MethodsOptions:
     full: bool = option(
         False, "write the whole account, for specialists, instead of some five sentences"
     )
-    like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
 
 
@@ -68,7 +60,7 @@ class ExportOptions:
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "several with commas between, or a database that `publish` wrote"
+        "or several with commas between"
     )
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
@@ -90,7 +82,6 @@ class ExportOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    like: str | None = option(None, _LIKE)
     json: bool = option(False, JSON)
 
 

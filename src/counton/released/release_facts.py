@@ -16,7 +16,6 @@ from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
-from counton.released.description import Description
 from counton.released.marks import withdrawn_cells
 from counton.released.stream_words import counting_rule, people_note
 from counton.statistics.live_statistic import noise_at
@@ -138,17 +137,11 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     facts = promise_of(released) | released.facts()
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
-    own = own_facts_of(released)
-    described = description_of(released.design, released.definition, released.level, own)
-    return facts | {"description": described}
-
-
-def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
-    """Return the facts that depend on the kind of statistic."""
-    found: dict[str, Any] = {}
     definition, since = released.definition, released.since
+    found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
+    found["level"] = released.level
     if definition.statistic.additive:
-        found = {"steps": released.steps.stop - 1}
+        found["steps"] = released.steps.stop - 1
     if released.revisions is not None:  # they have all groups that were shown at any time
         since = released.revisions.since
     if since is not None:
@@ -160,7 +153,7 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
         found["cells"] = pack(cells)
     if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
         found["revisions"] = pack(_versions_of(released, released.revisions))
-    return found
+    return facts | {"description": found}
 
 
 def _versions_of(released: ReleasedNumbers, revisions: Revisions) -> NDArray[Any]:
@@ -184,10 +177,3 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     elif released.definition.ranks:  # the numbers of all shown groups
         values = released._cells.values
     return None if values is None or values.size > MOST_CELLS else values
-
-
-def description_of(
-    terms: Design, definition: Description, level: float, own: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the description in a file as JSON values; ``own`` is from `own_facts_of`."""
-    return {"format": FORMAT, "terms": terms.public(), **definition.public(), "level": level, **own}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,11 @@ from counton.base.errors import (
     MissingExtra,
     StateError,
     field,
-    without_secrets,
+    hide_secrets,
 )
 from counton.base.exact import quote
 from counton.base.outside_input import parse_json, structure_of
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
@@ -49,51 +48,21 @@ _ESCAPES = (
     TypeError,
     ValueError,
 )
-#: Prefixes of addresses of databases.
-_DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
-#: Columns of numbers that do not depend on the level of intervals, and the suffix for the same
-#: columns of the release when both are compared.
-_OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
 #: Pattern of the apostrophe that protects texts in CSV which a spreadsheet would read as formulas.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
-class FromDatabase(Protocol):
-    """A stream in a database: published rows, and facts as in a file. All of it is public."""
-
-    @property
-    def place(self) -> str:
-        """Name of the database, for messages."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Guarantee and description as JSON values."""
-
-    @property
-    def columns(self) -> Mapping[str, list[Any]]:
-        """The published rows, as a list of values for each column."""
-
-
-#: Function that reads the published rows of a stream from a database, given its address and the
-#: name of the stream.
-Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
-
-
 class _File(NamedTuple):
-    """The rows of one file or database, with the public description of their stream.
+    """The rows of one file, with the public description of their stream.
 
     Attributes:
         label: name for messages.
-        whole: False if some rows of the release may be missing.
-        like: if the description is lost, the file of the stream from which it was taken.
     """
 
     label: str
     rows: pl.DataFrame
     described: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    whole: bool = False
-    like: str | None = None  # the file whose description replaces a lost one
 
     def last(self) -> int:
         """Return the last step that has a row, or 0."""
@@ -106,15 +75,34 @@ def read(
     *,
     name: str | None = None,
     level: float | None = None,
-    like: str | os.PathLike[str] | None = None,
-    databases: Databases | None = None,
 ) -> Release:
-    """Read the release in a file or a database; see `counton.read`.
+    """Read a release from a file, without state and key.
 
-    ``databases`` reads a stream's published rows; without it databases are refused.
+    A file may lack rows, or have them in another order; only a request for a missing row is
+    refused. Changed values are not noticed.
+
+    Args:
+        source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
+            description beside it (``visits.csv.json``); or a pattern such as
+            ``2024-*.parquet``. Or several tables of one stream. Or a frame of Spark from
+            `Release.to_spark`, or from a table that keeps the metadata of its columns.
+        name: name of the stream that the file must hold; None: any.
+        level: probability with which each interval holds; None: the level of the file.
 
     Raises:
-        InvalidInput, StateError: as in `counton.read`.
+        InvalidInput: the file is missing or has no description, or files are of several streams.
+        StateError: another version of counton wrote the file in an unknown form.
+
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state="visits.db",
+    ...     out="visits.parquet",
+    ... )
+    >>> read("visits.parquet").table().equals(run.table())
+    True
     """
     level = None if level is None else check_level(level)
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
@@ -122,14 +110,18 @@ def read(
 
         with _file_named_in_errors("the Spark frame"):
             rows, facts = rows_of(cast("Any", source))
-            files = [_with_names(_file("the Spark frame", rows, facts), name)]
+            files = [_file("the Spark frame", rows, facts)]
     else:
-        whole = None
-        if like is not None:
-            whole = max(
-                (_read_one(place, name, databases) for place in _places(like)), key=_File.last
+        files = []
+        for place in _places(source):
+            with _file_named_in_errors(place):
+                files.append(_open_file(Path(place)))
+    for one in files:
+        own = one.described["terms"]["name"]
+        if name not in (None, own):
+            raise InvalidInput(
+                f"{one.label!r} belongs to stream {own!r}: correct {field('name', name)}"
             )
-        files = [_read_one(place, name, databases, whole) for place in _places(source)]
     newest = max(files, key=_File.last)
     for one in files:
         _refuse_others(one, newest)
@@ -141,11 +133,22 @@ def read(
         found.only(found.steps[-1:]).table()  # an unreadable release is refused
         release = Release(found)
         release.describe()
-    for one in files:
-        if one.like is not None:
-            with _file_named_in_errors(one.label):
-                _check_fits(one, found)
     return release
+
+
+def read_public(
+    given: str | os.PathLike[str], *, name: str | None = None, level: float | None = None
+) -> Release | None:
+    """Read released tables, as `read` does; None if the source is a state."""
+    places = public_places(given)
+    return None if places is None else read(places, name=name, level=level)
+
+
+def public_places(given: str | os.PathLike[str]) -> list[str] | None:
+    """Return the paths of released tables, with commas between; None for a state."""
+    source = os.fspath(given)
+    names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
+    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None
 
 
 def _release_of(
@@ -190,14 +193,14 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
 
 @contextmanager
-def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]:
-    """Add a file's name to errors; ``hidden``: counton's own already name it, without secrets."""
+def _file_named_in_errors(label: str) -> Iterator[None]:
+    """Add a file's name to errors."""
     try:
         yield
     except MissingExtra:
         raise
     except CountonError as error:
-        if hidden or label in str(error):
+        if label in str(error):
             raise
         kind = StateError if isinstance(error, StateError) else InvalidInput
         raise kind(f"{label!r} cannot be read: {error.template}") from error
@@ -212,58 +215,6 @@ def _file_named_in_errors(label: str, *, hidden: bool = False) -> Iterator[None]
         ) from error
 
 
-def _read_one(
-    place: str, name: str | None, databases: Databases | None, like: _File | None = None
-) -> _File:
-    """Read one stream from a file or a database; ``like`` has the description that it lacks."""
-    if is_database(place):
-        if databases is None:
-            raise InvalidInput(f"{place!r} is a database, not a file; read it with counton.read")
-        with _file_named_in_errors(without_secrets(place), hidden=True):
-            kept = databases(place, name)
-        with _file_named_in_errors(kept.place):
-            return _with_names(_from_database(kept), name)
-    with _file_named_in_errors(place):
-        return _with_names(_open_file(Path(place), like), name)
-
-
-def _with_names(file: _File, name: str | None) -> _File:
-    """Return a file if it contains the requested stream."""
-    own = file.described["terms"]["name"]
-    if name is not None and name != own:
-        raise InvalidInput(
-            f"{file.label!r} belongs to stream {own!r}: correct {field('name', name)}"
-        )
-    return file
-
-
-def is_database(place: str) -> bool:
-    """Return whether a place is a database, by its form or its first bytes."""
-    if place.startswith(_DATABASE_URLS):
-        return True
-    try:
-        return sqlite_header(Path(place)) is not None
-    except (OSError, ValueError):
-        return False
-
-
-def _from_database(kept: FromDatabase) -> _File:
-    """Return the published rows in a database in the form of a file."""
-    try:
-        columns = {}
-        for name, values in kept.columns.items():
-            whole = name == "step" or all(isinstance(one, int | None) for one in values)
-            kind = pl.String if name == "group" else pl.Int64 if whole else pl.Float64
-            columns[name] = pl.Series(name, values, dtype=kind)
-        rows = pl.DataFrame(columns)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
-        raise StateError(
-            f"{kept.place} has been changed since it was published ({error}): remove the stream "
-            f"from it (counton publish, {field('remove', True)}), and publish it again"
-        ) from error
-    return _file(kept.place, rows, kept.facts)._replace(whole=True)
-
-
 def _places(source: Any) -> list[str]:
     given = list(source) if isinstance(source, list | tuple) else [source]
     found: list[str] = []
@@ -274,16 +225,13 @@ def _places(source: Any) -> list[str]:
                 "wrote"
             )
         name = os.fspath(one)
-        if name.startswith(_DATABASE_URLS):
-            found.append(name)
-            continue
         paths = [name]
         if not os.path.exists(name) and glob.has_magic(name):
             paths = sorted(glob.glob(name, recursive=True))
             paths = [path for path in paths if not path.endswith(".json") or path in given]
         if not paths or not all(os.path.isfile(path) for path in paths):
             raise InvalidInput(
-                f"{name!r} is not a file: give a table that a run or an export wrote"
+                f"{hide_secrets(name)!r} is not a file: give a table that a run or an export wrote"
             )
         found += paths
     if not found:
@@ -291,7 +239,7 @@ def _places(source: Any) -> list[str]:
     return found
 
 
-def _open_file(path: Path, like: _File | None = None) -> _File:
+def _open_file(path: Path) -> _File:
     kind = path.suffix.lower()
     if kind not in TABLES:
         raise InvalidInput(
@@ -302,9 +250,6 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = _empty_table()
     if facts is None or facts.get("description") is None:
-        if like is not None:
-            carried = {"description": like.described, "notes": [*like.notes]}
-            return _file(str(path), rows, carried)._replace(like=like.label)
         if facts:
             raise InvalidInput(
                 f"{str(path)!r} states a guarantee ({quote(facts.get('name'))}), but has no "
@@ -314,8 +259,8 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         where = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
         raise InvalidInput(
             f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
-            "table. If another tool made it from a released table, give that table with "
-            f"{field('like')}; or export it again from the state"
+            "table. If another tool cut it from a released table, cut that one by counton export "
+            f"({field('steps')}, {field('groups')})"
         )
     return _file(str(path), rows, facts)
 
@@ -387,38 +332,6 @@ def _facts(path: Path, kind: str) -> dict[str, Any] | None:
     return dict(parse_json(beside.read_bytes()))
 
 
-def _check_fits(one: _File, release: ReleasedNumbers) -> None:
-    """Refuse a table unless the release has all its rows, estimates and standard deviations."""
-    table = _with_steps(release.table())
-    names = [name for name in labels_of(table) if name in one.rows.columns]
-    numbers = [name for name in _OF_ROWS if name in table.columns and name in one.rows.columns]
-    there = f"what {one.like!r} describes"
-    rows = one.rows.drop_nulls(numbers)
-    rows = rows.select(
-        *(pl.col(name).cast(table.schema[name], strict=False) for name in names),
-        *(pl.col(name).cast(pl.Float64) for name in numbers),
-    )
-    own = table.select(*names, *(pl.col(name).cast(pl.Float64) for name in numbers))
-    both = rows.join(
-        own.with_columns(_there=True), on=names, how="left", suffix=_OWN, nulls_equal=True
-    )
-    if (other := both.filter(pl.col("_there").is_null())).height:
-        said = ", ".join(str(value) for value in other.select(names).row(0))
-        raise InvalidInput(
-            f"the given table has a row ({said}) that {there} does not have: give the table from "
-            "which these rows were made"
-        )
-    for name in numbers:
-        given, known = (both[each].to_numpy() for each in (name, name + _OWN))
-        wrong = np.flatnonzero(~np.isclose(given, known, rtol=1e-9, atol=0.0, equal_nan=True))
-        if len(wrong):
-            row = int(wrong[0])
-            raise InvalidInput(
-                f"its step {both['step'][row]:,} has the {name} {given[row]:g}, but {there} has "
-                f"{known[row]:g} there: give the table from which it was made"
-            )
-
-
 def _refuse_others(one: _File, newest: _File) -> None:
     """Refuse a file whose stream or statistic differs from that of the newest.
 
@@ -462,8 +375,6 @@ def _cells(
     unit = float(terms.units.released)
     for one in files:
         rows = one.rows
-        if definition.cut.lags and "window_estimate" in rows.columns:  # a database has both
-            rows = rows.drop("estimate").rename({"window_estimate": "estimate"})
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
             raise InvalidInput(
                 f"{one.label!r} has no columns 'group' or {name!r} any more: give the file with "
@@ -541,8 +452,6 @@ def _cell_values(
 
 def _rows_there(files: Sequence[_File], released: ReleasedNumbers) -> pl.DataFrame | None:
     """Return the rows that files contain, as columns that identify them; None: none is missing."""
-    if all(one.whole for one in files):
-        return None
     table = _with_steps(released.table())
     names = labels_of(table)
     kinds = {name: table.schema[name] for name in names}

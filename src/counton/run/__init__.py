@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from counton.job.job import Job as Job
     from counton.released.read_options import View as View
     from counton.released.release import Release as Release
+    from counton.released.release_files import read as read
     from counton.run.calls import release as release
     from counton.run.definition import Definition as Definition
     from counton.run.exports import Publication as Publication
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from counton.run.exports import publish as publish
     from counton.run.job_plan import planned_jobs as planned_jobs
     from counton.run.progress import Progress as Progress
-    from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome
     from counton.run.runs import commit as commit
     from counton.run.runs import read_rows as read_rows

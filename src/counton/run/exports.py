@@ -16,28 +16,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
-from counton.base.lazy import software
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import check_text
 from counton.frame.windows import load_zone, moment
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.periods import Moment, groups_named
-from counton.released.read_options import View
 from counton.released.release import Release
-from counton.released.release_facts import (
-    description_of,
-    own_facts_of,
-)
+from counton.released.release_facts import promise_of
+from counton.released.release_files import public_places, read_public
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     level_of,
-    public_notes,
     read_released,
     shown_of,
 )
-from counton.run.read_back import public_places, read_public
 from counton.run.written_files import PICTURES, beside, check_output, write_release
 from counton.state import Store, Stream, published
 from counton.state.keys import state_files
@@ -86,12 +80,6 @@ def publish_new(
         known = published.find_row(connection, name)
         level = level or (level_of(definition) if known is None else float(known.level))
         released = read_released(source, definition, level, readings)
-        own = own_facts_of(released)
-        about = {
-            "written_by": software(),
-            "description": description_of(released.design, definition, level, own),
-        }
-        about |= {"notes": notes} if (notes := public_notes(definition)) else {}
         row = {
             "stream": name,
             "key_fingerprint": source.key_fingerprint,
@@ -100,8 +88,8 @@ def publish_new(
             "strategy": repr(source.design.strategy),
             "level": level,
             "step": source.step,
-            "shown": None if readings == View() else json.dumps(readings.to_dict()),
-            "description": json.dumps(about),
+            "shown": json.dumps([readings.to_dict(), *definition.marks]),
+            "description": json.dumps(promise_of(released)),
         }
         steps = published.begin(connection, row, definition.cut.lags)
         at_once = max(1, _MOST_ROWS // max(1, released.last_rows().height)) if steps else 1
@@ -191,7 +179,6 @@ def export(
     until: Moment | None = None,
     groups: str | Sequence[str] | None = None,
     level: float | None = None,
-    like: str | os.PathLike[str] | None = None,
     title: str | None = None,
     axis: str | None = None,
     source: str | None = None,
@@ -202,7 +189,7 @@ def export(
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
-            table, a published database, the address of a stream of a service.
+            table, or several.
         out: a table (.parquet, .csv, .json), or a chart (.png, .svg, .pdf). A table carries its
             guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
         name: name of the stream; needed if the state has several.
@@ -213,8 +200,6 @@ def export(
         level: probability with which each interval holds; None: the level of the stream's last job,
             initially 0.95. The numbers that a statistic shows follow the options ``over`` and
             ``shares`` of that job.
-        like: for a released table without its description (columns and guarantee): see
-            `counton.read`.
         title, axis, source, width: for a chart: see `Release.figures`.
 
     Raises:
@@ -239,7 +224,7 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     chosen = _Selection(steps, start, until, groups)
-    if (public := read_public(state, name=name, level=level, like=like)) is not None:
+    if (public := read_public(state, name=name, level=level)) is not None:
         found = chosen.of(public.numbers)
     else:
         with Store(state) as store:

@@ -6,38 +6,29 @@ The tables of streams and rows hold nothing secret; the view ``counton_releases`
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from counton.base.errors import (
     InvalidInput,
     OldCopy,
     RequestMismatch,
-    StateError,
     StateUnavailable,
     StreamConflict,
     field,
     first_line,
 )
-from counton.base.outside_input import parse_json
 from counton.frame.sqlite_header import sqlite_header
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
-from counton.state.sql import Connection, Connections
+from counton.state.sql import Connection
 from counton.state.sqlite_file import is_state
 
-#: SQLite's instructions between two checks, and most checks while rows are read.
-_WORK, _MOST_WORK = 10_000, 400_000
-
-#: Notes on single numbers in a description, some of which are withdrawn.
-_MARKS = "marks"
 _STREAMS, _ROWS = "counton_published_streams", "counton_published_rows"
 #: Columns of numbers have no type in a file, so that whole numbers stay whole.
 _TABLES = (
-    # Step is the last published one. Shown is JSON of the readings' columns; null for streams
-    # whose values need no reading. The description is what a file of the release carries.
+    # Step is the last published one. Shown is JSON of what decides the rows besides the level: the
+    # readings' columns, and notes on single windows. The description is the guarantee in a file.
     f"""CREATE TABLE {_STREAMS} (
     id {{serial}} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
     key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
@@ -63,21 +54,6 @@ SELECT s.stream, r.step, r.window_start, r.window_end, r."group", r.estimate, r.
     s.step AS last_step, r.local_start, r.note
 FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
 """
-
-
-class PublishedRows(NamedTuple):
-    """All published rows of one stream in a database; everything is public.
-
-    Attributes:
-        place: address of the database, without a password.
-        facts: public description of the release, as JSON values, and the program that wrote it.
-        columns: values by column name: ``step``, and for counts and sums ``group, estimate,
-            window_estimate``.
-    """
-
-    place: str
-    facts: dict[str, Any]
-    columns: dict[str, list[Any]]
 
 
 def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
@@ -182,10 +158,7 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
                 f"{last:,}, so the state is an old copy; restore the newest copy"
             )
         kept = row.step if row.step == last else max(row.step - lags, 0)
-        texts = row.description or "{}", facts["description"]
-        before, now = (parse_json(one).get("description", {}).get(_MARKS) for one in texts)
-        same = before == now
-        if not same or (row.level, row.shown) != (facts["level"], facts["shown"]):
+        if (row.level, row.shown) != (facts["level"], facts["shown"]):
             kept = 0  # changed readings, and withdrawn numbers, make all rows new
         said = ", ".join(f"{column} = :{column}" for column in facts)
         said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
@@ -215,117 +188,3 @@ def remove(connection: Connection, stream: str) -> Any:
         connection.execute(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
         connection.execute(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
     return row
-
-
-def read_rows(source: str, name: str | None = None) -> PublishedRows:
-    """Read a stream's published rows from a database, without changing it.
-
-    Raises:
-        StateError: the database is a state, or has nothing published, or lacks this stream, or
-            cannot be read; or the stream was published without a description.
-    """
-    with _reading(source) as (connection, place):
-        if not connection.has(_STREAMS):
-            raise RequestMismatch(_nothing(connection, place))
-        rows = connection.rows(f"SELECT stream FROM {_STREAMS} ORDER BY stream")
-        names = [row.stream for row in rows]
-        chosen = names[0] if name is None and len(names) == 1 else name
-        if chosen not in names:
-            listed = ", ".join(map(repr, names))
-            if not names:
-                raise RequestMismatch(
-                    f"{place} has no published stream: publish a stream there first (counton "
-                    "publish)"
-                )
-            if chosen is None:
-                raise RequestMismatch(f"{place} has {listed}: choose with {field('name')}")
-            raise RequestMismatch(
-                f"stream {chosen!r} is not published in {place}, which has {listed}: correct the "
-                "name"
-            )
-        said = f"SELECT description FROM {_STREAMS} WHERE stream = :stream"
-        text = connection.value(said, stream=chosen)
-        try:
-            facts = dict(parse_json(text))
-            plain = facts["description"].get("shown") is None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise StateError(
-                f"{place} has no description of stream {chosen!r} any more, and its numbers cannot "
-                "be read without it: publish the stream again (counton publish)"
-            ) from error
-        listed = 'step, "group", estimate, window_estimate' if plain else "DISTINCT step"
-        found = connection.execute(
-            f"SELECT {listed} FROM counton_releases WHERE stream = :stream ORDER BY step",
-            stream=chosen,
-        )
-        names = [column[0] for column in found.description]
-        columns = [list(column) for column in zip(*found.fetchall(), strict=True)]
-    columns = columns or [[] for _ in names]
-    return PublishedRows(place, facts, dict(zip(names, columns, strict=True)))
-
-
-def is_published(source: str) -> bool:
-    """Return True if a readable database holds published releases and is no state."""
-    file = parse_address(source, "the database").file
-    if file is not None and is_state(file):
-        return False
-    with _reading(source) as (connection, _):
-        if not connection.has(_STREAMS):
-            return False
-        if not connection.has("counton_streams"):
-            return True
-        return not connection.value("SELECT has_any_column_privilege('counton_streams', 'SELECT')")
-
-
-def _nothing(connection: Connection, place: str) -> str:
-    """Return a sentence that says why a database has no published stream."""
-    if connection.has("counton_streams"):
-        return (
-            f"{place} is a state, and nothing is published in it: publish its streams first "
-            f"(counton publish), or read the state (counton show)"
-        )
-    return (
-        f"{place} has no table {_STREAMS}, so nothing is published there: publish a stream there "
-        "first (counton publish)"
-    )
-
-
-def _connection_of(address: str) -> sqlite3.Connection:
-    """Open a SQLite file that is not trusted: the work of its queries is limited."""
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
-    left = iter(range(_MOST_WORK))
-    connection.set_progress_handler(lambda: next(left, None) is None, _WORK)
-    return connection
-
-
-@contextmanager
-def _reading(source: str) -> Iterator[tuple[Connection, str]]:
-    """Open a transaction that only reads; yield it with the database's address for messages."""
-    address = parse_address(source, "the database")
-    file, place = address.file, address.label
-    begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
-    if file is None:
-        connections = address.connections(LOCK_TIMEOUT_SECONDS)
-    else:
-        begin = "BEGIN"  # all reads see one moment
-        if not file.is_file():
-            raise RequestMismatch(
-                f"{place} is not a file: give a database that counton publish wrote"
-            )
-        if is_state(file):
-            raise RequestMismatch(
-                f"{place} is a state, which is secret and not for readers: publish its streams to "
-                "another file (counton publish), or read the state (counton show)"
-            )
-        read_only = partial(_connection_of, f"{file.as_uri()}?mode=ro")
-        connections = Connections(read_only, is_sqlite=True)
-    try:
-        with connections.transaction(begin) as connection:
-            yield connection, place
-    except address.errors as error:
-        raise StateUnavailable(
-            f"{place} cannot be read ({first_line(error)}): check the path or address; a reader on "
-            f"a server is granted SELECT on counton_releases and {_STREAMS}"
-        ) from error
-    finally:
-        connections.close()
