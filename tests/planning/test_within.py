@@ -1,5 +1,6 @@
 """The least guarantee with which a last release is as accurate as wanted, and that it is."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from counton import ZCDP, ApproxDP, PureDP, Running, plan
 from counton.base.errors import InvalidInput
 from counton.noise.key import InsecureKeyWarning, InsecureSeededKey
-from counton.planning.least_privacy import bounds_of
+from counton.planning.least_privacy import bounds_of, least_guarantee
 from counton.statistics import (
     Average,
     Contingency,
@@ -176,3 +177,26 @@ def test_bounds_are_read_in_every_form() -> None:
     assert bounds_of(20) == bounds_of("20") == bounds_of({"": 20}) == {"": 20}
     assert bounds_of("1.5%", 2000) == {"": 30}
     assert bounds_of("count=2%,mean=1/2", 100) == {"count": 2, "mean": 0.5}
+
+
+@pytest.mark.parametrize("within", [0.5, 0.9, 7, 30, 31.4, 5000])
+def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
+    calls = 0
+
+    def error(guarantee: Any) -> float:
+        nonlocal calls
+        calls += 1
+        return math.ceil(1000 * 30 / math.pow(guarantee.epsilon, 0.7)) / 1000
+
+    found: Any = least_guarantee(error, within)
+    number = found.epsilon
+    assert error(found) <= within
+    step = Fraction(10) ** (math.floor(math.log10(number)) - 3)
+    assert (number / step).denominator == 1
+    assert error(PureDP(number - step)) > within
+    assert calls < 45
+
+
+def test_no_loss_is_enough() -> None:
+    with pytest.raises(InvalidInput, match="cannot be reached: even with epsilon = 1000"):
+        least_guarantee(lambda guarantee: 3.0, 2)

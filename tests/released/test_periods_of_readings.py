@@ -62,7 +62,10 @@ def test_averages_of_a_month_are_those_of_its_rows(tmp_path: Path) -> None:
         (Moments({"paid": (0, 8)}), {"columns": "paid"}, "estimate"),
         (Quantiles([0, 3, 6, 9]), {"value": "paid"}, "value"),
         (
-            Report({"rows": Count(), "paid": AVERAGE}, columns={"paid": "paid"}, apart=["rows"]),
+            Report(
+                {"n": Count(), "paid": AVERAGE, "at": Contingency({"page": ["home", "shop"]})},
+                columns={"paid": "paid"},
+            ),
             {},
             "estimate",
         ),

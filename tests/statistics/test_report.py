@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,11 @@ import polars as pl
 import pytest
 from own_laws.statistics import check_statistic
 
-from counton import ZCDP, ApproxDP, Key, PureDP, Running, read, release
+from counton import ZCDP, ApproxDP, ExpiringDP, Key, PureDP, Running, plan, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.job import jobfile
 from counton.laws import LawBroken
-from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.released.release import Release
 from counton.released.screen import screen_of
@@ -38,6 +35,7 @@ from counton.statistics import (
     TopK,
 )
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.report_members import norms_of
 from counton.tables import Tree
 
@@ -216,35 +214,6 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
             ), (name, report)
 
 
-@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=str)
-def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
-    steps, wanted = 12, {"visits": 60.0, "paid": 0.5, "places": 400.0}
-    report = daily(within=wanted, size=2000).settle(guarantee, steps)
-    counter = Running.start(report, steps, guarantee, key=Key.generate(), name="d", batched=True)
-    for _ in range(steps - 1):
-        counter.release_batch([])
-    last: Any = counter.release_batch([{**ROWS[0], "paid": 5}] * 2000)
-    found = {}
-    for name, column in (("visits", 0), ("places", 0), ("paid", 0)):
-        table = last.of(name).table_columns()
-        found[name] = float(table["upper"][column] - table["lower"][column]) / 2
-    assert found["visits"] <= wanted["visits"]
-    assert found["places"] <= wanted["places"]
-    assert found["paid"] <= wanted["paid"] * 1.02  # about as many rows as were planned for
-    # One of them at least is just as accurate as wanted, or all are better by one factor.
-    assert report.weights is not None
-
-
-def test_a_bound_is_met_and_not_more_where_others_share_the_rest() -> None:
-    steps, guarantee = 12, PureDP(2)
-    report = daily(within={"places": 60.0}).settle(guarantee, steps)
-    counter = Running.start(report, steps, guarantee, key=Key.generate(), name="d", batched=True)
-    last: Any = [counter.release_batch([]) for _ in range(steps)][-1]
-    table = last.of("places").table_columns()
-    half = float(np.max(table["upper"] - table["lower"])) / 2
-    assert 59.4 <= half <= 60.0
-
-
 def test_the_budget_is_shared_by_shares() -> None:
     report = Report(
         {"a": Sum(0, 7, resolution=1), "b": Sum(0, 50, resolution=1)},
@@ -256,24 +225,63 @@ def test_the_budget_is_shared_by_shares() -> None:
     assert l1["b"] / sum(l1.values()) == pytest.approx(0.75, rel=2e-3)
 
 
+def drawn(number: int) -> Report:
+    """A report of sums with norms and shares of all sizes."""
+    rng = np.random.default_rng(number)
+    names = [f"s{place}" for place in range(int(rng.integers(2, 7)))]
+    sums = {name: Sum(0, int(10 ** rng.uniform(0, 2)), resolution=1) for name in names}
+    shares = {name: round(float(10 ** rng.uniform(-1, 1)), 3) for name in names}
+    return Report(sums, columns=dict.fromkeys(names, "x"), shares=shares)
+
+
+def furthest_from_shares(report: Report, weights: dict[str, int], norm: int) -> float:
+    """How far an error is from that of its exact share, as a fraction of it."""
+    norms = {name: norms_of(one)[norm - 1] for name, one in report.measured_ones.items()}
+    moved = {name: weights[name] ** norm * norms[name] for name in norms}
+    wanted = {name: one / sum(report.shares.values()) for name, one in report.shares.items()}
+    got = {name: one / sum(moved.values()) for name, one in moved.items()}
+    off = (float((wanted[name] / got[name]) ** (1 / norm)) - 1 for name in norms)
+    return max(map(abs, off))
+
+
+@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("norm", [1, 2])
+def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
+    report = drawn(number)
+    weights = weights_for_noise(report, norm)
+    assert furthest_from_shares(report, weights, norm) < 1e-3
+    assert furthest_from_shares(report, {**weights, "s0": 2 * weights["s0"]}, norm) > 1e-3
+    settled = report.settle(PureDP(1) if norm == 1 else ZCDP(1), 4)
+    assert settled.weights == weights
+
+
+def test_weights_are_as_small_as_they_can_be() -> None:
+    def weights(norm: Any, **shares: float) -> list[int]:
+        sums: dict[str, Any] = {"a": Sum(0, 60, resolution=1), "b": Sum(0, 1, resolution=1)}
+        report = Report(sums, columns={"a": "x", "b": "x"}, shares=shares)
+        return [*weights_for_noise(report, norm).values()]
+
+    assert weights(1) == weights(2) == [1, 60]
+    assert weights(2, b=4) == [1, 120]  # a share of rho is a square of weights
+    large: dict[str, Any] = {"a": Sum(0, 1000, resolution="1e-9"), "b": Sum(0, 1, resolution=1)}
+    with pytest.raises(InvalidInput, match="coarser resolution"):
+        weights_for_noise(Report(large, columns={"a": "x", "b": "x"}), 1)
+
+
 def test_measured_once_is_better_than_twice() -> None:
-    """A count beside an average: half-widths with and without what follows."""
+    """A count beside an average: half-widths with what follows, and of a count of its own."""
     guarantee, steps = PureDP(1), 12
+    once = Report({"n": Count(), "paid": Average(0, 10, resolution=1)}, columns={"paid": "paid"})
+    own: dict[str, Any] = {"n": Sum(0, 1, resolution=1), "paid": once.statistics["paid"]}
+    twice = Report(own, columns={"n": "one", "paid": "paid"})
 
-    def halves(**more: Any) -> tuple[float, float]:
-        report = Report(
-            {"n": Count(), "paid": Average(0, 10, resolution=1)}, columns={"paid": "paid"}, **more
-        ).settle(guarantee, steps)
-        noise = last_halfwidth(steps)
-        contribution = report.contribution().pattern
-        assert isinstance(contribution, BoundedChange)
-        cell = noise(guarantee, contribution.l1, contribution.l2_squared)
-        number = cell / report.weight("paid") * math.sqrt(2) / 10
-        return (cell / report.weight("n") if "n" in report.measured_ones else number), number
+    def half(report: Report, name: str) -> float:
+        report = report.settle(guarantee, steps)
+        best = plan(steps, guarantee, contribution=report.contribution(), compare=False).best
+        return best.errors.halfwidth(steps) / report.weight(name)
 
-    once, twice = halves(), halves(apart=["n"])
-    assert once[0] < 0.75 * twice[0]
-    assert once[1] < 0.51 * twice[1]
+    assert once.measured_ones.keys() == {"paid"}
+    assert half(once, "paid") < 0.51 * half(twice, "paid")
 
 
 def test_what_cannot_be_in_a_report_is_refused() -> None:
@@ -297,10 +305,8 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
             {f"s{number}": Sum(0, 1, resolution="1e-9") for number in range(3)},
             columns={f"s{number}": f"x{number}" for number in range(3)},
         )
-    with pytest.raises(InvalidInput, match="depends on the number of rows"):
-        daily(within={"paid": 1}).settle(PureDP(1), 4)
-    with pytest.raises(InvalidInput, match="not enough for places within 1"):
-        daily(within={"places": 1}).settle(PureDP(1), 4)
+    with pytest.raises(InvalidInput, match="a report has one that does not fade"):
+        daily().settle(ExpiringDP(1), None)
     with pytest.raises(InvalidInput, match="is not a statistic of the report"):
         Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
 
@@ -544,7 +550,7 @@ most = 3
 
 [report.daily.visits]
 statistic = "count"
-within = 60
+share = 3
 
 [report.daily.paid]
 statistic = "average"
@@ -588,12 +594,10 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     assert isinstance(report, Report)
     names = ["visits", "paid", "places", "people", "pages", "cities"]
     assert [*report.statistics] == names
-    assert report.within == {"visits": 60}
+    assert report.shares == {"visits": 3, "paid": 2}
     assert set(table["statistic"]) == {*names}
     pages = table.filter((pl.col("statistic") == "pages") & (pl.col("step") == 9))
     assert pages["name"].to_list() == ["home"]
-    half = table.filter((pl.col("statistic") == "visits") & (pl.col("step") == 9))
-    assert float((half["upper"] - half["lower"])[0]) / 2 <= 60
     saved = tmp_path / "saved.toml"
     jobfile.save(job, saved)
     (again,) = jobfile.load(saved).values()

@@ -174,12 +174,10 @@ RELEASES = ("totals", "windows", "both", "periods")
 
 
 #: Kinds of jobs (`counton.job.kinds`): with windows of time; that bound the rows of users; whose
-#: groups have names; whose loss is not wanted for a part.
+#: groups have names.
 _TIMED = ("windows", "endless", "expiring", "revised")
 _USERS = ("users", "users once a window", "users once", "users by rows")
 _NAMED = ("ungrouped", "declared")
-_ONE_LOSS = ("stated", "wanted")
-_STATED = ("stated", "wanted by parts")
 
 
 class OptionRecord:
@@ -323,7 +321,7 @@ class Times(JobPart):
     around: int | None = option(
         None,
         "instead of steps, for a stream without an end: about how many windows you expect",
-        of=("endless", *_NAMED, *_ONE_LOSS),
+        of=("endless", *_NAMED),
     )
     start: str | datetime | None = option(
         None,
@@ -457,7 +455,7 @@ class Promise(JobPart):
         "adds more noise",
         kept="stream",
         often=True,
-        of=_STATED,
+        of=("stated",),
     )
     delta: Number | None = option(
         None, "with epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", kept="stream"
@@ -466,7 +464,7 @@ class Promise(JobPart):
         None,
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
         kept="stream",
-        of=(*_STATED, *_NAMED),
+        of=("stated", *_NAMED),
     )
     within: Number | None = option(
         None,
@@ -484,14 +482,14 @@ class Promise(JobPart):
     size: int | None = option(
         None,
         "with within: how many rows there will be by the last step; the number must be public",
-        of=("wanted", "wanted by parts"),
+        of=("wanted",),
         in_file=True,
     )
     expire: bool = option(
         False,
         "a stream without an end, whose protection of an event fades as the event gets older",
         kept="stream",
-        of=("expiring", *_NAMED, *_STATED),
+        of=("expiring", *_NAMED, "stated"),
     )
     growth: Number | None = option(
         None,
@@ -531,7 +529,7 @@ class Arrangement(JobPart):
         choices=RELEASES,
         usual="totals",
         often=True,
-        of=("windows", "endless", "expiring", *_ONE_LOSS),
+        of=("windows", "endless", "expiring"),
     )
     strategy: str | StreamStrategy | None = option(
         None,
@@ -542,20 +540,20 @@ class Arrangement(JobPart):
         other=own_strategy,
         check=check_name,
         usual="auto",
-        of=("windows", "endless", "revised", *_ONE_LOSS),
+        of=("windows", "endless", "revised"),
     )
     metric: str | None = option(
         None,
         "which error the strategy makes smallest: mean (over all steps) or max",
         choices=("mean", "max"),
         in_file=True,
-        of=("windows", "revised", *_ONE_LOSS),
+        of=("windows", "revised"),
     )
     simple: bool = option(
         False,
         "use only strategies that publish whole numbers, without a search",
         in_file=True,
-        of=("windows", "endless", "revised", *_ONE_LOSS),
+        of=("windows", "endless", "revised"),
     )
 
 

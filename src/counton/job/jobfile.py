@@ -45,7 +45,7 @@ from counton.privacy.contribution import checked_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
-from counton.statistics.report_members import SHARE, WITHIN
+from counton.statistics.report_members import SHARE
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -686,13 +686,9 @@ def schema() -> dict[str, Any]:
             properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     keys = {called for option in all_options().values() for called in (option.key, option.name)}
-    keys |= {STATISTIC, "by", "domain", "shares", WITHIN, SHARE}
+    keys |= {STATISTIC, "by", "domain", "shares", SHARE}
     part = {name: one for name, one in properties.items() if name in keys}
-    part["within"] = {
-        "type": ["number", "string", "object"],
-        "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
-    }
-    part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
+    part["share"] = {"type": "number", "description": "its share of the budget; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}
     return {

@@ -56,11 +56,6 @@ KINDS: Mapping[str, Kind] = {
         "within",
         why=f", which finds the privacy loss for you (give {field('least', 'rho')} for rho)",
     ),
-    "wanted by parts": Kind(
-        "loss",
-        words="within",
-        why=" of a part, because the half-width holds for the strategy that the plan chooses",
-    ),
     "ungrouped": Kind("groups"),
     "declared": Kind("groups", "domain"),
     "found": Kind(
@@ -121,7 +116,7 @@ def kinds_of(job: Job, statistic: Statistic) -> dict[str, str]:
         steps = "expiring"
     elif job.lateness.revise is not None:
         steps = "revised"
-    people, loss = job.people, "stated" if job.promise.within is None else "wanted"
+    people = job.people
     groups = "ungrouped" if job.groups.domain is None else "declared"
     unit = "events" if people.user is None else "users"
     if people.user is not None and (people.first or people.distinct):
@@ -133,7 +128,7 @@ def kinds_of(job: Job, statistic: Statistic) -> dict[str, str]:
         unit = "users by rows"
     return {
         "steps": steps,
-        "loss": "wanted by parts" if getattr(statistic, "within", None) else loss,
+        "loss": "stated" if job.promise.within is None else "wanted",
         "groups": "found" if job.groups.unknown == "discover" else groups,
         "input": "new" if job.rows.append or job.rows.id is not None else "whole",
         "unit": unit,

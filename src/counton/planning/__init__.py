@@ -13,9 +13,5 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan as Plan
     from counton.planning.planner import StreamPlan as StreamPlan
     from counton.planning.ranges_plan import CellsDesign as CellsDesign
-    from counton.planning.splits import Cost as Cost
-    from counton.planning.splits import Split as Split
-    from counton.planning.splits import last_halfwidth as last_halfwidth
-    from counton.planning.splits import split as split
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

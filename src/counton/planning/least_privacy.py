@@ -123,50 +123,17 @@ def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) 
     return PureDP(loss) if delta is None else ApproxDP(loss, delta)
 
 
-def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
-    """Return the kind of loss of a guarantee, epsilon or rho, and its value.
-
-    >>> loss_of(ZCDP(0.5))
-    ('rho', Fraction(1, 2))
-    """
-    if isinstance(guarantee, ZCDP):
-        return "rho", guarantee.rho
-    if isinstance(guarantee, PureDP | ApproxDP):
-        return "epsilon", guarantee.epsilon
-    raise InvalidInput(
-        f"guarantee is {quote(guarantee)}; give a guarantee such as PureDP(epsilon), "
-        "ApproxDP(epsilon, delta) or ZCDP(rho)"
-    )
-
-
-def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
-    least, _ = loss_of(guarantee)
-    return guarantee_of_loss(
-        loss, least, guarantee.delta if isinstance(guarantee, ApproxDP) else None
-    )
-
-
-def next_loss(loss: Fraction) -> Fraction:
-    """Round an epsilon or rho up to four significant digits.
-
-    >>> next_loss(Fraction(1, 3))
-    Fraction(1667, 5000)
-    """
-    return _loss_at(_place_of(loss))
-
-
 def least_guarantee(
     error: Callable[[Guarantee], float],
     within: float,
     least: Loss = "epsilon",
     delta: Number | None = None,
-    near: Fraction = Fraction(1),
 ) -> Guarantee:
     """Return the guarantee with the least epsilon or rho that keeps an error within a bound.
 
     The error must fall as the epsilon or rho grows, apart from small rises where the planner
     changes its strategy; at the result, of four significant digits, it is within the bound in any
-    case. The search begins ``near`` a guess.
+    case.
 
     >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
     PureDP(epsilon=1.5)
@@ -189,7 +156,7 @@ def least_guarantee(
         return errors[place]
 
     lowest, highest = _place_of(_power_of_ten(_LOWEST)), _place_of(_power_of_ten(_HIGHEST))
-    start = min(max(_place_of(near), lowest), highest)
+    start = 0  # where the loss is 1
     if 0 < error_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
         log = (2 if least == "rho" else 1) * math.log10(error_at(start) / within)
         log += math.log10(_loss_at(start))

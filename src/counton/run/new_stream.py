@@ -109,9 +109,10 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
 
             report: Any = request.statistic
             law = law_for(strategy, promised, contribution, shape).law
-            weights = weights_for_noise(statistic, 1 if isinstance(law, DiscreteLaplace) else 2)
-            if weights is not None and report.weights is None:  # at most once
-                fitting = cast("Any", statistic).with_parameters(weights=weights)
+            settled = cast("Any", statistic)
+            weights = weights_for_noise(settled, 1 if isinstance(law, DiscreteLaplace) else 2)
+            if weights != settled.weights and report.weights is None:  # at most once
+                fitting = settled.with_parameters(weights=weights)
                 return define(replace(request, statistic=fitting))
         if discovering:
             law = law_for(strategy, promised, contribution, shape).law

@@ -2,8 +2,7 @@
 
 A row is one event for all statistics together. The cells of each are multiplied by a whole number,
 the statistic's weight; then all get noise of one distribution, so that a larger weight means a
-smaller error and a larger share of the budget. Statistics with a wanted accuracy get just enough
-weight (`counton.planning.splits`), the others divide the rest by their shares.
+smaller error and a larger share of the budget. Statistics divide the budget by their shares.
 
 A number that follows from another statistic is not measured twice: the number of rows from any
 statistic that counts them, a sum or an average from an average or moments of the same column.
@@ -39,24 +38,22 @@ from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution, Guarantee, value_grid
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.cells import Cells
 from counton.statistics.readings import Reading, read_cells
-from counton.statistics.report_budget import part_design, with_weights
+from counton.statistics.report_budget import part_design, weights_for_noise
 from counton.statistics.report_members import (
     SHARE,
-    WITHIN,
     GroupedRows,
-    bounds_by_name,
     checked_name,
     fitting,
     is_pair,
     member_of,
     norms_of,
     norms_of_people,
-    numbers_by_name,
+    shares_by_name,
     tables_of,
     whole_weights,
 )
@@ -176,14 +173,10 @@ class Report(TallyStatistic):
             their names.
         groups: for statistics counted by group, the names of the groups. The first of its columns
             then names the group.
-        within: for some statistics, the largest half-width of a 95% interval at the last step: a
-            number (of an average it bounds the mean), a text such as ``"mean=2,count=50"``, or
-            numbers by name.
-        shares: how the remaining budget is divided among the others; by default equally.
-        size: public number of rows at the last step, which the error of an average needs.
+        shares: how the budget is divided among the statistics; by default equally.
+        size: public number of rows at the last step, with which the stream was planned.
         most: the largest number of rows of one person that count.
         weights: of each measured statistic; None: `settle` chooses them.
-        apart: statistics that get cells of their own, although their numbers follow from another.
 
     Raises:
         InvalidInput: a statistic needs its rows in order, or protects something else than one row
@@ -233,12 +226,10 @@ class Report(TallyStatistic):
         *,
         columns: Mapping[str, str | Sequence[str]] | None = None,
         groups: Mapping[str, Sequence[str]] | None = None,
-        within: Mapping[str, float | str | Mapping[str, float]] | None = None,
         shares: Mapping[str, float] | None = None,
         size: int | None = None,
         most: int = 1,
         weights: Mapping[str, int] | None = None,
-        apart: Sequence[str] = (),
         unit: str | None = None,
     ) -> None:
         given: Any = statistics
@@ -260,9 +251,8 @@ class Report(TallyStatistic):
             raise InvalidInput(
                 "two statistics of a report have the same name; give each its own name"
             )
-        for name in (*apart, *(groups or ())):
+        for name in groups or ():
             self.statistic(name)
-        self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
         numbers = tuple(part.name for part in self.parts if part.kind != "label")
@@ -279,8 +269,7 @@ class Report(TallyStatistic):
         self.sources = tuple(dict.fromkeys(named))
         self.known_beforehand = () if known else None
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
-        self.within = bounds_by_name(within, self.statistics, self.size)
-        self.shares = numbers_by_name("share", shares, self.statistics)
+        self.shares = shares_by_name(shares, self.statistics)
         self.most = check_integer("most", most, 1, 2**20)
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
@@ -299,19 +288,12 @@ class Report(TallyStatistic):
     def from_spec(cls, stated: Statement) -> Report:
         (given,) = stated.require("statistics")
         statistics, columns = {}, {}
-        wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
+        shares = {}
         for name, own in tables_of(given).items():
             statistics[name], columns[name] = member_of(stated, name, own)
-            for key, found in wanted.items():
-                if own.get(key) is not None:
-                    found[name] = own[key]
-        return cls(
-            statistics,
-            columns=columns,
-            within=wanted[WITHIN],
-            shares=wanted[SHARE],
-            size=stated.size,
-        )
+            if own.get(SHARE) is not None:
+                shares[name] = own[SHARE]
+        return cls(statistics, columns=columns, shares=shares, size=stated.size)
 
     @property
     @override
@@ -321,11 +303,9 @@ class Report(TallyStatistic):
             "columns": {name: [*names] for name, names in self.columns.items() if names},
         }
         for name, value in (
-            ("within", self.within),
             ("shares", self.shares),
             ("size", self.size),
             ("weights", self.weights),
-            ("apart", [*self.apart]),
         ):
             if value:
                 found[name] = dict(value) if isinstance(value, Mapping) else value
@@ -388,8 +368,7 @@ class Report(TallyStatistic):
         kept = {
             name
             for place, name in enumerate(names)
-            if name in self.apart
-            or not any(
+            if not any(
                 says(other, name) and not (says(name, other) and at > place)
                 for at, other in enumerate(names)
             )
@@ -538,15 +517,20 @@ class Report(TallyStatistic):
             return self
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self.with_parameters(statistics=inner)
-        found: Self = with_weights(settled, guarantee, horizon)
-        return found
+        if not isinstance(guarantee, PureDP | ApproxDP | ZCDP):
+            raise InvalidInput(
+                f"guarantee is {quote(guarantee)}, but a report has one that does not fade: give "
+                "PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)"
+            )
+        weights = weights_for_noise(settled, 1 if isinstance(guarantee, PureDP) else 2)
+        return settled.with_parameters(weights=weights)
 
     @override
     def allows(self, other: Statistic) -> bool:
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
         same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
-        mine, its = ((one.columns, one.within, one.shares) for one in (self, other))
+        mine, its = ((one.columns, one.shares) for one in (self, other))
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import numpy as np
-
-from counton.base.errors import InvalidInput, field
-from counton.base.exact import exact, figures
+from counton.base.distributions import scaled_norms
+from counton.base.errors import InvalidInput
 from counton.numbers.design import Design, DesignPart
 from counton.numbers.intervals import ErrorsOf
-from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.readings import Reading
-from counton.statistics.report_members import WITHIN
 from counton.statistics.tally_statistic import TallyStatistic
-from counton.strategies.strategy import last_served_step
 
-if TYPE_CHECKING:
-    from counton.planning.splits import Noise, Split
-
-#: Largest number of statistics for which cells of their own are tried.
-_MOST_TRIED = 4
+#: Largest relative difference between errors with integer weights and with exact shares.
+_TOLERANCE = 2.5e-4
+#: Largest integer weight of the statistic with the smallest, and largest 1-norm of one unit's
+#: change in all cells (`BoundedChange`).
+_MOST_SIZE, _MOST = 2**14, 2**40
 
 
 def part_design(
@@ -53,140 +45,47 @@ def part_design(
     )
 
 
-def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
-    """Return a report with weights: a larger weight means a smaller error.
+def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int]:
+    """Return the smallest integer weights that divide the budget by the shares of a report.
 
-    A statistic whose numbers follow from another may get cells of its own if this makes errors
-    smaller; all combinations of statistics with a wanted accuracy are tried.
+    All cells are multiplied by their statistic's weight and get noise of one distribution, so a
+    larger weight means a smaller error and a larger share of the budget. Every error is within a
+    thousandth of the error with exact shares. Privacy depends on the integers alone.
+
+    Args:
+        norm: 1 for Laplace noise, whose shares are of epsilon; 2 for Gaussian noise: of rho.
+
+    Raises:
+        InvalidInput: one unit would change all multiplied cells together by more than 2^40.
+
+    >>> from counton.statistics import Count, Report, Sum
+    >>> sums = {"visits": Count(), "paid": Sum(0, 60, resolution=1)}
+    >>> weights_for_noise(Report(sums, columns={"paid": "paid"}), 1)
+    {'visits': 60, 'paid': 1}
     """
-    from counton.planning.splits import last_halfwidth
-
-    noise = last_halfwidth(horizon) if report.within else None
-    sources = [*report.measured_ones]
-    wanted = [name for name in report.derived_from if name in report.within][:_MOST_TRIED]
-    found, best, refused = None, math.inf, None
-    for several in range(len(wanted) + 1):
-        for apart in combinations(wanted, several):
-            tried = report.with_parameters(apart=[*report.apart, *apart])
-            try:
-                shared = _split(tried, guarantee, horizon, noise)
-            except InvalidInput as error:
-                refused = refused or error
-                continue
-            errors = dict(zip(tried.measured_ones, shared.errors or (), strict=False))
-            size = sum(math.log(errors[name]) for name in sources if name in errors)
-            if found is None or size < best - 1e-3:
-                weights = dict(zip(tried.measured_ones, shared.weights, strict=True))
-                found, best = tried.with_parameters(weights=weights), size
-    if found is None:
-        assert refused is not None
-        raise refused
-    return found
-
-
-def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int] | None:
-    """Return the weights that give each statistic its share under one kind of noise.
-
-    An (epsilon, delta) guarantee allows Laplace noise, calibrated to the 1-norm, or Gaussian noise,
-    to the 2-norm; which is narrower is known only when the strategy is chosen. None: the weights
-    fit already, or were chosen by wanted half-widths.
-    """
-    if report.within:
-        return None
-    found = _split(report, PureDP(1) if norm == 1 else ZCDP(1), None, None)
-    weights = dict(zip(report.measured_ones, found.weights, strict=True))
-    return None if weights == report.weights else weights
-
-
-def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise | None) -> Split:
-    from counton.planning.splits import Cost, split
-
-    costs = []
-    for name in report.measured_ones:
-        l1, l2_squared = report.norms_of_member(name, report.most)
-        told = [name, *(one for one, source in report.derived_from.items() if source == name)]
-        bounds = [
-            bound
-            for one in told
-            if one in report.within
-            for bound in _bounds(report, one, guarantee, horizon)
-        ]
-        within, each, called = min(
-            bounds, key=lambda one: one[0] / one[1], default=(None, 1.0, name)
-        )
-        costs.append(
-            Cost(
-                l1,
-                l2_squared,
-                within=within,
-                each=each,
-                weight=exact(str(report.shares.get(name, 1)), "share"),
-                name=called,
-            )
-        )
-    return split(costs, guarantee, noise)
-
-
-def _bounds(
-    report: Any, name: str, guarantee: Guarantee, horizon: int | None
-) -> list[tuple[float, float, str]]:
-    """Return (bound, error, name) of bounded numbers; errors are for cells of half-width 1."""
-    from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
-    from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
-    from counton.statistics.statistic_plan import plan_statistic
-
-    of, within = report.derived_from.get(name, name), report.within[name]
-    source, one = report.statistics[of], report.statistics[name]
-    named: Mapping[str, float] = within if isinstance(within, Mapping) else {"": within}
-    on_rows = [
-        each
-        for each in named
-        if one.known_beforehand is not None and each not in one.known_beforehand
-    ]
-    if on_rows and report.size is None:
-        said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")
-        raise InvalidInput(
-            f"{field(WITHIN, said)} of {name!r} depends on the number of rows; give about how many "
-            f"rows there will be, if that is public ({field('size', 10000)}), or give a share "
-            "instead"
-        )
-
-    def read(promised: Guarantee) -> Reading:
-        plan = plan_statistic(source, horizon, promised, batched=True)
-        terms = part_design(plan.best, source, 1, source.cells)
-        last = horizon or last_served_step(terms.strategy) or 1
-        reading = planned_reading(source, terms, last, report.size)
-        return reading if of == name else report.reading_of(name, reading)
-
-    def error(each: str, promised: Guarantee) -> float:
-        if not isinstance(within, Mapping):
-            told = read(promised).numbers()
-            low, high = (np.ravel(np.asarray(end, float)) for end in told.numbers.interval(0.95))
-            half = (high - low) / 2  # the widest; only means, if there are means
-            means = np.array([str(one).startswith("mean") for one in told.about.get("name", ())])
-            return float(half[means].max() if means.any() else half.max())
-        reading = read(promised)
-        found, bound = halfwidths_of(reading, 0.95), named[each]
-        return bound * compare_halfwidths(found, {each: bound}, reading.step, 0.95).factor
-
-    least, loss = loss_of(guarantee)
-    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else None
-    bounds = []
-    for each, bound in named.items():
-        called, at, off = f"{name} {each}".strip(), guarantee, error(each, guarantee)
-        if each in on_rows:
-            # A quantile's error is no constant times a cell's: quantiles end at edges. So the noise
-            # is found at which the error reaches the bound.
-            try:
-                at = least_guarantee(partial(error, each), bound, least, delta, loss)
-            except InvalidInput as refused:
-                raise InvalidInput(
-                    f"statistic {called!r} of the report: {refused.template}"
-                ) from None
-            off = bound
-        cell = read(at).cells.halfwidth()
-        bounds.append((bound, off / cell if cell else 1.0, called))
-    return bounds
+    norms = {name: report.norms_of_member(name, report.most) for name in report.measured_ones}
+    stated = [float(report.shares.get(name, 1)) for name in norms]
+    shares = [one / sum(stated) for one in stated]
+    sizes = [float(l1) if norm == 1 else math.sqrt(squared) for l1, squared in norms.values()]
+    ideal = [share ** (1 / norm) / size for share, size in zip(shares, sizes, strict=True)]
+    largest = 0
+    for factor in range(1, _MOST_SIZE):
+        weights = [max(1, round(factor * one / min(ideal))) for one in ideal]
+        pairs = zip(norms.values(), weights, strict=True)
+        moved = [scaled_norms(l1, squared, by=weight) for (l1, squared), weight in pairs]
+        largest = sum(one for one, _ in moved)
+        if largest > _MOST:
+            break
+        whole = sum(one[norm - 1] for one in moved)
+        if all(
+            abs((one[norm - 1] / whole / share) ** (1 / norm) - 1) <= _TOLERANCE
+            for one, share in zip(moved, shares, strict=True)
+        ):
+            return dict(zip(norms, weights, strict=True))
+    raise InvalidInput(
+        f"one unit would change all statistics of the report together by {largest:,}, more than "
+        "2^40, the most that noise can hide: give a coarser resolution for one of them"
+    )
 
 
 def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:

@@ -23,8 +23,8 @@ from counton.statistics.distinct import Distinct
 from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
-#: Options of a report's statistics besides each statistic's own options.
-WITHIN, SHARE = "within", "share"
+#: Option of a report's statistics besides each statistic's own options: its share of the budget.
+SHARE = "share"
 #: Options on how numbers are shown that a report accepts for each statistic.
 _SHOWN = ("shares",)
 #: Options of a whole job that a report also accepts for one of its statistics.
@@ -191,44 +191,18 @@ def checked_name(name: object) -> str:
     return name
 
 
-def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Check positive numbers by the name of a statistic; ``what``: a number in messages."""
+def shares_by_name(given: Any, known: Mapping[str, Any]) -> dict[str, float]:
+    """Check shares of the budget, by the name of a statistic."""
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
             raise InvalidInput(
-                f"{what} names {name!r}, which is not in the report; it has {', '.join(known)}"
+                f"share names {name!r}, which is not in the report; it has {', '.join(known)}"
             )
-        number = exact(value, f"{what} of {name!r}")
+        number = exact(value, f"share of {name!r}")
         if number <= 0:
-            raise InvalidInput(f"{what} of {name!r} is {value!r}; it must be above 0")
+            raise InvalidInput(f"share of {name!r} is {value!r}; it must be above 0")
         found[name] = float(number)
-    return found
-
-
-def bounds_by_name(
-    given: Any, known: Mapping[str, TallyStatistic], size: int | None
-) -> dict[str, float | dict[str, float]]:
-    """Check wanted half-widths: numbers, texts such as "20", "2%" or "mean=2,count=50", or numbers
-    by name. Percentages are of ``size``.
-
-    >>> from counton.statistics import Average
-    >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
-    {'paid': {'mean': 2.0, 'count': 50.0}}
-    """
-    from counton.planning.least_privacy import bounds_of
-
-    found: dict[str, float | dict[str, float]] = {}
-    for name, value in dict(given or {}).items():
-        if isinstance(value, Mapping) or (isinstance(value, str) and set(value) & set("=%")):
-            if name not in known:
-                numbers_by_name(WITHIN, {name: 1}, known)
-            bounds = bounds_of(value, size)
-            if "" in bounds and "count" in (known[name].known_beforehand or ()):
-                bounds["count"] = bounds.pop("")
-            found[name] = bounds.pop("") if "" in bounds else bounds
-        else:
-            found |= numbers_by_name(WITHIN, {name: value}, known)
     return found
 
 
@@ -293,7 +267,7 @@ def member_of(
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
-        if key in ("statistic", WITHIN, SHARE) or (key in _OF_ROWS and key in taken):
+        if key in ("statistic", SHARE) or (key in _OF_ROWS and key in taken):
             continue
         if key in _SHOWN and key in taken:
             options[key] = value
@@ -307,7 +281,7 @@ def member_of(
         if key not in known:
             raise InvalidInput(
                 f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
-                f"options are {', '.join([*taken, WITHIN, SHARE])}"
+                f"options are {', '.join([*taken, SHARE])}"
             )
         option = known[key]
         if isinstance(value, float) and option.kind == "text":
