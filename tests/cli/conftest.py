@@ -75,10 +75,11 @@ class Workplace:
         return done
 
     def shown(self, *more: str) -> str:
-        """What is said of the state, its lines put together."""
-        done = self.plain("show", str(self.state), "--full", *more)
-        assert done.code == 0, done.err
-        return " ".join(done.out.split())
+        """What is said of the state, and its account of promises, their lines put together."""
+        state = str(self.state)
+        done = [self.plain("show", state, *more), self.plain("methods", state, "--full", *more)]
+        assert [one.code for one in done] == [0, 0], done
+        return " ".join(" ".join(one.out for one in done).split())
 
     def write(self, name: str, rows: Sequence[str], header: str = "time,group") -> str:
         """Events of 1 January 2013, each as ``HH:MM,group``."""

@@ -108,21 +108,17 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
         "times the epsilon"
     )
     assert promise in _flat(counted)
-    assert f"the rest: counton show {place.state} --full" in counted
+    assert f"the rest: counton methods {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
     words = place.shown()
     for told in (
-        "released 3 windows, up to 2013-01-01 03:00",
-        "protected one visit more or less, counted in one group of one window by at most 1",
-        "each row is one visit in one group of one window",
+        "stream count: 3 windows, up to 2013-01-01 03:00",
+        "The protected unit is one visit, counted in one cell of one step by at most 1",
         "pure differential privacy with epsilon = 1, for all releases of the stream together",
-        "guesses right, after all releases, with a probability of at most 73.11%",
-        "cost epsilon = 1 of the privacy of each visit, spent once",
-        "against readers who know or choose all other rows, and who choose the time and place of",
-        "noise releases share it, so that totals stay accurate",
-        "error standard deviation",
-        "so a small one can be below 0",
-        "intervals each by itself holds the true number with probability 95%",
+        "and every other row, and who chooses rows, and the step and cells that distinguish",
+        "Noise is correlated over time",
+        "The noise of a total has the standard deviation",
+        "its 95% interval there reaches",
     ):
         assert told in words
 
@@ -519,7 +515,7 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
     words = _flat(place.count(events).out)
     assert "estimate 95% interval in this window 95% interval" in words
-    assert "of window 3 by itself" in place.shown()
+    assert "The noise of a window's own number has the standard deviation" in place.shown()
     alone = place.count(events, "--release", "windows", "--name", "alone")
     assert "number of events in the hour up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
 

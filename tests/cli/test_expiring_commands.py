@@ -26,9 +26,8 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     assert f"slowly as it gets older ({loss}" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
     shown = place.shown()
-    assert "no end" in shown
     assert "expiring differential privacy with epsilon = 100" in shown
-    assert f"loss by age: {loss}" in shown
+    assert loss in shown
 
 
 def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
@@ -36,7 +35,6 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     options = ("--growth", "3/2", "--delay", "2", "--out", out)
     done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options))
     assert done.code == 0, done.err
-    assert "each release counts up to 2 windows before its own" in place.shown()
     heading = (
         "to the end of 2012-12-31 (window 1, UTC; released with the window up to 2013-01-01 01"
     )

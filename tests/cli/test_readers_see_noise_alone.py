@@ -75,9 +75,8 @@ def all_that_is_shown(
         del report["not_private"]
         shown += [done.out, said_apart, report, (folder / "t.csv").read_bytes()]
         first = []
-    for command in ("show", "methods"):
-        told = place.plain(command, state, "--full").out.splitlines()
-        shown.append([line for line in told if not line.startswith("created")])
+    for words in (("show", state), ("methods", state, "--full")):
+        shown.append(place.plain(*words).out)
     return shown
 
 

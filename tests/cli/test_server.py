@@ -30,7 +30,7 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert place.estimates() == [[1, 1], [2, 1], [2, 1]]
     third = place("count", events, *place.again, *table)
     assert "Nothing new to release" in third.out
-    shown = place("show", str(place.state), "--full")
+    shown = place("show", str(place.state))
     assert "stream count" in shown.out
     spent = json.loads(place("ledger", str(place.state), "--limit-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}

@@ -23,9 +23,8 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
 ) -> None:
     note = "people are not protected: a person with 100 events loses 100 times the epsilon"
     assert note in " ".join(place.count(events).out.split())
-    assert f"{note}; to protect people, name their column" in place.shown()
-    assert "--user COLUMN --most N" in place.shown()
-    assert "against readers who know or choose all other rows, and who choose" in place.shown()
+    assert note in place.shown()
+    assert "against an attacker who knows all releases" in place.shown()
 
 
 LINE = (
@@ -133,7 +132,7 @@ def test_every_door_says_that_late_windows_sink_under_a_bound_for_longer(
     released = export(str(place.state))
     said = [
         done.out,
-        place("show", out, "--full").out,
+        place("methods", out, "--full").out,
         released.describe(),
         released.methods(full=True),
         foot_of(released.numbers.definition, None, ()),
@@ -155,7 +154,7 @@ def test_every_door_says_that_rows_beyond_a_bound_of_one_window_are_left_out(
     released = export(str(place.state))
     lines = json.loads(place.folder.joinpath("out.csv.json").read_text())["besides_noise"]
     carried = " ".join(lines)
-    for text in (done.out, place("show", out, "--full").out, released.describe(), carried):
+    for text in (done.out, place("methods", out, "--full").out, released.describe(), carried):
         assert "rows beyond 2 of each visit's hour do not count" in " ".join(text.split()), text
     assert "rows beyond 2 of each visit's hour" in " ".join(
         foot_of(released.numbers.definition, None, ()).split()
@@ -171,8 +170,8 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     assert "people are not" not in done.out
     said = place.shown()
     assert (
-        "one visitor's day more or less, with at most 2 events counted, each by at most 1, in any "
-        "groups and windows" in said
+        "one visitor's day, with at most 2 events counted, each by at most 1, in any cells and "
+        "steps" in said
     )
     assert "people are not" not in said
     assert "rows beyond their user's limit, not counted: 2" in done.err

@@ -227,7 +227,7 @@ def test_a_night_that_set_rows_aside_is_not_forgotten(tmp_path: Path) -> None:
 
 
 def shown(path: object) -> str:
-    done = CliRunner().invoke(app, ["show", str(path), "--full"], prog_name="counton")
+    done = CliRunner().invoke(app, ["methods", str(path), "--full"], prog_name="counton")
     assert done.exit_code == 0
     return done.output
 

@@ -269,7 +269,9 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
     again = read(tmp_path / "t.csv")
     with Store(tmp_path / "s.db") as store:
         page = Journal(store, job).describe()
-    done = CliRunner().invoke(app, ["show", str(tmp_path / "s.db"), "--full"], prog_name="counton")
+    done = CliRunner().invoke(
+        app, ["methods", str(tmp_path / "s.db"), "--full"], prog_name="counton"
+    )
     by = "able counts at most 5 visits of one person, as bounded before, by whoever made the table"
     for text in (
         *(str(made), made.describe(), made.methods(), made.methods(full=True), done.output),

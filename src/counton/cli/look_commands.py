@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from textwrap import shorten
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.table import Table
 
 from counton.base.errors import CountonError, InvalidInput, StateError, field
-from counton.base.exact import figures, percent
+from counton.base.exact import figures
 from counton.cli.command_options import option_names
 from counton.cli.exits import ExitCode
 from counton.cli.keep_options import LedgerOptions, VerifyOptions
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from counton.released.description import Description
     from counton.released.release import Release
     from counton.released.released_numbers import ReleasedNumbers
-    from counton.run import Definition
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
-    from counton.state.reader import JournalReader
-    from counton.strategies import StreamStrategy
 
 
 def print_ledger(options: LedgerOptions) -> None:
@@ -320,12 +317,12 @@ def print_held(options: ShowOptions) -> None:
 
     public = read_public(options.state, name=options.name)
     if public is not None:
-        print_release(public, options.json, full=options.full)
+        print_release(public, options.json)
         return
-    print_state(options.state, options.name, options.json, full=options.full)
+    print_state(options.state, options.name, options.json)
 
 
-def print_state(state: str, name: str | None, as_json: bool, *, full: bool = False) -> None:
+def print_state(state: str, name: str | None, as_json: bool) -> None:
     """Print the streams of a state (database), or one of them, without secrets."""
     from counton.state import Store
 
@@ -338,17 +335,21 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
         if not as_json:
             console = Console()
             for stream in described["streams"]:
-                _print_stream(console, _in_zone(stream), store, full=full)
+                _print_stream(console, stream, store)
                 _tell_of_late_rows(store, stream["name"])
             if len(described["streams"]) > 1:  # the promises above hold for one stream each
                 _print_totals(console, store.totals)
             account = f"state {described['state']}, file format {described['format']}"
-            if described["streams"] and not full:
-                account += "; the account of each promise: --full"
+            if described["streams"]:
+                account += f"; {_ACCOUNT}"
             console.write_line(account)
             return
     described["streams"] = [_in_zone(stream) for stream in described["streams"]]
     print_json(described)
+
+
+#: Where the account of a promise is: who is protected, from whom, and at what cost.
+_ACCOUNT = "the account of each promise: counton methods --full"
 
 
 def _tell_of_late_rows(store: Store, name: str) -> None:
@@ -367,37 +368,29 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
         Console(stderr=True).write_line(f"{EXACT}: {message}")
 
 
-#: Largest number of rows of the last step on the screen.
+#: Largest number of rows of the last step in JSON.
 _ROWS = 20
 
 
-def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
+def print_release(released: Release, as_json: bool) -> None:
     """Print what is public about a release (guarantee, numbers, columns), read from a table."""
-    from counton.base.literature import origin_of
-    from counton.released.release_facts import promise_of
-    from counton.released.stream_words import (
-        groups_in_words,
-        promise_in_words,
-        protected_in_words,
-        sharing_in_words,
-    )
-
     numbers = released.numbers
-    definition, terms, shown = numbers.definition, numbers.design, numbers.table()
+    definition, shown = numbers.definition, numbers.table()
     once = not definition.cut.goes_on
     steps = [] if once else shown["step"].unique().sort().to_list()
-    promised = promise_of(numbers)
-    last = numbers.last_rows(_ROWS)
-    paper = origin_of(terms.strategy.sources)
     gone = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
     if as_json:
         from polars import selectors
 
-        public = definition.public()
+        from counton.base.literature import origin_of
+        from counton.released.release_facts import promise_of
+
+        public, last = definition.public(), numbers.last_rows(_ROWS)
+        paper = origin_of(numbers.design.strategy.sources)
         first, newest = (steps[0], steps[-1]) if steps else (None, None)
         there = {"paper": paper, "first": first, "last": newest, "missing_steps": gone}
         described = {
-            **promised,
+            **promise_of(numbers),
             **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
             "publishes": definition.release,
             **({} if once else there),
@@ -409,58 +402,39 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     if steps:
         covers = f"{len(steps):,} {definition.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
         covers += f"; missing between them: {gone:,}" if gone else ""
+    head = f"stream {numbers.design.name}, as it was released: {covers}"
     console = Console()
-    console.write_line(f"stream {terms.name}, as it was released: {covers}", bold=True)
-    if numbers.steps:
-        _write_last(console, numbers)
-    console.write_line(f"promise: {promise_in_words(definition)}")
-    if not once:
-        console.write_line(f"strategy: {_strategy(terms, definition.cut.noun)}")
-    if not full:
-        console.write_line("the account of the promise: --full")
-        return
-    console.write_line("")
-    sums = definition.inner.additive
-    holds = definition.subject if sums else repr(definition.statistic)
-    rows = [
-        ("holds", holds),
-        ("released", covers),
-        ("protected", protected_in_words(definition)),
-        *([("people", promised["people"])] if "people" in promised else []),
-        ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
-        *([] if once else [("noise", sharing_in_words(terms.strategy))]),
-        *([] if once else _mechanism(terms.strategy, definition.cut.noun)),
-        ("unit", definition.unit),
-        *([] if once else [("publishes", publishes(definition.release))]),
-        ("level", f"each interval holds with a probability of {percent(numbers.level)}%"),
-        *_errors_besides_noise(definition),
-        ("written by", promised["written_by"]),
-    ]
-    rows[2:2] = definition.cut.facts(definition.strategy.horizon)
-    if definition.by is not None:
-        several = f"{len(definition.groups):,} by {groups_in_words(definition)}"
-        rows[2:2] = [("groups", definition.cells.found_in(several, definition.by))]
-    if "std" in promised["noise"]:
-        noise = promised["noise"]
-        rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
-    console.write_words(rows)
+    _write_stream(console, head, numbers.design, definition, numbers if numbers.steps else None)
+    console.write_line(_ACCOUNT)
 
 
-def _write_last(console: Console, released: ReleasedNumbers) -> None:
-    """Print the numbers of the last step, and the reasons besides noise why they differ from the
-    truth.
+def _write_stream(
+    console: Console,
+    head: str,
+    design: Design,
+    definition: Description,
+    released: ReleasedNumbers | None,
+) -> None:
+    """Print a stream's last numbers, why they differ from the truth besides noise, its promise and
+    its strategy.
     """
+    from counton.cli.run_words import promise
     from counton.released.screen import screen_of
 
-    screen = screen_of(released)
-    if screen.heading:
-        console.write_line(screen.heading.lstrip("\n"))
-    for table in screen.tables:
-        console.write_table(table)
-    if screen.left_out:
-        console.write_line(f"{screen.left_out}: counton export has them all")
-    for note in screen.notes:
-        console.write_line(note)
+    console.write_line(head, bold=True)
+    if released is not None:
+        screen = screen_of(released)
+        if screen.heading:
+            console.write_line(screen.heading.lstrip("\n"))
+        for table in screen.tables:
+            console.write_table(table)
+        if screen.left_out:
+            console.write_line(f"{screen.left_out}: counton export has them all")
+        for note in screen.notes:
+            console.write_line(note)
+    console.write_line(f"promise: {promise(definition)}")
+    if definition.cut.goes_on:
+        console.write_line(f"strategy: {_strategy(design, definition.cut.noun)}")
 
 
 def _strategy(design: Design, noun: str = "step") -> str:
@@ -477,33 +451,6 @@ def _strategy(design: Design, noun: str = "step") -> str:
     return f"{named}, {noise}; {origin_of(design.strategy.sources)}"
 
 
-def _mechanism(strategy: StreamStrategy, noun: str = "step") -> list[tuple[str, str]]:
-    """Return pairs of name and words: a strategy with its parameters, and its paper or theorem."""
-    from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import named_constants, strategy_in_words
-
-    words = ", ".join([strategy_in_words(strategy, noun), *named_constants(strategy)])
-    return [("strategy", words), ("paper", origin_of(strategy.sources))]
-
-
-def publishes(release: str) -> str:
-    periods = "of each period in which users are counted anew, its number so far"
-    return {"both": "totals and windows", "periods": periods}.get(release, release)
-
-
-def _noise(std: float, of: str | None, *, once: bool) -> str:
-    """Describe the standard deviation of the noise in words.
-
-    Args:
-        of: name of the number that has this noise; None: all numbers.
-        once: True for a table that is released once.
-    """
-    what = "" if of is None else f" of {of}"
-    if once:
-        return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
-    return f"standard deviation {figures(std)}{what}, at the last one"
-
-
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     """Return the public facts of a stream with its time of creation converted to the stream's time
     zone.
@@ -517,116 +464,35 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     return {**stream, "created": created}
 
 
-def _print_stream(
-    console: Console, stream: dict[str, Any], store: Store, *, full: bool = False
-) -> None:
-    """Print a stream's last numbers, guarantee and strategy; with ``full`` all public facts."""
-    from counton.cli.run_words import promise
+def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> None:
+    """Print a stream's last numbers, guarantee and strategy."""
     from counton.run.definition import KIND, Definition
     from counton.run.journal_values import read_released
-    from counton.statistics.catalogue import statistic_from_dict
 
-    details, reader = stream["details"], store.reader(stream["name"])
+    details, reader, step = stream["details"], store.reader(stream["name"]), stream["step"]
     design = reader.design
     if details.get("kind") == KIND:
-        definition, after = Definition.reopen(design, reader.details), stream["step"]
-        there = definition.cut.progress(after) if after else "nothing released yet"
-        console.write_line(f"stream {stream['name']}: {there}", bold=True)
-        if after and "refused" not in stream:
-            _write_last(console, read_released(reader, definition, None))
-        console.write_line(f"promise: {promise(definition)}")
-        if definition.cut.goes_on:
-            console.write_line(f"strategy: {_strategy(design, definition.cut.noun)}")
-        described = _of_events(stream, reader, definition) if full else []
+        definition = Definition.reopen(design, reader.details)
+        there = definition.cut.progress(step) if step else "nothing released yet"
+        there += "" if definition.ended is None else f"; ended at step {definition.ended:,}"
+        known = step and "refused" not in stream
+        released = read_released(reader, definition, None) if known else None
+        _write_stream(console, f"stream {stream['name']}: {there}", design, definition, released)
     else:  # a program gives the inputs of each step directly
-        step, unit, last = stream["step"], details.get("unit"), stream["last"]
+        unit, last = details.get("unit"), stream["last"]
         there = "once" if details.get("once") else f"{step:,} step{'s' * (step != 1)}"
         console.write_line(f"stream {stream['name']}: {there}", bold=True)
         if last is not None and last["values"] is not None:
             values = shorten(str(last["values"]), 200, placeholder=" ...")
             console.write_line(f"step {last['step']:,}: {values}")
-        protected, guarantee = design.contribution.describe(unit), design.guarantee
-        for _, words in _error(stream):
-            console.write_line(f"error: {words}")
-        console.write_line(f"promise: {protected} ({str(guarantee).partition(' with ')[2]})")
+        if last is not None and last["std"] is not None:
+            of = f" of {last['of']}" if last.get("of") else ""
+            console.write_line(f"error: standard deviation {figures(last['std'])}{of}")
+        protected = design.contribution.describe(unit)
+        console.write_line(f"promise: {protected} ({design.guarantee.loss_in_words})")
         console.write_line(f"strategy: {_strategy(design)}")
-        described = [
-            ("released", there),
-            ("protected", protected),
-            ("guarantee", f"{guarantee}, {guarantee.scope}"),
-            *_mechanism(design.strategy),
-            *_error(stream),
-        ]
-        if (saved := stream["terms"].get("statistic")) is not None:
-            parameters = {name: value for name, value in saved.items() if name != "batched"}
-            described.insert(0, ("statistic", repr(statistic_from_dict(parameters))))
     if "refused" in stream:
         console.write_line(f"not shown: {_in_words(stream['refused'])}")
-    if full:
-        created, key = ("created", stream["created"]), stream["key_fingerprint"]
-        console.write_line("")
-        console.write_words([created, *described, ("key", f"fingerprint {key}")])
-        console.write_line("")
-
-
-def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
-    last, once = stream["last"], bool(stream["details"].get("once"))
-    if last is None or last["std"] is None:
-        return []
-    return [("error", _noise(last["std"], last.get("of"), once=once))]
-
-
-def _of_events(
-    stream: dict[str, Any], reader: JournalReader, definition: Definition
-) -> list[tuple[str, str]]:
-    """Describe a stream of events, or a table of events, as pairs of name and words."""
-    from counton.cli.run_words import protection
-    from counton.released.periods import period_starts
-    from counton.run.journal_values import read_released
-    from counton.statistics.live_statistic import noise_at
-
-    after, cut, groups = stream["step"], definition.cut, definition.domain
-    counted = definition.cells.found_in(f"{len(groups or ()):,} by {definition.by}", definition.by)
-    rows = [
-        ("released", cut.progress(after)),
-        *cut.facts(definition.strategy.horizon),
-        ("groups", "one total" if groups is None else counted),
-        ("unit", definition.unit),
-        *_changes_since_creation(definition),
-        *protection(definition, reader.design.law),
-        *(_mechanism(definition.strategy, definition.cut.noun) if cut.goes_on else []),
-        *_errors_besides_noise(definition),
-    ]
-    if after and definition.shows_cells and "refused" not in stream:
-        from counton.released.screen import noise_in_words
-
-        return [*rows, *noise_in_words(read_released(reader, definition, None))]
-    if after and definition.release == "periods":
-        since = int(period_starts(cut, definition.anew_every(), after)[-1])
-        std, of = noise_at(reader.design, after, since)
-        return [*rows, ("error", _noise(std, of, once=False))]
-    return rows + _error(stream)
-
-
-def _errors_besides_noise(definition: Description) -> list[tuple[str, str]]:
-    """Describe the reasons besides noise why numbers differ from the truth, as pairs of name and
-    words.
-    """
-    from counton.released.besides_noise import besides_noise
-
-    lines = besides_noise(definition)
-    return [("besides" * (line == lines[0]), line) for line in lines]
-
-
-def _changes_since_creation(definition: Definition) -> Iterable[tuple[str, str]]:
-    """Yield pairs of name and words on a stream's form of release, the group of all others and
-    its end.
-    """
-    yield "publishes", publishes(definition.release)
-    if definition.other is not None:
-        yield "other", f"rows of groups that are not declared count as {definition.other!r}"
-    if definition.ended is not None:
-        yield "ended", f"at step {definition.ended:,}"
 
 
 def _in_words(reason: str) -> str:

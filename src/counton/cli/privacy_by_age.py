@@ -6,8 +6,9 @@ import math
 import re
 
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.strategies import Expiring, StreamStrategy
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
+from counton.released.description import Description
+from counton.strategies import Expiring
 
 _SECONDS = {
     "s": 1.0,
@@ -62,15 +63,16 @@ def named_ages(every: str) -> dict[str, int]:
     return {name: steps_in(text, every) for name, text in _NAMED.items() if seconds(text) >= length}
 
 
-def loss_in_words(guarantee: Guarantee, strategy: StreamStrategy, every: str) -> str | None:
+def loss_in_words(definition: Description) -> str | None:
     """Describe the privacy loss of an event at several ages, such as "1 after a day"; None for
     guarantees whose loss does not depend on age.
     """
+    guarantee, strategy = definition.guarantee, definition.strategy
     if not isinstance(guarantee, (ExpiringDP, ExpiringZCDP)) or not isinstance(strategy, Expiring):
         return None
     bound = guarantee.bound_to(strategy)
     parts = []
-    for name, age in named_ages(every).items():
+    for name, age in named_ages(definition.cut.every).items():
         at_age = bound.at_age(age)
         loss = 0 if at_age is None else at_age.rho if isinstance(at_age, ZCDP) else at_age.epsilon
         parts.append(f"{float(loss):.3g} after {name}")

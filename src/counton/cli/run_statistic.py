@@ -191,7 +191,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
-    console.write_line(f"the rest: counton show {state} --full")
+    console.write_line(f"the rest: counton methods {state} --full")
     default = str(outputs.job.keeping.state).endswith(".counton.db")
     if outcome.before == 0 and default and is_beside(outputs.job):
         key = "" if outputs.job.keeping.key is not None else f" and {state}.key"
@@ -285,6 +285,12 @@ def as_json(
     return report | {"last": last | released.last_numbers()}
 
 
+_PUBLISHED = {
+    "both": "totals and windows",
+    "periods": "of each period in which users are counted anew, its number so far",
+}
+
+
 def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
     undone.
@@ -299,7 +305,6 @@ def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     """
     if settled.saved is not None or settled.job.times.yes:
         return
-    from counton.cli.look_commands import publishes
     from counton.released.stream_words import groups_in_words, statistic_in_words
 
     definition, cut = settled.definition, settled.definition.cut
@@ -310,7 +315,7 @@ def _ask_before(settled: SettledJob, ended: int, console: Console) -> None:
         most = definition.strategy.horizon
         ever = "without an end" if most is None else f"of {most:,} {cut.noun}s"
         now = f"{ended:,} {cut.noun}{'s' * (ended != 1)}"
-        what += f": {publishes(definition.release)} {ever}, {now} now"
+        what += f": {_PUBLISHED.get(definition.release, definition.release)} {ever}, {now} now"
     loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
     console.write_line(
         f"New stream {settled.job.keeping.name!r} publishes the {what}, and spends {loss} of the "

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counton.base.exact import figures, short_repr
+from counton.base.exact import short_repr
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.job.job import NEWEST
-from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.run.clock import length_of
 
 if TYPE_CHECKING:
-    from counton.base.distributions import NoiseDistribution
+    from counton.released.description import Description
     from counton.run import Definition, Job, Outcome
     from counton.run.dry_run import DryRun
 
@@ -201,125 +199,12 @@ def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
     return [f"{what}: {rows:,}" for what, rows in numbers if rows]
 
 
-#: Name and words for the attacker that every guarantee assumes.
-_AGAINST = (
-    "against",
-    "readers who know or choose all other rows, and who choose the time and place of the protected "
-    "one after they have read earlier releases",
-)
-
-
-def promise(definition: Definition) -> str:
-    """Describe the guarantee of a release in one sentence; `protection` has the details."""
+def promise(definition: Description) -> str:
+    """Describe the guarantee of a release in one sentence."""
+    from counton.cli.privacy_by_age import loss_in_words
     from counton.released.stream_words import promise_in_words
 
-    guarantee, loss = definition.guarantee, None
-    if definition.expires:
-        from counton.cli.privacy_by_age import loss_in_words
-
-        loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
-    return promise_in_words(definition, loss)
-
-
-def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """Describe the guarantee in pairs of name and words: protected unit, privacy loss, cost, and
-    noise.
-    """
-    from counton.released.stream_words import (
-        changes_note,
-        cost_in_words,
-        hidden_in_words,
-        people_note,
-        protected_in_words,
-        sharing_in_words,
-    )
-
-    unit, columns, counting = definition.unit, definition.columns, definition.counting
-    lines = [("protected", protected_in_words(definition))]
-    people = people_note(definition)
-    if not definition.statistic.additive:
-        lines.insert(0, ("statistic", _statistic_in_words(definition)))
-    if not counting.users:
-        where = " in one group of one window" if definition.statistic.additive else ""
-        remedy = "name their column and how many of their events count: --user COLUMN --most N"
-        one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
-        if definition.statistic.counts_units:
-            said = "it counts" if definition.value is None else f"its {definition.value!r} says"
-            one = f"each row stands for as many {plural(counting.row or unit)} as {said}"
-            remedy = "count rows that name them: such a table does not"
-        if columns.id is not None:
-            one = (
-                f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
-                f"of them was counted; an id that comes again later counts as another {unit}, with "
-                f"a loss of its own"
-            )
-        note = f"{people}{f'; to protect people, {remedy}' if counting.moves is None else ''}"
-        lines += [("", one), ("", note)]
-    else:
-        named = f"the column {columns.user!r} names the user of each event"
-        lines.append(("", f"{named}; {hidden_in_words(definition)}"))
-        if people is not None:
-            lines.append(("", people))
-    if (changes := changes_note(definition)) is not None:
-        lines.append(("", changes))
-    if not definition.cut.goes_on:
-        of = getattr(definition.statistic, "mechanism", "")
-        return [
-            *lines,
-            *_guarantee_lines(definition, definition.contribution.unit),
-            ("cost", cost_in_words(definition)),
-            ("against", "readers who know or choose all other rows"),
-            ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
-        ]
-    lines += _guarantee_lines(definition, definition.unit)
-    if definition.expires:
-        from counton.cli.privacy_by_age import loss_in_words
-
-        losses = loss_in_words(definition.guarantee, definition.strategy, definition.cut.every)
-        lines.append(("", f"loss by age: {losses}"))
-    lines += [
-        *_guessing_probability(definition.guarantee),
-        ("cost", cost_in_words(definition)),
-        _AGAINST,
-        ("noise", sharing_in_words(definition.strategy)),
-    ]
-    if (found := definition.cells.in_words(definition.unit)) is not None:
-        lines.append(("groups", found))
-    delay = definition.strategy.facts.delay
-    if delay:
-        windows = f"{delay:,} window{'s' * (delay > 1)}"
-        lines.append(("delay", f"each release counts up to {windows} before its own"))
-    return lines
-
-
-def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
-    guarantee, relation = definition.guarantee, definition.contribution.relation
-    scope = f", {guarantee.scope}" if definition.cut.goes_on else ""
-    return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
-
-
-def _guessing_probability(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Describe the largest probability, rounded up, with which a reader can guess the protected
-    fact.
-
-    Without the release the reader would be right with probability 1/2. The result is empty unless
-    epsilon alone determines the probability.
-
-    >>> [_guessing_probability(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
-    ['54.99%,', '73.11%,', '100%,']
-    """
-    if not isinstance(guarantee, PureDP):
-        return []
-    right = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
-    words = "somebody who otherwise tosses a coin guesses right, after all releases, with a"
-    return [("", f"{words} probability of at most {right}%, always")]
-
-
-def _statistic_in_words(definition: Definition) -> str:
-    from counton.released.stream_words import statistic_in_words
-
-    what = statistic_in_words(definition).removesuffix(",")
-    return what if definition.by is None else f"{what}, by {definition.by}"
+    return promise_in_words(definition, loss_in_words(definition))
 
 
 def time_warnings(outcome: Outcome, job: Job) -> list[str]:

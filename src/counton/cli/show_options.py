@@ -13,8 +13,8 @@ from counton.job.job import option
 class ShowOptions:
     """Show what a state or a released table holds: last numbers, promises and strategies.
 
-    --full shows the account of each promise. Shows no secrets and needs no key. A released table
-    carries all that is public about its stream.
+    Shows no secrets and needs no key. A released table carries all that is public about its stream.
+    The account of each promise: counton methods --full.
     """
 
     state: str = argument(
@@ -22,10 +22,6 @@ class ShowOptions:
         "or several with commas between"
     )
     name: str | None = option(None, "which stream to show; default: all")
-    full: bool = option(
-        False,
-        "also show the account of each promise: who is protected, from whom, and at what cost",
-    )
     json: bool = option(False, JSON)
 
 

@@ -450,13 +450,6 @@ class Windows:
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
         return f"{steps:,} windows{until}"
 
-    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        """Return facts on the windows as pairs (name, value), up to the last step ``horizon``."""
-        number = "no end:" if horizon is None else f"{self.steps:,}"
-        start = self.local(self.start).isoformat()
-        windows = f"{number} windows of {self.every} from {start}"
-        return [("windows", windows), ("time zone", self.timezone)]
-
     def span(self, steps: range) -> str:
         """Format the dates or times from the first to the last of some steps.
 
@@ -534,11 +527,6 @@ class RevisedWindows(Windows):
     def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
         return {**(super().to_dict(local=local) or {}), "versions": self.versions}
 
-    @override
-    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        after = f"each after {self.lags:,} more; until then it is published anew with each of them"
-        return [*super().facts(horizon), ("final", after)]
-
 
 def lags_in(revise: str, every: str) -> int:
     """Return how many windows end in ``revise``, the time in which a window is released again.
@@ -604,10 +592,6 @@ class Once(Windows):
     @override
     def count(self, steps: int) -> str:
         return f"{steps:,} step{'s' * (steps != 1)}"
-
-    @override
-    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
-        return []
 
     @override
     def span(self, steps: range) -> str:

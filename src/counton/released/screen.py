@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
-from counton.base.exact import figures, percent, quantity, text
+from counton.base.exact import percent, quantity, text
 from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
 from counton.released.series import CellValues, Series
@@ -159,24 +159,6 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     interval = f"{percent(released.level)}% interval"
     table = (_versions_table if released.definition.cut.lags else _last_table)(shown, interval)
     return Screen(heading, [table], left_out, _below(released))
-
-
-def noise_in_words(released: ReleasedNumbers) -> list[tuple[str, str]]:
-    """Describe the errors of the last counts in pairs of name and words."""
-    stds, step = [], f"{released.steps[-1]:,}"
-    totals, windows = released._last_series
-    if totals is not None:
-        stds.append(f"{figures(totals.std[-1])} of the total after window {step}")
-    if windows is not None:
-        stds.append(f"{figures(windows.std[-1])} of window {step} by itself")
-    return [
-        ("error", f"standard deviation {', '.join(stds)}"),
-        ("", "each estimate is the true number plus random noise, so a small one can be below 0"),
-        (
-            "intervals",
-            f"each by itself holds the true number with probability {percent(released.level)}%",
-        ),
-    ]
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:

@@ -14,6 +14,7 @@ from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
 from counton.frame.dates import day_and_time, day_in_words
 from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import LATE_DAYS
 from counton.numbers import Design
 from counton.privacy.guarantees import (
     AgesWithData,
@@ -26,7 +27,6 @@ from counton.released.besides_noise import adds_users_up, besides_noise
 from counton.released.description import Description, counted_anew
 from counton.released.series import Series
 from counton.statistics.by_group import inner_of
-from counton.strategies import Independent, StreamStrategy
 
 #: A public introduction to differential privacy.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
@@ -322,11 +322,27 @@ def account_of(
         unit=definition.unit,
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
-        before=_people_in_words(definition),
+        before=[
+            *_people_in_words(definition),
+            *_ids_in_words(definition),
+            *_as_sentence(definition.cells.in_words(definition.unit)),
+        ],
         unprotected=cut.unprotected,
         sources=definition.statistic.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
+
+
+def _ids_in_words(definition: Description) -> list[str]:
+    """Return a sentence on the unit of rows with ids."""
+    if not definition.ids or definition.counting.users:
+        return []
+    unit = definition.unit
+    return [
+        f"All rows with the same id are one {unit}, until {LATE_DAYS} days after the first of them "
+        f"was counted; an id that comes again later counts as another {unit}, with a loss of its "
+        "own."
+    ]
 
 
 def _shown_in_words(definition: Description, over: int | str | None) -> str:
@@ -534,34 +550,6 @@ def cost_in_words(definition: Description) -> str:
     return (
         f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
         f"more; another stream about the same {unit} costs its own, and costs add up"
-    )
-
-
-def sharing_in_words(strategy: StreamStrategy) -> str:
-    """Return whether releases share noise, in words without the strategy's name.
-
-    >>> from counton.strategies import Binary, KAry
-    >>> sharing_in_words(Binary(365))
-    'releases share it, so that totals stay accurate'
-    >>> sharing_in_words(Independent(365))
-    'each release has its own'
-    >>> sharing_in_words(KAry(365, 366, subtraction=False))
-    'each step has its own, which later ones add up'
-    """
-    from counton.numbers.methods import shares_noise
-
-    if shares_noise(strategy):
-        return "releases share it, so that totals stay accurate"
-    if isinstance(strategy, Independent):
-        return "each release has its own"
-    return "each step has its own, which later ones add up"
-
-
-def hidden_in_words(definition: Description) -> str:
-    """Return what the guarantee hides about a unit, without technical terms."""
-    hidden = difference(definition.unit, definition.contribution.relation)
-    return (
-        f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
     )
 
 

@@ -119,10 +119,6 @@ class Declared:
         """Return None: there is no probability to bound."""
         return None
 
-    def found_in(self, groups: str, by: str | None) -> str:
-        """Return ``groups`` unchanged."""
-        return groups
-
     def in_words(self, unit: str) -> str | None:
         """Return None."""
         return None
@@ -226,10 +222,6 @@ class Discovery:
     def how(self, groups: int, plural: str) -> str:
         """Return words that say when a group is shown; they state no number of groups."""
         return "each group shown once it is large enough"
-
-    def found_in(self, groups: str, by: str | None) -> str:
-        """Return words on where groups are found, and when each is shown."""
-        return f"found in {by}, each shown once it is large enough"
 
     def in_words(self, unit: str) -> str | None:
         """Describe the threshold, and the delta for groups with rows of one ``unit`` only."""
