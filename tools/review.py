@@ -64,7 +64,7 @@ PRIVATE = (
         ("tests/cli/test_init.py",),
     ),
     Room(
-        ("run/settlement.py", "run/stream_request.py", "run/runs.py",
+        ("run/settlement.py", "run/new_stream.py", "run/runs.py",
          "run/clock.py", "job/job.py", "run/journal_values.py"),
         "all that can be refused is refused before a release; when it happens is public",
         ("tests/run/test_guards_of_all.py", "tests/run/test_unreadable_lines.py"),

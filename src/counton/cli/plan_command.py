@@ -247,7 +247,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
             check_most_a_window(options.most_a_window, options.most)
             protected = "user"
             if options.per is not None:
-                from counton.run.stream_request import check_period
+                from counton.run.new_stream import check_period
 
                 check_period(options.per)
                 protected = f"user's {PERIODS.get(options.per, options.per)}"

@@ -27,9 +27,9 @@ fields of `Job` that it is about.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counton.base.lazy import attach, require_installed
+from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.job.job import Job as Job
@@ -51,10 +51,5 @@ if TYPE_CHECKING:
     from counton.run.settlement import resolve as resolve
     from counton.run.window_notes import mark as mark
 
-_load, __dir__, __all__ = attach(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__ and name != "Job":
-        require_installed("polars")  # events are read with polars; a job itself needs none
-    return _load(name)
+# All but a job needs `counton.rows`, which asks for polars.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -13,14 +13,16 @@ import numpy as np
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, RequestMismatch, field
+from counton.base.exact import check_integer
 from counton.frame.groups import GroupNames
 from counton.frame.options import OwnColumns
-from counton.frame.windows import Once, RevisedWindows, Windows, lags_in
-from counton.job.job import Job, options_of
-from counton.job.stated_options import kept_as, kept_value, options_of_job
+from counton.frame.windows import Once, RevisedWindows, Windows, lags_in, load_zone, parse_time
+from counton.job import stated_options as statements
+from counton.job.job import NEWEST, NOW, Job, options_of
 from counton.numbers import Design
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import without_clock
+from counton.privacy.guarantees import check_delta, guarantee_from
 from counton.released.counting import Added, Bounded, BoundedBefore, Counting
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.released.marks import WindowMark
@@ -29,7 +31,7 @@ from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.discovery import ROOM, cells_from_dict
 from counton.statistics.statistic import shape_of
-from counton.strategies import StreamStrategy
+from counton.strategies import Expiring, StreamStrategy
 
 #: Value that marks the public facts of streams that are made by jobs.
 KIND = "events by window and group"
@@ -37,7 +39,9 @@ KIND = "events by window and group"
 GUARANTEE = ("epsilon", "delta", "rho", "within")
 #: All other options of a job that define its stream.
 DEFINING = tuple(
-    option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
+    option.name
+    for option in statements.kept_as("stream", options_of(Job))
+    if option.name not in GUARANTEE
 )
 #: Kinds of options that a later run takes from the last job if it does not state them.
 REMEMBERED = ("policy", "view", "output")
@@ -265,14 +269,14 @@ class Definition(Description):
 
 def remembering(record: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """Return a stream's record with a job's policies and outputs, if any, for later jobs."""
-    known = options_of_job(job)
+    known = statements.options_of_job(job)
     anew = {name for name, one in known.items() if one.kept in REMEMBERED}
     if job.output.out is None and job.output.plot is None:
         anew -= {name for name in anew if known[name].kept == "output"}
     if job.format.file_format is None:
         anew -= {"file_format"}  # later nights may have files that need it again
     said = {
-        name: kept_value(known[name], job.option(name))
+        name: statements.kept_value(known[name], job.option(name))
         for name in anew
         if job.option(name) != known[name].default
         and (name, job.option(name)) != ("unknown", "discover")
@@ -285,6 +289,99 @@ def remembering(record: Mapping[str, Any], job: Job) -> dict[str, Any]:
     if job.format.policies().quarantine is not None:
         fixed["set_aside"] = True
     return fixed | said
+
+
+def check_words(job: Job) -> None:
+    """Refuse values of options that no stream takes."""
+    own = [one.name for one in statements.own_options(job.what) if one.column]
+    for name in ("time", "by", "user", "id", *own):
+        if job.option(name) == "":
+            raise InvalidInput(
+                f"{field(name)} is empty; give the name of a column, or leave it out"
+            )
+    user = job.people.user
+    if user is not None and user == job.times.time:
+        raise InvalidInput(
+            f"{field('user', user)} and {field('time', user)} name the same column, and a time "
+            f"says nobody's name; give the column that names the user of a row"
+        )
+    if user is not None and user == job.rows.id:
+        raise InvalidInput(
+            f"{field('user', user)} and {field('id', user)} name the same column, so only one row "
+            f"of each user would ever count; give a column as {field('id')} that differs from row "
+            f"to row, or leave {field('id')} out (to count each user once, give "
+            f"{field('first', True)})"
+        )
+    if job.times.timezone is not None:
+        load_zone(job.times.timezone)
+    if job.times.quiet is not None:
+        check_integer("quiet", job.times.quiet, 0)
+    if job.times.until not in (None, NOW, NEWEST):
+        parse_time(job.times.until or "", job.times.timezone or "UTC")
+
+
+def check_discovery(job: Job, by: str | None) -> None:
+    """Refuse private discovery of the groups ``by`` if options or statistic forbid it."""
+    asked = field("unknown", "discover")
+    if by is None:
+        raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
+    kind, what = statements.kind_of(job.what), statements.name_of(job.what)
+    if not kind.finds:
+        raise InvalidInput(
+            f"{asked} finds groups by their number of rows, which is possible for counts, sums and "
+            f"averages, but not for {what}; list the groups "
+            f"({field('domain')})"
+        )
+    if job.states("release") and (job.noise.release != "windows" or kind.ranks):
+        raise InvalidInput(
+            f"{field('release', job.noise.release)} does not go with {asked}, since each group is "
+            "shown from some window on; publish totals, or windows alone"
+        )
+    if job.lateness.revise is not None and kind.ranks:
+        raise InvalidInput(
+            f"{field('revise', job.lateness.revise)} does not go with a {what} of groups that "
+            f"nobody declared: count them, and take the largest of the table, or declare them "
+            f"({field('domain')})"
+        )
+    if job.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
+        raise InvalidInput(
+            f"{field('strategy', job.noise.strategy)} does not go with {asked}, which is proven "
+            "only for binary, kary and smooth; give one of these, or auto"
+        )
+
+
+def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
+    """Return a job's guarantee or None; with ``expires``, not bound to a strategy yet."""
+    epsilon, delta, rho = job.promise.epsilon, job.promise.delta, job.promise.rho
+    if job.promise.within is not None:
+        check_delta(delta)
+        return None
+    if not expires:
+        return guarantee_from(epsilon, delta, rho)
+    if delta is not None:
+        raise InvalidInput(
+            f"{field('delta', delta)} does not go with {field('expire')}; give {field('epsilon')} "
+            f"alone or {field('rho')} alone"
+        )
+    if epsilon is not None and rho is not None:
+        raise needs_one_loss()
+    if rho is not None:
+        return ExpiringZCDP(rho)
+    return None if epsilon is None else ExpiringDP(epsilon)
+
+
+def needs_one_loss() -> InvalidInput:
+    """Build the error for a job with an expiring guarantee that states no privacy loss, or two."""
+    return InvalidInput(
+        f"{field('expire')} needs either {field('epsilon')} or {field('rho')}, the loss of the "
+        f"newest event; {field('plan_expiring(...)')} finds it from the losses that you allow at "
+        "each age"
+    )
+
+
+def growth_of(job: Job) -> str:
+    """Return ``growth``, by default 1, as exact text: loss grows like log(age)^growth."""
+    return str(Expiring(1 if job.promise.growth is None else job.promise.growth).growth)
 
 
 def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:

@@ -26,8 +26,9 @@ from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
+from counton.run.new_stream import define
 from counton.run.outputs import Outputs
+from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, last_step
 from counton.run.settlement import SettledJob, checked_source, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
@@ -267,16 +268,14 @@ def _plan_of(settled: SettledJob, outputs: Outputs, size: int | None) -> Planned
     level, shown = outputs.level, outputs.shown
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
-    halfwidths = halfwidths_at(
-        definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
-    )
+    halfwidths = halfwidths_at(definition, steps, level, rows=size, over=shown.over, ask=shown.ask)
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
     needs_size = size is None and definition.inner.known_beforehand is not None
     ranks = {}
     if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
-        ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
+        ranks = halfwidths_at(definition, steps[-1:], level)
     found = [_with_share_and_percent(one, definition, size, ranks) for one in numbers]
-    terms = design_of(definition, definition.shape)
+    terms = design_of(definition)
     return PlannedJob(
         definition=definition,
         steps=steps,
@@ -305,7 +304,7 @@ def _with_share_and_percent(
         report: Any = inner
         named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
         part = max(named, key=len)
-        laplace = design_of(definition, definition.shape).family == "laplace"
+        laplace = design_of(definition).family == "laplace"
         source = report.derived_from.get(part, "")
         share = None if source else float(budget_shares(report, 1 if laplace else 2)[part])
         one, member = one._replace(part=part, source=source, share=share), members[part]
@@ -348,7 +347,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
         "protected": definition.contribution.describe(definition.unit),
     }
     if not definition.cut.goes_on:
-        law = design_of(definition, definition.shape).law
+        law = design_of(definition).law
         words["noise"] = f"{law.family}. {statistic.mechanism}"
         words |= statistic.choices_in_words(definition.guarantee)
         return words, statistic.spread(law.std)

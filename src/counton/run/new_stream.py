@@ -1,9 +1,15 @@
-"""Definition of a new stream from a job: its strategy is chosen, and its errors are planned."""
+"""Definition of a new stream from a job, before any row is read: what the job requests, the noise
+under which it is planned, and the definition that the stream keeps.
+
+A later run makes none of it: one function (`counton.run.settlement.refuse_other`) compares its job
+with what the stream keeps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -14,20 +20,38 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
+from counton.frame.groups import GroupNames
+from counton.frame.options import MissingOptions, OwnColumns
+from counton.frame.windows import Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
-from counton.job.job import Job, require_guarantee
-from counton.numbers.design import Design, design_for
-from counton.numbers.intervals import LEVEL, check_level
+from counton.job.job import Job, check_most_a_window, require_guarantee
+from counton.job.kinds import kinds_of, refuse_other_kinds
+from counton.job.own_strategies import OWN, own_strategy
+from counton.numbers.design import Design
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.released.description import Description, period_anew
-from counton.released.periods import period_starts
-from counton.run.definition import KIND, Definition
-from counton.run.stream_request import StreamRequest, ask, needs_one_loss, stated_guarantee
-from counton.state.unit_names import SpentUnit
-from counton.statistics import TallyStatistic
+from counton.privacy.contribution import checked_unit, unit_without_period
+from counton.released.counting import Counting
+from counton.released.description import period_anew
+from counton.released.periods import made_of_windows, period_starts
+from counton.rows.domains import read_domain, refuse_long_terms
+from counton.run.definition import (
+    DEFINING,
+    KIND,
+    Definition,
+    check_discovery,
+    check_words,
+    counting_of,
+    cut_of,
+    growth_of,
+    needs_one_loss,
+    remembering,
+    rows_of_each_group,
+    stated_guarantee,
+)
+from counton.state.unit_names import SpentUnit, protects_users, unit_word
+from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
-from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.discovery import (
     DECLARED,
     ONE_CELL,
@@ -38,19 +62,11 @@ from counton.statistics.discovery import (
     counters_of,
     sums_draws,
 )
-from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.statistics.statistic import shape_of
-from counton.strategies import (
-    Expiring,
-    KAry,
-    Metric,
-    StreamStrategy,
-    WindowVersions,
-)
+from counton.strategies import Expiring, KAry, Metric, StreamStrategy, WindowVersions
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 
 if TYPE_CHECKING:
-    from counton.planning.least_privacy import ReachedHalfwidths
     from counton.strategies.strategy import ReleaseForm
 
 
@@ -158,6 +174,309 @@ def planned_people(job: Job, steps: int | None) -> tuple[TallyStatistic, Contrib
     return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic, steps)
 
 
+@dataclass(frozen=True)
+class StreamRequest:
+    """The request of a job for a stream: statistic, groups, and options that define it.
+
+    Attributes:
+        job: the job, with fields that its statistic sets.
+        statistic: statistic of all groups; parameters that depend on the guarantee are not set yet.
+        parts: columns that the statistic reads.
+        groups: declared groups and the group of all others; None: rows are not split by group.
+        record: options that define the stream, and policies and outputs, by name, as the state
+            keeps them.
+        cut, counting: rule that assigns each row to a step, and rule that decides which rows count.
+        guarantee: stated guarantee; None if it follows from the wanted accuracy.
+        own: strategy of the user's own; None if the record names one.
+    """
+
+    job: Job
+    statistic: TallyStatistic
+    parts: OwnColumns
+    groups: GroupNames | None
+    record: Mapping[str, Any]
+    cut: Windows
+    counting: Counting
+    guarantee: Guarantee | None
+    own: StreamStrategy | None
+
+    def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
+        """Return the contribution bound of a row, or of a user's counted rows."""
+        found = statistic.contribution(batched=True, horizon=steps)
+        found = replace(found, unit=self.counting.of(self.record["unit"]))
+        return self.counting.bounding(found, statistic.norms_of_people(self.counting.most))
+
+
+def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
+    """Build the request of a job for a new stream.
+
+    Args:
+        units: protected units that have entries in the ledger (the record of spent privacy loss) of
+            its state.
+
+    Raises:
+        InvalidInput: a value of the job is out of range.
+    """
+    asked, once = job, statements.is_once(job)
+    check_words(job)
+    statistic, parts = _new_statistic(job, once=once)
+    declares = statistic.declares
+    filled = dict(statements.kind_of(job.what).fills) if isinstance(job.what, str) else {}
+    if declares is not None and job.groups.domain is None and job.times.time is not None:
+        filled["domain"] = list(declares)
+    job = job.having(**filled) if filled else job
+    if statistic.ordered:
+        raise InvalidInput(
+            f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
+            "with counton.Running in Python"
+        )
+    refuse_other_kinds(job, kinds_of(job, statistic))
+    statistic = cast("TallyStatistic", statistic)
+    if statistic.rank_digits and job.people.user is None:
+        needs = f"{field('user')}, the column that names the user of a row"
+        if rows_of_each_group(statistic) is None:
+            needs += f", and {field('most')}, how many rows of one user count"
+        raise InvalidInput(
+            f"a {statements.name_of(job.what)} that counts users needs {needs}; give it"
+        )
+    guarantee = stated_guarantee(job, expires=job.promise.expire)
+    groups, own = groups_of(job), own_strategy(job.noise.strategy)
+    record = {name: job.option(name) for name in DEFINING if name != "domain"}
+    record |= statements.stated_options(job, parts)
+    if job.times.time is not None:
+        record |= _cut_by_time(job)
+    else:
+        for name in ("every", "start", "until", "timezone", "revise"):
+            if job.option(name) is not None:
+                raise InvalidInput(
+                    f"{field(name, job.option(name))} needs {field('time')}, the column of times; "
+                    f"give it, or leave {field(name)} out: then all rows are released once"
+                )
+        record |= {"steps": 1}
+    if job.people.user is not None:
+        record["most"] = _most(job, statistic)
+    if groups is not None:
+        statistic = _by_group(statistic, groups, job)
+    cut, counting = cut_of(record, once=once), counting_of(record, statistic)
+    record["release"] = _form_of_release(job, statistic, counting.per, cut)
+    unit = job.promise.unit
+    kind = "user" if protects_users(record) else "event"
+    if unit is not None:
+        unit = unit_without_period(checked_unit(unit), job.people.per)
+    record |= {
+        # The word that is stated, or that the state has for such a unit already.
+        "unit": unit_word(units, kind, unit, kind),
+        "strategy": OWN if own is not None else job.noise.strategy or "auto",
+        "metric": job.noise.metric or "mean",
+        "delay": job.promise.delay or 0,
+        "growth": growth_of(job) if job.promise.expire else None,
+    }
+    stated = {name: one for name, one in record.items() if one is not None and one is not False}
+    kept = remembering(stated, asked)
+    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee, own)
+
+
+def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
+    """Return a new stream's statistic and columns; one error names all missing options."""
+    named, counted = isinstance(job.what, str), statements.kind_of(job.what)
+    needed = () if once else ("time", "every", "start", "steps")
+    endless = job.times.around is not None or job.promise.expire or job.lateness.revise is not None
+    lacking = [field(name) for name in needed if job.option(name) is None]
+    lacking = [name for name in lacking if not (endless and name == field("steps"))]
+    computed = job.promise.within is not None or (once and job.option("target") is not None)
+    if job.promise.epsilon is None and job.promise.rho is None and not computed:
+        lacking.append(f"{field('epsilon')} or {field('rho')}")
+    groups, people = job.groups, job.people
+    if named and counted.additive:
+        if groups.by is not None and groups.domain is None and groups.unknown != "discover":
+            lacking.append(field("domain"))
+        if people.user is not None and people.most is None and not people.first:
+            lacking.append(field("most"))
+    try:
+        found = statements.settle_statistic(job)
+    except MissingOptions as error:
+        own = [one.name for one in counted.options if one.needed and job.option(one.name) is None]
+        absent = [*dict.fromkeys([*map(field, (*error.names, *own)), *lacking])]
+        if not error.names or len(absent) == len(error.names):
+            raise
+        raise _lacks(absent) from None
+    if len(lacking) > 1 or (lacking and lacking[0] in map(field, needed)):
+        raise _lacks(lacking)
+    return found
+
+
+def _lacks(lacking: Sequence[str]) -> MissingOptions:
+    several = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
+    return MissingOptions(
+        f"a new stream needs {several}; choose {'them' if len(lacking) > 1 else 'it'} without "
+        f"looking at the data. If the stream exists already, "
+        f"correct {field('state')} or {field('name')}",
+        InvalidInput(several).fields,
+    )
+
+
+def groups_of(job: Job) -> GroupNames | None:
+    """Return declared groups, then that of all others; None without groups or for a hierarchy."""
+    groups, by, domain = job.groups, job.groups.by, job.groups.domain
+    if groups.unknown == "discover":
+        check_discovery(job, by)
+        return GroupNames(())
+    if statements.declares_nodes(job) or (domain is None and by is None):
+        return None
+    if by is None:
+        raise InvalidInput(
+            f"{field('domain', domain)} lists groups, and the column of the groups is missing; "
+            f"give {field('by')}"
+        )
+    if domain is None:
+        raise MissingOptions(
+            f"{field('by', by)} needs {field('domain')}, a list of the groups, because groups "
+            "found in the data would reveal whose events are in it; give a file with one group a "
+            f"line, a table with a column {by!r}, or a list A,B,C; or find the groups privately "
+            f"({field('unknown', 'discover')})",
+            ["domain"],
+        )
+    found = read_domain(domain, by)
+    if groups.other is not None and (not groups.other.strip() or groups.other in found):
+        raise InvalidInput(
+            f"{field('other')} is {groups.other!r}, which is also a group of {field('domain')}; "
+            "give another name"
+        )
+    return found if groups.other is None else found.plus([groups.other])
+
+
+def _by_group(statistic: TallyStatistic, groups: GroupNames, job: Job) -> TallyStatistic:
+    """Apply a statistic to each of several groups: return the statistic of all groups."""
+    if job.groups.unknown == "discover":
+        from counton.statistics.average import undeclared_variant
+
+        found = undeclared_variant(statistic)
+        if not found.additive and found.row_total is None:
+            raise InvalidInput(
+                f"{field('unknown', 'discover')} finds groups by their number of rows, which is "
+                f"private, but {statistic!r} takes it as public; list the groups "
+                f"({field('domain')})"
+            )
+        return found
+    own = statistic.by_groups(groups)
+    if own is statistic:
+        return statistic  # the groups are its nodes
+    if own is None:
+        refuse_long_terms(groups)
+    return own or Grouped(statistic, groups)
+
+
+#: Default number of windows of a stream with revised windows.
+_MOST_REVISED = 1_000_000
+
+
+def _cut_by_time(job: Job) -> dict[str, Any]:
+    """Return start, time zone and number of steps of a stream of time windows.
+
+    A revised window is released again at the end of each further window within ``revise``.
+    """
+    times, zone = job.times, job.times.timezone or "UTC"
+    assert times.start is not None
+    assert times.every is not None
+    start, steps = parse_time(times.start, zone), times.steps
+    if times.around is not None or steps is None:
+        steps = Windows.endless(start, times.every, zone).steps
+    if job.lateness.revise is not None:
+        if times.steps is None:  # the noise is the same for any number
+            steps = min(steps, _MOST_REVISED)
+        from counton.strategies.streams.window_versions import MOST_VERSIONS
+
+        lags, most = lags_in(job.lateness.revise, times.every), MOST_VERSIONS - 1
+        if lags > most:
+            number = times.every.rstrip("smhdwo")
+            longest = f"{most * int(number)}{times.every.removeprefix(number)}"
+            raise InvalidInput(
+                f"{field('revise', job.lateness.revise)} publishes a window anew after each of "
+                f"{lags:,} further windows of {times.every}, and at most {most:,} are possible: "
+                f"give at most {longest}, or a longer {field('every')}"
+            )
+    began = start.astimezone(load_zone(zone)).isoformat()
+    return {"start": began, "timezone": zone, "steps": steps}
+
+
+def _most(job: Job, statistic: TallyStatistic) -> int:
+    """Return the bound on a user's counted events, or groups."""
+    people, by = job.people, job.groups.by
+    if people.per is not None:
+        check_period(people.per, job.times.timezone or "UTC")
+    each, once = rows_of_each_group(statistic), field("first", True)
+    if each is None and not people.first:
+        if people.most is None:
+            raise MissingOptions(
+                f"{field('user', people.user)} needs {field('most')}, how many events of one user "
+                f"count, because noise must hide all of them; give it, or {once} to count each "
+                "user once for ever",
+                ["most"],
+            )
+        check_most_a_window(people.most_a_window, people.most)
+        return people.most
+    how = f"with {once if people.first else statements.name_of(job.what)}"
+    if people.most is not None and people.most > 1 and by is None:
+        raise InvalidInput(
+            f"{field('most', people.most)} {how} bounds the groups in which a user counts, and "
+            f"there are no groups; leave {field('most')} out, or give {field('by')}"
+        )
+    if people.most is None and by is not None:
+        raise InvalidInput(
+            f"{field('by', by)} {how} needs {field('most')}, the number of groups in which a user "
+            f"counts, because noise must hide all of them; give it (with {field('most', 1)} each "
+            "user counts only in the first group)"
+        )
+    return people.most or 1
+
+
+def check_period(per: str, timezone: str = "UTC") -> None:
+    """Refuse a text that is not the length of a user's period, such as ``1d``."""
+    try:
+        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field('per', per)} is not the length of a period: {error}") from None
+
+
+def _form_of_release(job: Job, statistic: TallyStatistic, per: str | None, cut: Windows) -> str:
+    """Return "totals", "windows", "both", or "periods" if users count anew in each."""
+    inner = inner_of(statistic)
+    if cut.lags:
+        ranks = inner.counts_users or inner.counted_ranks
+        if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
+            # A window would count only the users whose first row is in it.
+            longer = "for ever" if per is None else f"in each {per}"
+            raise InvalidInput(
+                f"{field('revise', job.lateness.revise)} revises the users of each window of "
+                f"{cut.every}, but here a user counts once {longer}, in the first window with a "
+                f"row of that user: give {field('per', cut.every)} (for distinct users, reach with "
+                f"{field('at_least', 1)}), and let windows begin where these periods begin"
+            )
+        if job.groups.unknown == "discover" and job.times.steps is None:
+            raise InvalidInput(
+                f"{field('unknown', 'discover')} with {field('revise', job.lateness.revise)} needs "
+                f"{field('steps')}: each version of each window may show a group, so the size that "
+                f"a group must have grows with the number of windows; give it"
+            )
+        return "windows"
+    every = period_anew(inner, per)
+    anew = every is not None
+    if isinstance(every, str):
+        anew = made_of_windows(cut, every)
+    if job.times.around is not None and job.noise.release not in (None, "totals", "both"):
+        raise InvalidInput(
+            f"{field('release', job.noise.release)} does not go with "
+            f"{field('around', job.times.around)}: a stream without an end releases totals, or "
+            "both, whose windows are differences of totals"
+        )
+    if job.noise.release == "periods" and not anew:
+        raise InvalidInput(
+            f"{field('release', 'periods')} is for users who count anew in each period "
+            f"({field('per')}) of whole windows, as reach does, and here no user does; leave it out"
+        )
+    return job.noise.release or ("periods" if anew else "totals")
+
+
 def _check_recounts(request: StreamRequest, recounts: int, contribution: Contribution) -> None:
     """Refuse a number of changes, of an event or of each counted row of a user, that a guarantee
     cannot cover.
@@ -185,6 +504,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
     The result depends only on what the job states, not on rows.
     """
     from counton.planning.least_privacy import least_guarantee
+    from counton.run.planned_errors import reached_halfwidths
 
     def factor(guarantee: Guarantee) -> float:
         made = define(replace(request, guarantee=guarantee))
@@ -193,36 +513,6 @@ def _enough(request: StreamRequest) -> StreamRequest:
     promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
     return replace(request, guarantee=least_guarantee(factor, 1.0, least, promise.delta))
-
-
-def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
-    """Compare wanted half-widths with those at the last step, or a window's first and final
-    version.
-    """
-    from counton.planning.least_privacy import bounds_of, compare_halfwidths
-
-    within, size = job.promise.within, job.promise.size
-    level = check_level(job.view.level, usual=LEVEL)
-    assert within is not None
-    if size is not None:
-        check_integer("size", size, 1, 2**60)
-    last = last_step(definition, job.times.around)
-    if last is None:
-        raise InvalidInput(
-            f"{field('within', within)} bounds the error at the last step, and this stream has no "
-            f"last step: give {field('around')}, or leave {field('within')} out"
-        )
-    bounds = bounds_of(within, size)
-    if definition.cut.lags and definition.statistic.additive:
-        from counton.run.revised_plan import FINAL, named_versions
-
-        terms = design_of(definition, definition.shape)
-        found = {**named_versions(terms, level)}
-        bounds = {name or FINAL: bound for name, bound in bounds.items()}
-    else:
-        found = halfwidths_at(definition, definition.shape, [last], level, rows=size)
-    planned = {name: each[-1] for name, each in found.items()}
-    return compare_halfwidths(planned, bounds, last, level)
 
 
 def _as_wanted(statistic: TallyStatistic, most: int) -> tuple[TallyStatistic, Guarantee | None]:
@@ -370,89 +660,3 @@ def _best(
         f"strategy {name!r} cannot serve {'any number of' if horizon is None else horizon} steps "
         f"under {guarantee}; give {field('strategy', 'auto')}"
     )
-
-
-#: Name of the numbers of single windows, beside the totals.
-EACH_WINDOW = "in each window"
-
-
-def last_step(definition: Description, around: int | None = None) -> int | None:
-    """Return the last step (or version) of a stream; ``around`` for one without an end."""
-    if definition.cut.lags:
-        return definition.cut.lags + 1
-    return (definition.strategy.horizon or around) if definition.cut.goes_on else 1
-
-
-def design_of(definition: Description, shape: tuple[int, ...]) -> Design:
-    """Return the design (strategy, guarantee, contribution and noise) that a stream will have."""
-    guarantee, statistic = definition.guarantee, definition.statistic
-    return design_for(
-        definition.strategy,
-        guarantee,
-        definition.contribution,
-        shape,
-        counters=definition.cells.counters(guarantee),
-        name="planned",
-        statistic=None if statistic.additive else statistic_to_dict(statistic),
-    )
-
-
-def halfwidths_at(
-    definition: Description,
-    shape: tuple[int, ...],
-    steps: Sequence[int],
-    level: float,
-    *,
-    rows: int | None = None,
-    over: int | None = None,
-    ask: Sequence[Any] | None = None,
-) -> dict[str, tuple[float, ...]]:
-    """Return half-widths of released numbers at some steps, by name.
-
-    Args:
-        definition: definition of the stream.
-        shape: shape of the array of cells of one step.
-        steps: steps counted from 1, ascending. For windows that are released again when late rows
-            come: versions of a window.
-        level: probability with which each interval holds.
-        rows: number of rows by the last of the steps; None: half-widths that depend on it are left
-            out.
-        over, ask: selection of the statistic's numbers: over how many windows, and which (such as
-            the ranks of quantiles).
-    """
-    terms, lags = design_of(definition, shape), definition.cut.lags
-    if lags:
-        from counton.run.revised_plan import halfwidths_of_versions, newest_at
-    if lags and definition.statistic.additive:
-        return {EACH_WINDOW: halfwidths_of_versions(terms, steps, level)}
-    if lags:  # each version belongs to a window of its own
-        terms, over = newest_at(terms, lags), 1
-        steps = [lags + 2 - version for version in steps]
-    if definition.statistic.additive:
-        starts = {"": [0 for _ in steps], EACH_WINDOW: [step - 1 for step in steps]}
-        if definition.release == "windows":
-            del starts[""]
-        elif definition.release != "both":
-            del starts[EACH_WINDOW]
-        return {
-            name: tuple(terms.errors.window_halfwidths(since, [*steps], level).tolist())
-            for name, since in starts.items()
-        }
-    found: dict[str, list[float]] = {}
-    begins = None
-    if over is None and definition.release == "periods":
-        begins = period_starts(definition.cut, definition.anew_every(), steps[-1])
-    for step in steps:
-        several = over if begins is None else step - int(begins[step - 1])
-        at = planned_halfwidths(
-            definition.statistic,
-            terms,
-            step,
-            level,
-            rows=None if rows is None else max(rows * step // steps[-1], 1),
-            over=several,
-            ask=ask,
-        )
-        for name, half in at.items():
-            found.setdefault(name, []).append(half)
-    return {name: tuple(halves) for name, halves in found.items()}

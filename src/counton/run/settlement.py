@@ -49,9 +49,17 @@ from counton.run.clock import (
     refuse_unproven,
     windows_ended,
 )
-from counton.run.definition import DEFINING, REMEMBERED, Definition, remembering
+from counton.run.definition import (
+    DEFINING,
+    REMEMBERED,
+    Definition,
+    check_discovery,
+    check_words,
+    growth_of,
+    remembering,
+    stated_guarantee,
+)
 from counton.run.progress import Progress, silent
-from counton.run.stream_request import check_discovery, check_words, growth_of, stated_guarantee
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keys import state_files
@@ -410,7 +418,7 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"{what!r}; give {field('what', kept.what)}, or another {field('name')}"
         )
     if job.promise.within is not None:
-        from counton.run.new_stream import reached_halfwidths
+        from counton.run.planned_errors import reached_halfwidths
 
         if (found := reached_halfwidths(kept, job)).factor > 1:
             raise RequestMismatch(

@@ -33,7 +33,7 @@ from counton.released.stream_words import (
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, public_notes, read_released
-from counton.run.new_stream import halfwidths_at, last_step
+from counton.run.planned_errors import halfwidths_at, last_step
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -225,7 +225,7 @@ class Journal:
         last = last_step(definition)
         if last is None or not definition.statistic.additive:
             return None
-        planned = halfwidths_at(definition, definition.shape, [last], self.level)
+        planned = halfwidths_at(definition, [last], self.level)
         said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
         return ", ".join(said)
 
