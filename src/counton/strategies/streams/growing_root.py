@@ -10,12 +10,8 @@ octave (a range of steps in which s grows by the factor 2^(1/4)),
 
 and column i is divided by d_i, d_i^2 = sum over k >= 0 of f(k)^2 / q(i + k), which is finite. So
 the squared sensitivity to every item, relative to the noise variances, is 1, and the guarantee
-holds for all releases together, for any number of steps. The variance is about a quarter larger
+holds for all releases together, however many. The variance is about a quarter larger
 than that of the best strategy for a known end, at all steps.
-
-After 2^20 steps, the square root continues over the totals of blocks, first of 8 steps, then of 64,
-and so on, with half as many blocks of each size as of the size before, and another square root over
-the steps of a block. 3/4 of an item's squared sensitivity is in the first and 1/4 in the second.
 
 This mechanism is counton's own. The guarantee holds for any positive q for which the sum of 1 / (k
 q(k)) is finite; this one is a compromise for streams of any length. If hundreds or thousands of
@@ -29,11 +25,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +51,6 @@ from counton.strategies.strategy import (
     StrategyFacts,
     check_step,
     check_window,
-    nodes_per_chunk,
     window_ends,
 )
 from counton.strategies.streams.normalised_sqrt import (
@@ -73,14 +68,8 @@ from counton.strategies.streams.square_root import (
 )
 from counton.strategies.streams.staircase import Dividing, Staircase
 
-#: Largest number of nodes of the square root; its coefficients are known exactly up to this.
-NODES = 2**21
-#: Factor of the weights of blocks, the square root of 3/4 rounded down: 3/4 is the part of an
-#: item's squared sensitivity in the square root over blocks. And the variance of noise within
-#: blocks, for the remaining 1/4.
-_OF_BLOCKS, _WITHIN = 0.866025, 4
-#: Noise levels from this number on are for nodes within blocks.
-_FIRST_WITHIN = 128
+#: Most steps: an octave, and so the table of variances, ends here.
+STEPS = 2**20 - 1
 _WEIGHT_BITS = 18
 #: Variances of nodes are multiples of 2^-30, rounded up.
 _VARIANCE_BITS = 30
@@ -92,9 +81,9 @@ _EQUAL, _GROWTH = 12, Fraction(12, 11)
 _STEEP, _STEEP_CLASSES = Fraction(13, 10), 8
 #: Choices for the number of nodes with variance 1, besides the default `_EQUAL`.
 EVEN = (32, 128, 512, 2048)
-#: Sums of f(k)^2 are computed term by term up to twice the number of nodes, and by a formula over
-#: this many further quarter octaves.
-_SUMMED, _BEYOND = 2 * NODES, 160
+#: Sums of f(k)^2 are computed term by term up to the first number, and by a formula over the second
+#: number of further quarter octaves.
+_SUMMED, _BEYOND = 2**22, 160
 #: Least number of nodes for which the square root is computed. Number of steps up to which
 #: variances are exact; beyond, they are within 1e-4. Least number of bits of weights for which
 #: later variances are read from a file of the package.
@@ -188,15 +177,13 @@ def _summed_squares() -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
+def _weights_of(nodes: range, weight_bits: int, equal: int) -> NDArray[np.int64]:
     """Return the weights 1 / d_i of columns, rounded down, in units of 2^-weight_bits.
 
-    d_i is the norm of column i, in which the noise of each entry's node has std 1. Nodes after
-    ``singles`` are blocks of steps, and have smaller weights.
+    d_i is the norm of column i, in which the noise of each entry's node has std 1.
     """
-    numbers = np.arange(nodes.start, nodes.stop)
-    exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
-    exact[numbers > singles] *= _OF_BLOCKS
+    norms = norms_of(np.arange(nodes.start, nodes.stop), equal)
+    exact = 2.0**weight_bits / np.sqrt(norms)
     weights = np.floor(exact).astype(np.int64)
     weights.setflags(write=False)
     return weights
@@ -236,14 +223,14 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
 class _Beginning(NormalisedSqrt):
     """The matrix square root over the first nodes, with columns weighted as in `_weights_of`."""
 
-    def __init__(self, horizon: int, weight_bits: int, singles: int, equal: int = _EQUAL) -> None:
+    def __init__(self, horizon: int, weight_bits: int, equal: int = _EQUAL) -> None:
         RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
-        self.singles, self.equal = singles, equal
+        self.equal = equal
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """The weights of the columns, rounded down, in units of 2^-weight_bits."""
-        nodes, given = range(1, self.horizon + 1), (self.weight_bits, self.singles, self.equal)
+        nodes, given = range(1, self.horizon + 1), (self.weight_bits, self.equal)
         starts = range(0, self.horizon, _WEIGHED)
         return np.concatenate([_weights_of(nodes[at : at + _WEIGHED], *given) for at in starts])
 
@@ -257,9 +244,7 @@ class _Beginning(NormalisedSqrt):
     @cached_property
     def _variances(self) -> Floats:
         """Variances of the releases, relative to the first node's."""
-        exact = _exact_variances(
-            min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
-        )
+        exact = _exact_variances(min(self.horizon, _EXACT_ROWS), self.weight_bits, self.equal)
         if self.horizon <= _EXACT_ROWS:
             return exact
         return np.concatenate(
@@ -279,80 +264,12 @@ class _Beginning(NormalisedSqrt):
 
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
-def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
+def _exact_variances(horizon: int, weight_bits: int, equal: int) -> Floats:
     """Return the variances of the first releases, as sums over nodes."""
-    first = _Beginning(horizon, weight_bits, singles, equal)
+    first = _Beginning(horizon, weight_bits, equal)
     total = exact_variances(first.shares, first.inverse, first.widths)
     total.flags.writeable = False
     return total
-
-
-class _Within(NormalisedSqrt):
-    """The matrix square root of running totals over the steps inside one block.
-
-    The release of its last step uses the node of the whole block instead.
-    """
-
-    def __init__(self, horizon: int, weight_bits: int) -> None:
-        RootStrategy.__init__(self, horizon, series_bits(weight_bits), weight_bits)
-
-    @cached_property
-    def weights(self) -> NDArray[np.int64]:
-        """Weights of the columns, rounded down, in units of 2^-weight_bits; they never decrease."""
-        return np.floor(self._exact_weights * (1 - 1e-12)).astype(np.int64)
-
-
-def _field_of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
-    """Return the noise inside several blocks, side by side: node k is step k of every one.
-
-    In ``field``, ``level`` has a draw for each step of these blocks of ``size`` steps.
-    """
-    first, count = blocks.start * size, len(blocks)
-
-    def run(_level: int, nodes: range) -> Integers:
-        drawn = field.run(level, range(first, first + count * size))
-        side_by_side = np.swapaxes(drawn.reshape(count, size, *field.shape), 0, 1)
-        return side_by_side[nodes.start - 1 : nodes.stop - 1]
-
-    return NoiseView((count, *field.shape), run)
-
-
-class _Kind(NamedTuple):
-    """All blocks of steps of one size, which come after those of the next smaller size.
-
-    Attributes:
-        size: number of steps of a block.
-        before: the last step before the first block.
-        nodes: the last node before it.
-        blocks: number of blocks.
-    """
-
-    number: int
-    size: int
-    before: int
-    nodes: int
-    blocks: int
-
-    @property
-    def last(self) -> int:
-        return self.before + self.size * self.blocks
-
-
-class _BlockPlace(NamedTuple):
-    """A step's place among blocks: its kind, its block there from 0, its number there from 1."""
-
-    kind: _Kind
-    block: int
-    step: int
-
-    @property
-    def node(self) -> int:
-        return self.kind.nodes + self.block + 1
-
-    @property
-    def over(self) -> int:
-        """Number of nodes whose steps have all passed."""
-        return self.node - (self.step < self.kind.size)
 
 
 def _field_without_levels(field: NodeNoise, equal: int) -> NodeNoise:
@@ -449,7 +366,7 @@ class _RootReader(Reader):
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
         """Return whether memory suffices for all nodes up to ``steps``, ``times`` over."""
-        return 2 * times * self._strategy._nodes(steps) * self._cells <= _MOST_HELD
+        return 2 * times * steps * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
@@ -461,11 +378,11 @@ class _RootReader(Reader):
         check_window(self._strategy, steps)
         if steps and self._has_room(steps.stop - 1):
             self._next = steps.stop - 1
-            return self._strategy._noise_of(self._field, steps, self._totals_at)
+            return self._totals_at(steps)
         return super().noise(steps)
 
     def _totals_at(self, nodes: range) -> NDArray[np.int64]:
-        """Return the noise of the running totals at the ends of some nodes."""
+        """Return the noise of the releases at consecutive steps."""
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
         parts = [self._kept]
@@ -498,8 +415,8 @@ class GrowingSquareRoot(EndlessStrategy):
     of the matrix of running totals, z the noise of nodes, whose variance grows with time, and d_t
     the norm of column t of F, whose entries are divided by the std of their nodes' noise. F is
     rounded to multiples of 2^-16 or coarser, the weights 1 / d_t to multiples of 2^-weight_bits;
-    noise is rounded correctly. Steps after 2^20 (119 years of hours) are counted in blocks, for
-    some billions of steps.
+    noise is rounded correctly. A stream has up to 2^20 - 1 steps (119 years of hours); for more,
+    state a horizon.
 
     Args:
         weight_bits: fraction bits of weights, from 4 to 18; with fewer the error is slightly
@@ -519,12 +436,6 @@ class GrowingSquareRoot(EndlessStrategy):
 
     sources = ("a_floor_estimates",)
 
-    #: Number of single steps, and the ratio of block lengths of consecutive kinds.
-    _singles: ClassVar[int] = 2**20
-    _growth: ClassVar[int] = 8
-    #: Number of kinds of blocks, including single steps.
-    _kinds: ClassVar[int] = 7
-
     def __init__(self, weight_bits: int = _WEIGHT_BITS, even: int | None = None) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.even = even if even is None else check_integer("even", even, EVEN[0], EVEN[-1])
@@ -538,10 +449,9 @@ class GrowingSquareRoot(EndlessStrategy):
             attained=False,
             causal=True,
             local=False,
-            last_step=self._every[-1].last,  # some billions
+            last_step=STEPS,
         )
         self._beginnings: dict[int, _Beginning] = {}
-        self._within: dict[int, _Within] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -563,35 +473,16 @@ class GrowingSquareRoot(EndlessStrategy):
         return {"weight_bits": self.weight_bits, **even}
 
     @cached_property
-    def _every(self) -> list[_Kind]:
-        found, before, nodes = [], 0, 0
-        for number in range(self._kinds):
-            found.append(
-                _Kind(number, self._growth**number, before, nodes, self._singles >> number)
-            )
-            before, nodes = found[-1].last, nodes + found[-1].blocks
-        return found
-
-    def _place(self, step: int) -> _BlockPlace:
-        kind = next(one for one in self._every if step <= one.last)
-        block, within = divmod(step - kind.before - 1, kind.size)
-        return _BlockPlace(kind, block, within + 1)
-
-    def _nodes(self, step: int) -> int:
-        """Return the number of nodes that are complete at a step."""
-        return self._place(step).over
-
-    @cached_property
     def _stairs(self) -> Staircase:
         """The rounded coefficients of the matrix square root, by where they decrease."""
         bits = series_bits(self.weight_bits)
-        return Staircase(RootSeries(NODES, bits).numerators, bits)
+        return Staircase(RootSeries(STEPS, bits).numerators, bits)
 
     def _weights(self, nodes: range) -> NDArray[np.int64]:
         """Return the weights 1 / d_i of the columns of ``nodes``, in units of 2^-weight_bits."""
         first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
         parts = [
-            _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)
+            _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._equal)
             for at in range(first, nodes.stop, _WEIGHED)
         ]
         return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
@@ -603,50 +494,24 @@ class GrowingSquareRoot(EndlessStrategy):
             # Short ones are useless once a stream has passed them.
             for shorter in [known for known in self._beginnings if 4 * known <= length]:
                 del self._beginnings[shorter]
-            self._beginnings[length] = _Beginning(
-                length, self.weight_bits, self._singles, self._equal
-            )
+            self._beginnings[length] = _Beginning(length, self.weight_bits, self._equal)
         return self._beginnings[length]
-
-    def _inside(self, kind: _Kind) -> _Within:
-        """Return the square root with weighted columns over the steps of one block."""
-        if kind.number not in self._within:
-            self._within[kind.number] = _Within(kind.size - 1, self.weight_bits)
-        return self._within[kind.number]
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes in the release, fast for early steps only."""
-        at = self._place(check_step(self, step))
-        row = self._beginning(at.over).row(at.over) if at.over else ()
-        nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
-        if at.step < at.kind.size:
-            level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
-            inside = self._inside(at.kind).row(at.step)
-            nodes += [Node(level, first + node - 1, weight) for _, node, weight in inside]
-        return tuple(nodes)
+        row = self._beginning(check_step(self, step)).row(step)
+        return tuple(Node(quarter(node, self._equal), node, weight) for _, node, weight in row)
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
-        """Return the node of the step or its block, all after it, and nodes inside the block."""
-        at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
-        beginning = self._beginning(at.node)
-        if end.over >= at.node:
-            beginning = self._beginning(end.over)
-        weight, unit = int(beginning.weights[at.node - 1]), 1 << self.facts.lattice_bits
-        nodes = [
-            Node(
-                quarter(at.node + k, self._equal), at.node + k, Fraction(weight * int(value), unit)
-            )
-            for k, value in enumerate(beginning.root.numerators[: max(end.over - at.node + 1, 0)])
-        ]
-        if at.step < at.kind.size:
-            level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
-            read = end.step if (end.kind, end.block) == (at.kind, at.block) else at.kind.size
-            nodes += [
-                Node(level, first + node - 1, entry)
-                for _, node, entry in self._inside(at.kind).column(at.step)
-                if node <= read
-            ]
-        return tuple(nodes)
+        """Return the node of the step, and all after it that a release up to ``last`` reads."""
+        step, last = check_step(self, step), self._check_end(last)
+        beginning = self._beginning(max(step, last))
+        weight, unit = int(beginning.weights[step - 1]), 1 << self.facts.lattice_bits
+        entries = beginning.root.numerators[: max(last - step + 1, 0)].tolist()
+        return tuple(
+            Node(quarter(node, self._equal), node, Fraction(weight * value, unit))
+            for node, value in enumerate(entries, start=step)
+        )
 
     def l1_sensitivity(self) -> Fraction:
         """Raise InvalidInput: no column has a finite 1-norm, so Laplace noise cannot be used."""
@@ -664,38 +529,25 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, a bound on a node's weight times its relative std."""
-        classes = range(quarter(NODES, self._equal) + 1)
+        classes = range(quarter(STEPS, self._equal) + 1)
         widths = np.sqrt([float(self._node_factor(level)) for level in classes])
         firsts = [first_of(level, self._equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
-        blocks = stops > self._singles
-        # d, the number by which a node's column is divided, decreases from node to node, except
-        # where blocks begin.
-        given, unit = (self.weight_bits, self._singles, self._equal), 1 << self.weight_bits
-        beginnings = range(1, 2), range(self._singles + 1, self._singles + 2)
-        of_steps, of_blocks = (unit / _weights_of(one, *given).item() for one in beginnings)
-        most = np.where(blocks, max(of_steps, of_blocks), of_steps)
-        # In any release, the noise of a node inside a block has at most the weight ``inside``: the
-        # norm of the first column of the longest block.
-        steps, inside = self._every[-1].size - 1, 0.0
-        if steps:
-            norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
-            inside = unit / math.floor(unit / norm)
-        within = np.where(blocks, math.sqrt(_WITHIN) * inside, 0.0)
-        return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
+        # d, the number by which a node's column is divided, decreases from node to node.
+        most = (1 << self.weight_bits) / self._weights(range(1, 2)).item()
+        return np.asarray(most * widths[np.maximum(last, 0)], dtype=np.float64)
 
     def _node_factor(self, level: int) -> Fraction:
-        """Return the noise variance of ``level``'s nodes, relative to level 0; 4 inside blocks."""
-        within = level >= _FIRST_WITHIN
-        return Fraction(_WITHIN) if within else node_variance(level, self._equal)
+        """Return the noise variance of ``level``'s nodes, relative to level 0."""
+        return node_variance(level, self._equal)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
         if not isinstance(law, DiscreteGaussian):
             self._laplace()
-        if law.sigma_squared * self._node_factor(quarter(NODES, self._equal)) > LARGEST_SPREAD**2:
+        if law.sigma_squared * self._node_factor(quarter(STEPS, self._equal)) > LARGEST_SPREAD**2:
             raise InvalidInput(
-                f"the noise of {self!r} would be too wide to draw exactly: at node {NODES:,} its "
+                f"the noise of {self!r} would be too wide to draw exactly: at step {STEPS:,} its "
                 "standard deviation would be above 2^40 units of the integers that are added up; "
                 "give a larger rho, epsilon or resolution, or fewer weight_bits"
             )
@@ -713,15 +565,15 @@ class GrowingSquareRoot(EndlessStrategy):
         fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS)._variances[some]
         return float((self._beginning(_EXACT_ROWS)._variances[some] / fine).mean())
 
-    def _node_variances(self, nodes: Integers) -> Floats:
-        """Return the variance of the total up to the end of each of ``nodes``; 0 at node 0."""
-        last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
+    def _of_totals(self, steps: Integers) -> Floats:
+        """Return the variance of the total at each of ``steps``; 0 at step 0."""
+        last, found = int(steps.max(initial=1)), np.zeros(steps.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
-        near = nodes < len(exact)
-        found[near] = exact[nodes[near]]
+        near = steps < len(exact)
+        found[near] = exact[steps[near]]
         if not near.all():
-            found[~near] = self._coarser * _interpolated_variances(nodes[~near], self.even)
+            found[~near] = self._coarser * _interpolated_variances(steps[~near], self.even)
         return found
 
     def variance(
@@ -733,33 +585,12 @@ class GrowingSquareRoot(EndlessStrategy):
         The time for a difference is proportional to its last step.
         """
         first, last = window_ends(self, steps, since)
-        found = np.zeros(first.shape)
-        for kind in self._every:  # running totals
-            some = (first == 0) & (last > kind.before) & (last <= kind.last)
-            if some.any():
-                block, within = np.divmod(last[some] - kind.before - 1, kind.size)
-                whole = within == kind.size - 1
-                found[some] = self._node_variances(kind.nodes + block + whole)
-                if kind.size > 1:
-                    inside = np.append(self._inside(kind)._variances, 0.0)
-                    found[some] += _WITHIN * inside[within]
-        both = (first > 0) & (last > first)
-        pairs = zip(first[both].tolist(), last[both].tolist(), strict=True)
-        ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
-        if ends:
-            nodes = np.array([[max(one.over, 0) for one in pair] for pair in ends]).T
-            beginning = self._beginning(max(int(nodes.max()), 1))
-            found[both] = beginning.differences(nodes[0], nodes[1])
-            found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
+        found = self._of_totals(last)
+        both = first > 0
+        if both.any():
+            beginning = self._beginning(int(last[both].max()))
+            found[both] = beginning.differences(first[both], last[both])
         return found * self._unit(law)
-
-    def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
-        """Return what noise inside blocks adds to the variance of a difference, in its units."""
-        if (start.kind, start.block) == (stop.kind, stop.block) and stop.step < stop.kind.size:
-            return float(self._inside(stop.kind).variance(stop.step, start.step))
-        # The release at the last step of a block has no noise inside it.
-        some = [at for at in (start, stop) if at.step < at.kind.size]
-        return sum(float(self._inside(at.kind)._variances[at.step - 1]) for at in some)
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
@@ -767,51 +598,16 @@ class GrowingSquareRoot(EndlessStrategy):
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
         """
-        total = 0.0
-        for blocks, rest, before, inside in self._blocks_until(steps):
-            # Steps of a block except the last have the root's release before it, and their own.
-            total += len(inside) * before[:blocks].sum() + before[1:].sum()
-            total += rest * before[blocks]
-            total += blocks * inside.sum() + inside[:rest].sum()
-        return float(total) / steps * self._unit(law)
+        found = self._of_totals(np.arange(1, check_step(self, steps) + 1))
+        return float(found.mean()) * self._unit(law)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the largest variance of the first ``steps`` releases."""
-        largest = 0.0
-        for blocks, rest, before, inside in self._blocks_until(steps):
-            whole = before[:blocks].max(initial=0.0) + inside.max(initial=0.0) if blocks else 0.0
-            part = before[blocks] + inside[:rest].max(initial=0.0) if rest else 0.0
-            largest = max(largest, float(before[1:].max(initial=0.0)), float(whole), float(part))
-        return largest * self._unit(law)
-
-    def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
-        """Yield, for each size of blocks up to ``steps``, what the variances of releases depend on.
-
-        Yields:
-            The number of complete blocks, and the steps in the incomplete one after them; variances
-            of totals before the first block and at the end of each complete one; and for each step
-            of a block except the last, the variance that the noise inside adds.
-        """
-        of_nodes = self._node_variances(np.arange(self._nodes(check_step(self, steps)) + 1))
-        for kind in self._every:
-            blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
-            if blocks < 0:
-                return
-            inside = _WITHIN * self._inside(kind)._variances if kind.size > 1 else np.zeros(0)
-            yield blocks, rest, of_nodes[kind.nodes : kind.nodes + blocks + 1], inside
+        found = self._of_totals(np.arange(1, check_step(self, steps) + 1))
+        return float(found.max()) * self._unit(law)
 
     def _unit(self, law: NoiseDistribution | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
-
-    def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
-        """Return a bound on rounding of the counts of the steps first + 1 .. last.
-
-        In units of 2^-fraction_bits it is half for each release, and half more inside a block.
-        """
-        twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
-        return np.asarray(
-            super()._window_rounding(first, last) + np.where(first < last, twice, 0.0)
-        )
 
     def _reader(self, field: NodeNoise) -> Reader:
         return _RootReader(self, field)
@@ -838,40 +634,7 @@ class GrowingSquareRoot(EndlessStrategy):
                 some = part[low:high]
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
-        def over(nodes: range) -> NDArray[np.int64]:
-            return by_blocks(_field_without_levels(field, self._equal), nodes, True, write)
-
-        return self._noise_of(field, steps, over)
-
-    def _noise_of(
-        self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
-        """Return the noise of releases; ``over`` returns that of totals at the ends of nodes."""
-        parts = [np.empty((0, *field.shape), np.int64)]
-        for kind in self._every:
-            wanted = range(max(steps.start, kind.before + 1), min(steps.stop, kind.last + 1))
-            if not wanted:
-                continue
-            if kind.size == 1:
-                parts.append(over(wanted))
-                continue
-            low, high = self._place(wanted[0]), self._place(wanted[-1])
-            window = range(max(low.node - 1, 1), high.node + 1)
-            root = over(window)
-            level, inside = _FIRST_WITHIN + kind.number, self._inside(kind)
-            size = max(1, nodes_per_chunk(field.shape) // kind.size)
-            for at in range(low.block, high.block + 1, size):
-                blocks = range(at, min(at + size, high.block + 1))
-                own = inside.noise(
-                    _field_of_blocks(field, level, kind.size, blocks), range(1, kind.size)
-                )  # all steps except the last, at which the root itself releases the block
-                before = kind.nodes + at - window.start  # the root's release before the block
-                ends = root[before : before + len(blocks) + 1, None]
-                values = np.concatenate([np.swapaxes(own, 0, 1) + ends[:-1], ends[1:]], axis=1)
-                values = values.reshape(-1, *field.shape)
-                stop = len(values) - (kind.size - high.step if blocks[-1] == high.block else 0)
-                parts.append(values[low.step - 1 if at == low.block else 0 : stop])
-        return np.concatenate(parts)
+        return by_blocks(_field_without_levels(field, self._equal), steps, True, write)
 
 
 @lru_cache(maxsize=1)
