@@ -27,9 +27,7 @@ def test_no_line_decides_about_another(
         monkeypatch.setattr(lines, "BLOCK", chance.choice([7, 40, 2**22]))
         monkeypatch.setattr(lines, "_PART", chance.choice([1, 40, 2**18]))
         seen.add(odd_lines.check(odd_lines.draw(chance), read))
-    kinds = {"doubled", "backslash"}
-    aside = {f"{kind}, lines set aside" for kind in kinds}
-    assert seen == {*kinds, *aside, "multiline", "refused as a whole"}
+    assert seen == {"all lines count", "lines set aside"}
 
 
 def test_a_reader_that_glues_lines_breaks_the_law() -> None:
@@ -60,7 +58,7 @@ def run_of(file: Path, folder: Path, **more: Any) -> tuple[int, int]:
 NOTE = '"it is 5\\" wide"'
 
 
-def test_a_backslash_before_a_quotation_mark_is_declared(tmp_path: Path) -> None:
+def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Path) -> None:
     file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
     rows = [
         f"2024-03-0{day},home,{NOTE if row == 3 else 'fine'}"
@@ -68,10 +66,9 @@ def test_a_backslash_before_a_quotation_mark_is_declared(tmp_path: Path) -> None
         for row in range(10)
     ]
     file.write_text("\n".join(["time,page,note", *rows, ""]))
-    said = "line 5 of .*quotation mark inside a quoted field; if this file escapes .*quotes=backsl"
+    said = "line 5 of .*quotation mark inside a quoted field; double it.*let its program write Parq"
     with pytest.raises(InvalidInput, match=said):
         run_of(file, tmp_path)
-    assert run_of(file, tmp_path, quotes="backslash") == (40, 0)
     assert run_of(file, tmp_path, bad_rows=aside) == (36, 4)
 
 
@@ -108,28 +105,12 @@ def test_lines_end_with_each_of_three_ends(end: str, tmp_path: Path) -> None:
     assert run_of(file, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}") == (2, 1)
 
 
-def test_a_file_whose_fields_hold_line_ends_is_refused_as_a_whole(tmp_path: Path) -> None:
+def test_a_field_that_holds_a_line_end_is_two_faulty_lines(tmp_path: Path) -> None:
     file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
-    whole = 'time,note\r\n2024-03-01,"a\r\n""b"""\r\n2024-03-02,x\r\n\r\n'
-    file.write_bytes(whole.encode())
-    assert run_of(file, tmp_path, quotes="multiline") == (2, 0)
-    assert run_of(file, tmp_path, quotes="multiline", bad_rows=aside) == (2, 0)
-    for wrong, what in (
-        ('2024-03-03,"open\r\n2024-03-04,x\r\n', "line 5 of .*is closed nowhere"),
-        ('2024-03-03,"a"b\r\n2024-03-04,x\r\n', "line 5 of .*inside a quoted field; double it"),
-        ('2024-03-03,a"b\r\n', "line 5 of .*does not begin with one"),
-        ("2024-03-03\r\n", "line 5 of .*1 field, 1 fewer"),
-        ("2024-03-03,a\rb\r\n", "line 5 of .*a CR without LF"),
-        ("\r\n2024-03-03,a\r\n", "line 5 of .*is blank"),
-    ):
-        file.write_bytes((whole[:-2] + wrong).encode())
-        for policy in ({}, {"bad_rows": aside}):
-            with pytest.raises(InvalidInput, match=what):
-                run_of(file, tmp_path, quotes="multiline", **policy)
-    with pytest.raises(InvalidInput, match=r"RFC 4180, which have no comments; leave comment out"):
-        run_of(file, tmp_path, quotes="multiline", comment="#")
-    with pytest.raises(InvalidInput, match="quotes is 'single'"):
-        run_of(file, tmp_path, quotes="single")
+    file.write_bytes(b'time,note\r\n2024-03-01,"a\r\nb"\r\n2024-03-02,x\r\n\r\n')
+    with pytest.raises(InvalidInput, match=r"line 2 of .*not closed on this line.*write Parquet"):
+        run_of(file, tmp_path)
+    assert run_of(file, tmp_path, bad_rows=aside) == (1, 2)
 
 
 def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
@@ -138,11 +119,11 @@ def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
     assert read_domain(str(file), "page") == ("home", "shop")
     file.write_bytes(b'page,note\nhome,"5\\" wide"\nshop,"7\\" wide"\nbar,x\n')
     with pytest.raises(
-        InvalidInput, match=r"inside a quoted field\); correct .*or write it as \.jsonl$"
+        InvalidInput, match=r"inside a quoted field; double it\); correct .*write Parquet$"
     ):
         read_domain(str(file), "page")
     file.write_bytes(b'page,note\nhome,"a\nb"\n')
-    with pytest.raises(InvalidInput, match=r"on this line\); correct .*or write it as \.jsonl$"):
+    with pytest.raises(InvalidInput, match=r"on this line\); correct .*write Parquet$"):
         read_table(file, ["page"])
     (tmp_path / "d.txt").write_bytes("home\rshop\u2028two\r\n\r\nb\x1car".encode())
     assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import InvalidInput
 from counton.rows.files import EventFile
 from counton.rows.paths import CsvForm
 
@@ -34,9 +33,8 @@ LINES = ("", " ", "# a comment", '"', '""', ",,", "\ufeff", '"2024-03-01,home,fi
 
 def draw(chance: random.Random) -> Drawn:
     """Draw a file."""
-    quotes = chance.choice(["doubled", "doubled", "doubled", "backslash", "multiline"])
     separator, comment = chance.choice(",,,;\t|"), None
-    if quotes != "multiline" and chance.random() < 0.2:
+    if chance.random() < 0.2:
         comment = "#"
     odd, quoted = chance.choice([0, 0.1, 0.4]), chance.choice([0, 0.7, 1])
     lines = list[str]()
@@ -46,17 +44,14 @@ def draw(chance: random.Random) -> Drawn:
         line = separator.join(
             chance.choice(FIELDS) if chance.random() < odd else one for one in fields
         )
-        if quotes == "multiline" and chance.random() < 0.3:
-            ended = chance.choice(["a\nb", "\n", "a\r\nb", 'say ""hi\n""', "#\n,"])
-            line = separator.join([*fields[:2], f'"{ended}"'])
         line = chance.choice(LINES) if chance.random() < odd / 3 else line
         coded = line.encode("latin-1", "replace") if chance.random() < odd / 3 else line.encode()
         lines.append(coded.decode("latin-1"))
-    ends = ["\n", "\r\n"] if quotes == "multiline" else ["\n", "\r\n", "\r"]
+    ends = ["\n", "\r\n", "\r"]
     end = chance.choice(ends)
     mixed = chance.random() < 0.2
     return {
-        "form": [separator, comment, quotes],
+        "form": [separator, comment],
         "mark": chance.random() < 0.1,
         "lines": lines,
         "ends": [chance.choice(ends) if mixed else end for _ in range(len(lines) + 1)],
@@ -67,7 +62,7 @@ def draw(chance: random.Random) -> Drawn:
 
 def text_of(drawn: Drawn, without: int | None = None) -> tuple[bytes, CsvForm]:
     """Return the bytes of a drawn file, perhaps without one of its lines, and its form."""
-    separator, comment, quotes = drawn["form"]
+    separator, comment = drawn["form"]
     text = separator.join(COLUMNS) + drawn["ends"][-1]
     for place, (line, end) in enumerate(zip(drawn["lines"], drawn["ends"], strict=False)):
         if place != without:
@@ -76,7 +71,7 @@ def text_of(drawn: Drawn, without: int | None = None) -> tuple[bytes, CsvForm]:
     if drawn["open"]:
         text = text.rstrip("\r\n")
     mark = b"\xef\xbb\xbf" if drawn["mark"] else b""
-    return mark + text.encode("latin-1"), CsvForm.read(separator, ".", comment, quotes)
+    return mark + text.encode("latin-1"), CsvForm.read(separator, ".", comment)
 
 
 def by_counton(folder: Path) -> Reader:
@@ -120,28 +115,13 @@ def check(drawn: Drawn, read: Reader) -> str:
         What it was a case of.
     """
     text, form = text_of(drawn)
-    try:
-        rows, aside = read(text, form)
-    except InvalidInput as error:
-        if form.quotes != "multiline" or "line " not in str(error):
-            raise AssertionError(text) from error
-        return "refused as a whole"
-    if form.quotes != "multiline":
-        assert rows.total() + aside == number_of_lines(text, form), (text, rows, aside)
-    marks = 0
+    rows, aside = read(text, form)
+    assert rows.total() + aside == number_of_lines(text, form), (text, rows, aside)
     for place, line in enumerate(drawn["lines"]):
-        before, marks = marks, marks + line.count('"')
-        if form.quotes == "multiline" and (before % 2 or marks % 2):
-            continue  # it is part of a row
         fewer, _ = text_of(drawn, place)
-        try:
-            others, _ = read(fewer, form)
-        except InvalidInput as error:
-            if form.quotes != "multiline":
-                raise AssertionError(text, place) from error
-            continue
+        others, _ = read(fewer, form)
         assert not others - rows, (text, place)
         assert (rows - others).total() <= 1, (text, place)
         alone, _ = text_of({**drawn, "lines": [line], "blank": 0})
         assert rows - others == read(alone, form)[0], (text, place)
-    return form.quotes + (", lines set aside" if aside else "")
+    return "lines set aside" if aside else "all lines count"

@@ -12,7 +12,6 @@ OTHERWISE: dict[str, Any] = {
     "separator": ";",
     "decimal": ",",
     "comment": "#",
-    "quotes": "backslash",
     "most_a_window": 1,
     "time": "paid",
     "every": "2h",

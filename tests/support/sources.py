@@ -156,7 +156,7 @@ def odd_rows() -> pl.DataFrame:
         "at": START + timedelta(days=4), "page": "a", "place": "x", "user": "u", "paid": 1.0,
         "id": "1",
     }  # fmt: skip
-    pages = ["", " a ", "a\x01b", "a\nb", "a\"b,'", "\N{SLIGHTLY SMILING FACE}", "e\u0301", None]
+    pages = ["", " a ", "a\x01b", "a\x0bb", "a\"b,'", "\N{SLIGHTLY SMILING FACE}", "e\u0301", None]
     numbers = [-0.0, 1e300, 5e-324, None]  # JSON has no others
     ends = [datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC), None]
     edges = [START - timedelta(microseconds=1), START, START + timedelta(microseconds=1)]
@@ -201,7 +201,7 @@ def as_texts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _csv(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     as_texts(rows).write_csv(folder / "rows.csv")
-    return {"events": folder / "rows.csv", "quotes": "multiline"}
+    return {"events": folder / "rows.csv"}
 
 
 def _jsonl(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _several(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     folder /= str(len([*folder.iterdir()]))  # a counted file keeps its bytes
     folder.mkdir()
     files = [_csv(folder, rows[:half])["events"], _parquet(folder, rows[half:])["events"]]
-    return {"events": files, "quotes": "multiline"}
+    return {"events": files}
 
 
 def _pandas(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class CountonError(Exception):
         """Return the message with other names for arguments.
 
         A key such as ``"what=count"`` is for the argument with this value: both are replaced. A
-        name such as ``"quotes ="`` is that of a line of a job file.
+        name such as ``"comment ="`` is that of a line of a job file.
         """
 
         def name(found: re.Match[str]) -> str:

@@ -185,7 +185,7 @@ def words_of(*kinds: type) -> Mapping[str, str]:
 
 def _word(item: Option) -> str:
     """Return what messages of commands call an option: ``--out``, or, for one that only job files
-    state, ``quotes =``.
+    state, ``comment =``.
     """
     return f"{item.key} =" if item.in_file else f"--{item.key}"
 

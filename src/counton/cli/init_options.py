@@ -15,7 +15,7 @@ _OF_JOB = (
     *("time", "time_format", "timezone", "every", "start", "steps", "around", "until", "watermark"),
     *("revise", "clock_change", "by", "domain", "other", "unknown", "counts", "user", "most"),
     *("per", "first", "unit", "moves", "row", "epsilon", "delta", "rho", "within", "release"),
-    *("missing", "bad_rows", "id", "query", "file_format", "separator", "quotes", "state", "name"),
+    *("missing", "bad_rows", "id", "query", "file_format", "separator", "state", "name"),
     *("key", "witness", "out"),
 )
 

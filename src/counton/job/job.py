@@ -666,16 +666,6 @@ class RowFormat(JobPart):
     comment: str | None = option(
         None, "of CSV: skip lines that begin with this, as in #", served=False, in_file=True
     )
-    quotes: str | None = option(
-        None,
-        "of CSV: how a field in quotation marks holds such a mark: doubled (the default), or after "
-        "a backslash; multiline: doubled, and fields hold line ends: then one fault refuses the "
-        "whole file",
-        choices=("doubled", "backslash", "multiline"),
-        served=False,
-        usual="doubled",
-        in_file=True,
-    )
     time_format: str | None = option(
         None,
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "

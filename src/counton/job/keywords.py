@@ -41,7 +41,6 @@ class RowFields(TypedDict, total=False):
     separator: str | None
     decimal: str | None
     comment: str | None
-    quotes: Literal["doubled", "backslash", "multiline"] | None
     time_format: str | None
     clock_change: Literal["raise", "earliest", "latest"] | None
     bad_rows: str | None

@@ -85,7 +85,6 @@ class EventFile(Rows):
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         self.form = form or CSV
-        self._declarable = form is not None
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
@@ -136,8 +135,7 @@ class EventFile(Rows):
             held = lines.read(size + 1)
         whole = len(held) <= size
         found = copy(self)
-        multiline = self.form.quotes == "multiline"
-        found._bytes = held if whole else whole_lines(held, multiline=multiline)
+        found._bytes = held if whole else whole_lines(held)
         found._stamp = found._present()
         return found, whole, len(held)
 
@@ -255,16 +253,14 @@ class EventFile(Rows):
 
     def _refusal(self, fault: Fault) -> UnreadableRow:
         """Build the error for a faulty line."""
-        what, remedy = fault.what, "correct the file, or state its format"
-        if not self._declarable:
-            what, remedy = what.partition("; if ")[0], "correct the file, or write it as .jsonl"
-        if what == NO_UTF8:
+        remedy = "correct the file, or let its program write Parquet"
+        if fault.what == NO_UTF8:
             remedy = (
                 "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
                 f"{self.name} > utf8.{self.kind}"
             )
         return UnreadableRow(
-            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {what}); "
+            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {fault.what}); "
             f"{remedy}"
         )
 

@@ -3,9 +3,6 @@
 A block of whole lines is checked at once: between quotation marks stand only fields, and each line
 has as many fields as the header. Polars parses it. In any other block each line is looked at by
 itself, so a faulty line takes no other with it.
-
-Only a file declared to hold line ends in its fields is read otherwise: all of it must follow RFC
-4180, and one fault refuses it.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from counton.base.errors import field
 from counton.base.exact import name_alone
 from counton.base.lazy import require
 from counton.frame.lazy_polars import polars as pl
@@ -35,14 +31,10 @@ _PART: Final = 2**18
 _HEAD: Final = 2**14
 NO_UTF8 = "has bytes that are not UTF-8"
 _REPLACED: Final = "\ufffd"
-_QUOTE, _LF, _CR = b'"\n\r'
+_QUOTE, _LF = b'"\n'
 _MARK = b"\xef\xbb\xbf"
-#: Fields in quotation marks, by the form's word for quotation marks.
-_QUOTED = {
-    "doubled": re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"'),
-    "backslash": re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"'),
-    "multiline": re.compile(rb'"[^"]*+(?:""[^"]*+)*+"'),
-}
+#: A field in quotation marks.
+_QUOTED = re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"')
 
 
 class Fault(NamedTuple):
@@ -69,142 +61,96 @@ class Piece(NamedTuple):
     faults: dict[int, Fault]
 
 
-def blocks(
-    stream: IO[bytes], size: int | None = None, *, multiline: bool = False
-) -> Iterator[bytes]:
+def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
     r"""Yield a text in blocks of whole lines, each of which ends with LF.
 
     A mark of byte order and blank lines at the end are left out. ``size`` bytes are read at a time.
-    With ``multiline`` line ends in quotation marks belong to fields: none changes, and a block ends
-    where a record ends.
 
     >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
     [b'a\n', b'b\n\nc\n']
     """
     size = size or BLOCK
-    rest, ends, first = b"", b"\r\n" if multiline else b"\n", True
+    rest, first = b"", True
     while block := stream.read(max(size, len(rest))):
         text = rest + block
         if first:
             text, first = text.removeprefix(_MARK), False
         # the CR at the end may be one of a CRLF
         text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
-        if not multiline:
-            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        end = _end_of_lines(text, multiline=multiline)
-        whole = text[:end].rstrip(ends)
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        end = text.rfind(b"\n") + 1
+        whole = text[:end].rstrip(b"\n")
         if whole:  # blank lines wait for a line after them
-            end = text.index(b"\n", len(whole)) + 1
+            end = len(whole) + 1
             yield text[:end]
         rest = text[end if whole else 0 :] + held
-    rest = rest if multiline else rest.replace(b"\r", b"\n")
-    if whole := rest.rstrip(ends):
+    if whole := rest.replace(b"\r", b"\n").rstrip(b"\n"):
         yield whole + b"\n"
 
 
-def whole_lines(text: bytes, *, multiline: bool = False) -> bytes:
-    """Return the whole lines, or records, at the beginning of a text."""
-    if not multiline:
-        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return text[: _end_of_lines(text, multiline=multiline)]
+def whole_lines(text: bytes) -> bytes:
+    """Return the whole lines at the beginning of a text."""
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text[: text.rfind(b"\n") + 1]
 
 
-def _end_of_lines(text: bytes, *, multiline: bool = False) -> int:
-    """Return the number of bytes of the whole lines, or records, at the beginning."""
-    if not multiline or b'"' not in text:
-        return text.rfind(b"\n") + 1
-    given = np.frombuffer(text, np.uint8)
-    inside = np.cumsum(given == _QUOTE, dtype=np.uint8) & 1
-    ends = np.flatnonzero((given == _LF) & (inside == 0))
-    return int(ends[-1]) + 1 if len(ends) else 0
+class _BadLine(Exception):
+    """What is wrong with a line, in words that follow "it"."""
 
 
-class _BadField(Exception):
-    """The place where a field begins that breaks the rules, and what is wrong."""
+def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
+    """Return a line's fields, with their quotation marks.
 
-
-def record_at(text: bytes, begin: int, form: CsvForm) -> tuple[list[bytes], int]:
-    """Return a record's fields, with their quotation marks, and the place after its line end.
-
-    >>> record_at(b'a,"b, c"\\nd\\n', 0, CsvForm())
-    ([b'a', b'"b, c"'], 9)
+    >>> fields_of(b'a,"b, c"', CsvForm())
+    [b'a', b'"b, c"']
     """
-    fields, between, multiline = list[bytes](), form.separator.encode(), form.quotes == "multiline"
+    fields, between, begin = list[bytes](), form.separator.encode(), 0
     while True:
-        if text[begin] == _QUOTE:
-            found = _QUOTED[form.quotes].match(text, begin)
-            rest = text[begin : text.index(b"\n", begin)]
+        if line.startswith(b'"', begin):
+            found = _QUOTED.match(line, begin)
             if found is None:
-                raise _BadField(begin, _no_closing_mark(rest, form))
+                raise _BadLine(_OPEN)
             end = found.end()
-            one = found[0]
-            if multiline and text[end : end + 2] == b"\r\n":
-                end += 1
-            if text[end] not in (between[0], _LF):
-                raise _BadField(begin, _quote_inside(b'\\"' in rest, form))
+            if end < len(line) and not line.startswith(between, end):
+                raise _BadLine(_INSIDE)
         else:
-            stop = text.index(b"\n", begin)
-            end = text.find(between, begin, stop)
-            end = stop if end < 0 else end
-            one = text[begin:end]
-            if b'"' in one:
-                what = "has a quotation mark in a field that does not begin with one"
-                raise _BadField(begin, f"{what}; put the field in quotation marks{_DOUBLED}")
-            if multiline and b"\r" in one[: -1 if end == stop else None]:
-                raise _BadField(begin, "has a CR without LF outside quotation marks")
-        fields.append(one)
+            end = line.find(between, begin)
+            end = len(line) if end < 0 else end
+            if b'"' in line[begin:end]:
+                raise _BadLine(_UNQUOTED)
+        fields.append(line[begin:end])
+        if end == len(line):
+            return fields
         begin = end + 1
-        if text[end] == _LF:
-            return fields, begin
 
 
-_DOUBLED = ", and double those inside it"
-
-
-def _quote_inside(after_backslash: bool, form: CsvForm) -> str:
-    what = "has a quotation mark inside a quoted field"
-    if form.quotes == "backslash":
-        return f"{what} without a backslash before it; write one"
-    if after_backslash and form.quotes == "doubled":
-        said = field("quotes", "backslash")
-        return f"{what}; if this file escapes quotation marks by a backslash, say so ({said})"
-    return f"{what}; double it"
-
-
-def _no_closing_mark(rest: bytes, form: CsvForm) -> str:
-    if form.quotes == "multiline":
-        return "opens a quotation mark that is closed nowhere"
-    what = "opens a quotation mark that is not closed on this line"
-    if b'\\"' in rest and form.quotes == "doubled":
-        said = field("quotes", "backslash")
-        return f"{what}; if this file escapes quotation marks by a backslash, say so ({said})"
-    said = field("quotes", "multiline")
-    return f"{what}; if fields of this file hold line ends, say so ({said})"
-
-
-def _wrong_width(fields: int, width: int) -> str:
-    which = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
-    return f"has {fields} field{'s' * (fields > 1)}, {which} than the header"
+_OPEN = "opens a quotation mark that is not closed on this line"
+_INSIDE = "has a quotation mark inside a quoted field; double it"
+_UNQUOTED = (
+    "has a quotation mark in a field that does not begin with one; put the field in quotation "
+    "marks, and double those inside it"
+)
 
 
 def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
     """Return what is wrong with a line of CSV, or None."""
     if not line:
         return "is blank"
-    fields = line.count(form.separator.encode()) + 1
-    if b'"' in line:
-        try:
-            fields = len(record_at(line + b"\n", 0, form)[0])
-        except _BadField as error:
-            return str(error.args[1])
-    return None if fields == width else _wrong_width(fields, width)
+    try:
+        fields = len(fields_of(line, form))
+    except _BadLine as error:
+        return str(error)
+    if fields == width:
+        return None
+    which = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
+    return f"has {fields} field{'s' * (fields > 1)}, {which} than the header"
 
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:
     """Return the number of records in a block; 0 if one may break the rules."""
-    begin, records, size = 0, 0, len(block) if form.quotes == "multiline" else _PART
+    begin, records = 0, 0
     while begin < len(block):
-        end = block.rfind(b"\n", begin, begin + size) + 1 or block.index(b"\n", begin) + 1
+        end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
         found = _records_of_part(block[begin:end], width, form)
         if not found:
             return 0
@@ -219,21 +165,15 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     even number closes a field, or another follows at once. The separators and line ends outside
     must follow each other as in the header.
     """
-    between, multiline = ord(form.separator), form.quotes == "multiline"
+    between = ord(form.separator)
     if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
         return 0
-    if multiline:
-        block = block.replace(b"\r\n", b"\n")
     given = np.frombuffer(block, np.uint8)
     marks = given == between
     marks |= given == _LF
-    if multiline and b"\r" in block:
-        marks |= given == _CR
     if b'"' not in block:
         kinds = given.compress(marks)
     else:
-        if form.quotes == "backslash" and b"\\" in block:
-            return 0
         quotes = given == _QUOTE
         kinds = given.compress(marks | quotes)
         are_quotes = kinds == _QUOTE
@@ -247,10 +187,8 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
             for beside in (before, after):
                 if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
                     return 0
-            if form.quotes == "backslash" and b'""' in block:
-                return 0
             inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
-            if not multiline and (kinds[inside] == _LF).any():
+            if (kinds[inside] == _LF).any():
                 return 0
             inside |= are_quotes
         kinds = kinds.compress(~inside)
@@ -284,12 +222,8 @@ def csv_pieces(
 ) -> Iterator[Piece]:
     """Yield some columns of a CSV file as texts, some lines at a time; ``names`` are all, as from
     `header_of`.
-
-    Raises:
-        BrokenFile: fields may hold line ends, and there is a fault.
     """
-    number, multiline = 1, form.quotes == "multiline"
-    schema, headed = dict.fromkeys(names, pl.String), False
+    number, schema, headed = 1, dict.fromkeys(names, pl.String), False
 
     def parse(text: bytes, rows: int) -> pl.DataFrame:
         if text.startswith(_MARK):  # polars would leave it out, here of a row
@@ -303,7 +237,7 @@ def csv_pieces(
             raise pl.exceptions.ShapeError(f"{rows} lines became {found.height} rows")
         return found
 
-    for whole in blocks(stream, multiline=multiline):
+    for whole in blocks(stream):
         block, first = whole, number
         number += block.count(b"\n")
         if not headed:
@@ -321,36 +255,7 @@ def csv_pieces(
             else:
                 yield Piece(found, {})
                 continue
-        if multiline:
-            yield Piece(parse(block, _count_records(block, first, len(names), form)), {})
-        else:
-            yield _line_by_line(block, first, len(names), form, parse)
-
-
-def _count_records(block: bytes, first: int, width: int, form: CsvForm) -> int:
-    """Return the number of records of a block whose fields may hold line ends.
-
-    Raises:
-        BrokenFile: one does not keep the rules, or is no UTF-8.
-    """
-    begin, rows = 0, 0
-    while begin < len(block):
-        place, what = begin, None
-        try:
-            fields, end = record_at(block, begin, form)
-            if fields in ([b""], [b"\r"]):
-                what = "is blank"
-            elif len(fields) != width:
-                what = _wrong_width(len(fields), width)
-            elif not _is_utf8(block[begin:end]):
-                what = NO_UTF8
-        except _BadField as error:
-            place, what = error.args
-        if what is not None:
-            text = block[place : block.index(b"\n", place)]
-            raise BrokenFile(Fault(first + block.count(b"\n", 0, place), text, what))
-        begin, rows = end, rows + 1
-    return rows
+        yield _line_by_line(block, first, len(names), form, parse)
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -378,9 +283,6 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
             if not _is_utf8(line):
                 lossy[row] = Fault(number, line, NO_UTF8)
                 line = line.decode("utf-8", "replace").encode()
-            if form.quotes == "backslash" and b'"' in line and b"\\" in line:
-                fields, _ = record_at(line + b"\n", 0, form)
-                line = form.separator.encode().join(map(_with_doubled_marks, fields))
             good.append(line)
         row += 1
     found = parse(b"".join(line + b"\n" for line in good), len(good))
@@ -395,18 +297,6 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
     return Piece(found, faults)
 
 
-def _with_doubled_marks(quoted: bytes) -> bytes:
-    r"""Return a field with doubled quotation marks in place of backslashes before them.
-
-    >>> _with_doubled_marks(rb'"5\" \\ \n"')
-    b'"5"" \\ \\n"'
-    """
-    if not quoted.startswith(b'"'):
-        return quoted
-    plain = re.sub(rb'\\(["\\])', rb"\1", quoted[1:-1])
-    return b'"' + plain.replace(b'"', b'""') + b'"'
-
-
 def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
     """Return the place after the header, and its fields; [] if all lines are comments.
 
@@ -418,17 +308,18 @@ def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
         begin = block.index(b"\n", begin) + 1
         if begin == len(block):
             return begin, []
-    line, what = block[begin : block.index(b"\n", begin)], "is blank"
+    end = block.index(b"\n", begin)
+    line, what = block[begin:end], "is blank"
     try:
-        fields, end = record_at(block, begin, form)
+        fields = fields_of(line, form)
         if fields != [b""]:
             what = NO_UTF8
-            b"".join(fields).decode()
-            return end, fields
+            line.decode()
+            return end + 1, fields
     except UnicodeDecodeError:
         pass
-    except _BadField as error:
-        what = error.args[1]
+    except _BadLine as error:
+        what = str(error)
     raise BrokenFile(Fault(1 + block.count(b"\n", 0, begin), line, what))
 
 
@@ -441,12 +332,10 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
     >>> header_of(io.BytesIO(b'at,"a, b",at\\n'), CsvForm())
     ['at', 'a, b', 'at_duplicated_0']
     """
-    for block in blocks(stream, _HEAD, multiline=form.quotes == "multiline"):
+    for block in blocks(stream, _HEAD):
         _, fields = _header(block, form)
         if not fields:
             continue
-        if form.quotes == "backslash":
-            fields = [*map(_with_doubled_marks, fields)]
         line = form.separator.encode().join(fields)
         names = pl.read_csv(io.BytesIO(line), infer_schema=False, separator=form.separator)
         return names.columns

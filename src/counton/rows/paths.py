@@ -74,18 +74,15 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """The form of CSV: its separator, decimal sign, comments and quotation marks.
+    """The form of CSV: its separator, decimal sign and comments.
 
     Attributes:
         comment: beginning of lines that are comments.
-        quotes: how a quoted field holds a quotation mark: "doubled", or after a "backslash"; or
-            "multiline": doubled, and fields hold line ends.
     """
 
     separator: str = ","
     decimal: str = "."
     comment: str | None = None
-    quotes: str = "doubled"
 
     @classmethod
     def read(
@@ -93,14 +90,13 @@ class CsvForm(NamedTuple):
         separator: str | None = None,
         decimal: str | None = None,
         comment: str | None = None,
-        quotes: str | None = None,
     ) -> CsvForm:
         """Return the form that a job's options state; None stands for the default.
 
         >>> CsvForm.read("tab", ",").separator
         '\\t'
         """
-        decimal, quotes = decimal or ".", quotes or "doubled"
+        decimal = decimal or "."
         between = "\t" if separator == "tab" else separator or ","
         if between not in SEPARATORS:
             raise InvalidInput(
@@ -115,18 +111,7 @@ class CsvForm(NamedTuple):
                 f"{field('comment')} is {comment!r}; give the 1 to {_SIGNS} characters with which "
                 "comment lines begin, such as #; quotation marks and the separator are not allowed"
             )
-        if quotes not in QUOTES:
-            raise InvalidInput(f"{field('quotes')} is {quotes!r}; use one of {', '.join(QUOTES)}")
-        if quotes == "multiline" and comment is not None:
-            raise InvalidInput(
-                f"{field('quotes', quotes)} is for files that follow RFC 4180, which have no "
-                f"comments; leave {field('comment')} out, or write the file without comments"
-            )
-        return cls(between, decimal, comment, quotes)
-
-
-#: How quotation marks may be written in quoted fields.
-QUOTES = ("doubled", "backslash", "multiline")
+        return cls(between, decimal, comment)
 
 
 #: Most characters that begin a comment.

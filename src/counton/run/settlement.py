@@ -293,7 +293,7 @@ def open_source(
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
         told = job.format
-        form = CsvForm.read(told.separator, told.decimal, told.comment, told.quotes)
+        form = CsvForm.read(told.separator, told.decimal, told.comment)
         source = open_rows(job.events, told.file_format, form)
     if job.groups.domain is None:
         return source
