@@ -19,8 +19,6 @@ from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
@@ -110,10 +108,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
 
         figure = plot_plan(ranked, "Errors of counts, by step", width=options.width)
         write_figure(figure, options.plot)
-    cost = options.full or options.json
-    seconds = [ranked.release_seconds(choice) if cost else None for choice in ranked]
     if options.json:
-        rows = zip(ranked.rows(), seconds, strict=True)
         print_json(
             {
                 "steps": options.steps,
@@ -128,7 +123,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "of": options.of,
                 "errors": about,
                 "contribution": unit.to_dict(),
-                "choices": [row | {"release_seconds": taken} for row, taken in rows],
+                "choices": ranked.rows(),
                 "lower_bounds": ranked.least_std(),
                 "factors": [{**one.to_dict(), "factor": one.factor} for one in ranked.factors],
                 "notes": list(ranked.notes),
@@ -153,7 +148,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     if ranked.reached is not None:
         console.write_line(str(ranked.reached))
     if options.full:
-        _write_strategies(console, ranked, seconds)
+        _write_strategies(console, ranked)
     else:
         errors = ranked.best.errors
         mean, largest = figures(errors.mean_std), figures(errors.max_std)
@@ -177,34 +172,22 @@ def _strategies_named(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(dict.fromkeys(one.strip() for one in text.split(",")))
 
 
-def _write_strategies(
-    console: Console, ranked: StreamPlan, seconds: Sequence[float | None]
-) -> None:
-    """Print all strategies with their errors and costs, best first.
-
-    Args:
-        seconds: time of one release with each strategy; None: it would take too long.
-    """
+def _write_strategies(console: Console, ranked: StreamPlan) -> None:
+    """Print all strategies with their errors, best first."""
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
-    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
+    for name in ("mean std", "max std", "above", "keeps"):
         table.add_column(name, justify="right")
     least = ranked.best.errors.by(ranked.metric)
-    rows = list(zip(ranked, ranked.planning_seconds, seconds, strict=True))
-    for choice, planned_in, taken in rows:
+    for choice in ranked:
         above = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
-        cost = (
-            f"{planned_in:,.2f} s",
-            "" if taken is None else f"{1e6 * taken:,.1f} us",
-            f"{choice.row()['held']:,}",
-        )
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
             figures(choice.errors.mean_std),
             figures(choice.errors.max_std),
             f"{above:.0%}" if choice is not ranked.best else "",
-            *cost,
+            f"{choice.row()['held']:,}",
         )
     console.write_table(table)
 
@@ -225,9 +208,8 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
     console.write_line(
-        "above: by how much the error exceeds that of the best; planned: time to find the "
-        "strategy; release: time of one release of one group, measured here; keeps: numbers of 8 "
-        "bytes that a run holds for each group, besides its total"
+        "above: by how much the error exceeds that of the best; keeps: numbers of 8 bytes that a "
+        "run holds for each group, besides its total"
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")

@@ -18,7 +18,6 @@ from dataclasses import field as made
 from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
-from time import perf_counter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -42,7 +41,6 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
-from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import (
@@ -72,9 +70,6 @@ if TYPE_CHECKING:
 MOST_HELD, MOST_DRAWN = 2**24, 2**27
 #: Horizon beyond which fewer trees are considered for units that count in several steps.
 _LONG = 2**14
-#: Number of releases over which the time of a release is measured, and the most noise values drawn
-#: for this.
-_MEASURED, _MOST_MEASURED = 2**12, 2**21
 #: Horizon from which on kinds of strategies that are never better than all others are left out,
 #: unless a plan compares all strategies.
 _SHORT = 64
@@ -277,7 +272,6 @@ class StreamPlan(Plan[Design]):
     Attributes:
         horizon, metric: of the request.
         notes: kinds of strategies that were left out, and why.
-        planning_seconds: time to find each design; not compared by ``==``.
         reached: wanted and planned half-widths, if the guarantee was found from them.
         own_halfwidths: half-widths of a statistic's numbers by name.
     """
@@ -285,7 +279,6 @@ class StreamPlan(Plan[Design]):
     horizon: int | None
     metric: Metric
     notes: tuple[str, ...] = ()
-    planning_seconds: tuple[float, ...] = made(default=(), compare=False)
     reached: ReachedHalfwidths | None = None
     own_halfwidths: Callable[..., dict[str, float]] | None = made(default=None, compare=False)
 
@@ -458,20 +451,6 @@ class StreamPlan(Plan[Design]):
                 break
         return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
-    def release_seconds(self, choice: Design) -> float | None:
-        """Measure the mean time of a release over at most 4,096 steps, with preparations.
-
-        None if it would draw more than two million noise values.
-        """
-        steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
-        if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
-            return None
-        noise_field = choice.noise_field(Key.generate())
-        choice.strategy.noise(noise_field, range(1, 2))  # tables and series that are made once
-        begin = perf_counter()
-        choice.strategy.noise(noise_field, range(1, steps + 1))
-        return (perf_counter() - begin) / steps
-
     @override
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each design; mean_std and max_std are in data units.
@@ -484,13 +463,10 @@ class StreamPlan(Plan[Design]):
             {
                 **row,
                 "kind": choice.kind,
-                "planning_seconds": seconds,
                 "why": self.why(choice),
                 "paper": origin_of(choice.strategy.sources),
             }
-            for row, choice, seconds in zip(
-                super().rows(), self.choices, self.planning_seconds, strict=True
-            )
+            for row, choice in zip(super().rows(), self.choices, strict=True)
         ]
 
     @override
@@ -540,7 +516,7 @@ def plan_stream(
     cells = f" of {math.prod(shape):,} cells" if shape else ""
     protected = Contribution.add_remove() if contribution is None else contribution
     return StreamPlan(
-        choices=tuple(choice for choice, _ in choices),
+        choices=tuple(choices),
         words=(
             f"{length}{cells}, least {_MEASURE[metric]} error first",
             f"guarantee: {guarantee}",
@@ -551,7 +527,6 @@ def plan_stream(
         horizon=last,
         metric=metric,
         notes=tuple(notes),
-        planning_seconds=tuple(seconds for _, seconds in choices),
     )
 
 
@@ -568,10 +543,8 @@ def ranked_designs(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
-) -> tuple[list[tuple[Design, float]], list[str]]:
-    """Return the designs of `counton.plan`, best first, each with the seconds of its search, and
-    notes on kinds that were left out.
-    """
+) -> tuple[list[Design], list[str]]:
+    """Return the designs of `counton.plan`, best first, and notes on kinds that were left out."""
     listed = None if strategies is None else [*strategies]
     wanted = {one for one in listed or () if isinstance(one, str)}
     known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
@@ -605,7 +578,7 @@ def ranked_designs(
         for strategy in best.members:
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInput):
-                return [(design(best.kind, strategy), best.seconds)], []
+                return [design(best.kind, strategy)], []
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
     ranks = listed is None or "auto" in wanted
     published = names.PUBLISHED in wanted
@@ -666,10 +639,9 @@ def ranked_designs(
     found = (*found, *(_Contenders(one.saved_name, (one,)) for one in given))
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
-    choices: list[tuple[Design, float]] = []
-    for kind, members, note, seconds in found:
+    choices: list[Design] = []
+    for kind, members, note in found:
         notes += [note] * bool(note)
-        begin = perf_counter() - seconds
         least: dict[str, Design] = {}
         refused: list[str] = []
         for strategy in members:
@@ -687,10 +659,9 @@ def ranked_designs(
                 least[choice.family] = choice
         if not least:
             notes += refused
-        seconds = perf_counter() - begin
-        known_already = [(choice.strategy, choice.family) for choice, _ in choices]
+        known_already = [(choice.strategy, choice.family) for choice in choices]
         choices += [
-            (choice, seconds)
+            choice
             for choice in least.values()
             if (choice.strategy, choice.family) not in known_already
         ]
@@ -702,7 +673,7 @@ def ranked_designs(
             f"no strategy can give {guarantee} {steps}: {reason}{several}; allow another "
             "guarantee, or fewer steps"
         )
-    choices.sort(key=lambda pair: (pair[0].errors.by(metric), pair[0].errors.by(other)))
+    choices.sort(key=lambda one: (one.errors.by(metric), one.errors.by(other)))
     return choices, notes
 
 
@@ -1000,17 +971,15 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
 
 
 class _Contenders(NamedTuple):
-    """The candidates of one kind, or a note why there are none; and the seconds to find them."""
+    """The candidates of one kind, or a note why there are none."""
 
     kind: str
     members: tuple[StreamStrategy, ...]
     note: str = ""
-    seconds: float = 0.0
 
 
 @lru_cache(maxsize=128)
 def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
-    begin = perf_counter()
     members: list[StreamStrategy] = []
     note = ""
     try:
@@ -1018,7 +987,7 @@ def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, .
             members += [one for one in family.make(question, norm) if one not in members]
     except InvalidInput as error:
         note = f"{family.kind.words}: left out, {error}"
-    return _Contenders(family.kind.words, tuple(members), note, perf_counter() - begin)
+    return _Contenders(family.kind.words, tuple(members), note)
 
 
 def _best_known(

@@ -563,7 +563,7 @@ def _strategy(
         found, _ = ranked_designs(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=[own]
         )
-        return found[0][0].strategy
+        return found[0].strategy
     for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
         if kind.windows != (release == "windows"):
             of = "single windows" if kind.windows else "totals"
@@ -644,7 +644,6 @@ def _best(
         around=around,
         also=also,
     )
-    designs = [design for design, _ in ranked]
     if periods is not None:
         starts, stops = np.asarray(periods).T
 
@@ -652,8 +651,8 @@ def _best(
             found = choice.errors.window_std(starts, stops) ** 2
             return float(found.max() if metric == "max" else found.mean())
 
-        return min(designs, key=error).strategy
-    for choice in designs:
+        return min(ranked, key=error).strategy
+    for choice in ranked:
         if not summed_draws or sums_draws(choice.strategy):
             return choice.strategy
     raise InvalidInput(
