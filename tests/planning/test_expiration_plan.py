@@ -72,7 +72,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 
 @pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
-    plan = counton.plan_expiring({24: 1, 8760: 3}, delays=[0])
+    plan = counton.plan_expiring({24: 1, 8760: 3})
     errors = {}
     for hundredths in range(201):
         other = Expiring(Fraction(hundredths, 100))
@@ -100,11 +100,6 @@ def test_numbers_may_be_given_in_any_exact_form() -> None:
     plan = counton.plan_expiring(losses, per_step="0.01")
     assert plan.best.errors.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
-    either = counton.plan_expiring({24: 1}, delays=np.array([9, 3]))
-    assert either.best.strategy.facts.delay in (3, 9)
-    assert (
-        counton.plan_expiring({24: 1}, delays=range(10**12, -1, -1)).best.strategy.facts.delay == 10
-    )
 
 
 def test_errors_are_those_of_the_strategy() -> None:
@@ -121,9 +116,6 @@ def test_errors_are_those_of_the_strategy() -> None:
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
-    assert counton.plan_expiring(
-        {24: 1, 8760: 3}, delays=range(5, 9)
-    ).best.strategy.facts.delay in range(5, 9)
 
 
 @pytest.mark.slow
@@ -262,13 +254,6 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
             {"epsilon": [24]},
             "losses are a value of type list; give the largest loss for at least one age",
         ),
-        ({"epsilon": {24: 1}, "delays": 3}, "delays are 3; give a list of delays"),
-        (
-            {"epsilon": {24: 1}, "delays": []},
-            "delays are a value of type list; give a list of delays",
-        ),
-        ({"epsilon": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
-        ({"epsilon": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
         ({"epsilon": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
         ({"epsilon": {24: 1}, "largest_growth": 17}, "from 0 to 16"),
         ({"epsilon": {24: 0}}, "a largest loss is 0"),
@@ -277,7 +262,6 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
         ({"epsilon": {1.5: 1}}, "age is 1.5"),
         ({"epsilon": {24: 1}, "steps": 0}, "steps is 0"),
         ({"epsilon": {24: 1}, "per_step": -1}, "per_step is -1"),
-        ({"epsilon": {24: 1}, "delays": range(30, 40)}, "at least one of them must be from"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:

@@ -6,17 +6,16 @@ growth and delay of `Expiring`, and the epsilon or rho, that give the least erro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
-from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
+from counton.base.expiry import Expiry, checked_age
 from counton.frame.options import known_arguments
 from counton.numbers.design import Design
 from counton.planning.expiration_search import (
@@ -127,7 +126,6 @@ def plan_expiring(
     rho: Mapping[int, Number] | None = None,
     steps: int | None = None,
     per_step: Number = 1,
-    delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
 ) -> FadingPlan:
     """Plan a stream without an end whose protection weakens with the age of data.
@@ -142,7 +140,6 @@ def plan_expiring(
         rho: instead, the largest loss in rho; the noise is then Gaussian.
         steps: number of releases of the errors; default: the largest age, at least 1,000.
         per_step: expected items of a step; a delay leaves out delay * per_step, as an error.
-        delays: delays to choose from; default: all that can lower the error.
         largest_growth: multiples of 1/100 are tried up to it. A larger growth lowers the error if
             losses are limited only at small ages; losses at greater ages become very large.
 
@@ -163,7 +160,6 @@ def plan_expiring(
         form=PURE if rho is None else CONCENTRATED,
         per_step=_positive("per_step", per_step),
         largest_growth=Expiry(exact(largest_growth, "largest_growth")).growth,
-        delays=None if delays is None else _checked_delays(delays),
         steps=steps,
     )
     best = least_error(space, losses)
@@ -211,22 +207,3 @@ def _check_targets(targets: object) -> dict[int, float]:
         )
     ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}
     return dict(sorted(ages.items()))
-
-
-def _checked_delays(delays: object) -> Sequence[int]:
-    """Return the delays in ascending order; a range stays a range."""
-    if not isinstance(delays, Iterable) or isinstance(delays, str):
-        listed: Sequence[object] = ()
-    else:
-        listed = delays if isinstance(delays, range) else [*delays]
-    whole = isinstance(listed, range) or all(isinstance(one, int | np.integer) for one in listed)
-    if not listed or not whole:
-        raise InvalidInput(
-            f"delays are {quote(delays)}; give a list of delays in steps to choose from, such as "
-            "[0, 24] or range(25)"
-        )
-    if isinstance(listed, range):
-        listed = listed if listed.step > 0 else listed[::-1]
-        check_integer("a delay", listed[0], 0, LARGEST_DELAY)
-        return listed
-    return sorted(check_integer("a delay", delay, 0, LARGEST_DELAY) for delay in listed)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import takewhile
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
 from counton.base.expiry import LARGEST_DELAY, Expiry
 from counton.numbers.design import Design, design_for
 from counton.numbers.intervals import ErrorsOf
@@ -105,7 +103,6 @@ class Space:
 
     Attributes:
         per_step: expected items of a step, which each step of delay leaves out.
-        delays: None: all that can lower the error.
         steps: number of releases of the errors; delays are shorter.
         growth: the only growth to try; None: all up to ``largest_growth``.
     """
@@ -113,7 +110,6 @@ class Space:
     form: Form
     per_step: float
     largest_growth: Fraction
-    delays: Sequence[int] | None
     steps: int
     growth: Fraction | None = None
 
@@ -134,18 +130,10 @@ class Space:
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
     def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
-        """Return the delays to try: the caller's, or some that leave at most ``most`` items out."""
+        """Return the delays to try: some that leave at most ``most`` items out."""
         # The selection contains the delays at which the number of releases that have counted an
         # item of a target's age falls below a power of two, because the loss drops there.
         last = max(targets)
-        if self.delays is not None:
-            allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
-            if not allowed:
-                raise InvalidInput(
-                    f"delays are {self.delays}; at least one of them must be from 0 to the largest "
-                    f"age, {last:,}"
-                )
-            return allowed
         longest = int(min(most / self.per_step, last, self.steps - 1, LARGEST_DELAY))
         spread = np.unique(np.geomspace(1, longest + 1, 24).astype(int) - 1).tolist()
         edges = [age + 2 - 2**k for age in targets for k in range(1, 64)]
@@ -160,7 +148,7 @@ class Space:
             place = bisect_left(tried, best[2])
             low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
             between = range(low, high + 1, max((high - low) // 8, 1))
-            tried = sorted({low, best[2], high, *(between if self.delays is None else ())})
+            tried = sorted({low, best[2], high, *between})
             best = min(
                 (score(growth, delay), growth, delay)
                 for delay in tried
