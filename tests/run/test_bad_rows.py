@@ -12,6 +12,7 @@ import pytest
 from counton.base.errors import InvalidInput
 from counton.rows.policies import Policies, add_aside
 from counton.run import Job, run
+from counton.run.dry_run import dry_run
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -209,5 +210,16 @@ def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
     before = Path(str(job.events)).read_bytes()
     with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
         run(job)
+    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
+        dry_run(job)
     assert Path(str(job.events)).read_bytes() == before
     assert not (tmp_path / "s.db").exists()
+
+
+def test_a_rehearsal_writes_no_file_that_its_stream_remembers(tmp_path: Path) -> None:
+    file = tmp_path / "q.csv"
+    released(asked(tmp_path, GOOD, bad_rows=f"quarantine:{file}"))
+    file.unlink(missing_ok=True)
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], until="2024-03-01T05:00")
+    assert dry_run(job).for_operator().quarantined == 1
+    assert not file.exists()

@@ -75,7 +75,7 @@ def test_what_statistics_read_of_a_job_is_flat() -> None:
 def test_a_field_of_a_new_part_is_checked() -> None:
     @dataclass(frozen=True)
     class Weather(JobPart):
-        rain: bool = option(False, "whether it rains")
+        rain: bool = option("whether it rains", default=False)
 
     Weather(True)
     with pytest.raises(InvalidInput, match="rain is 'yes', of type str; give True or False"):

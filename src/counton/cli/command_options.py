@@ -45,7 +45,7 @@ def fraction(text: str) -> float:
 
 def argument(help: str, default: Any = ..., **more: Any) -> Any:
     """Define a field of a dataclass that a command takes by position, without a name."""
-    return option(default, help, argument=True, **more)
+    return option(help, default=default, argument=True, **more)
 
 
 def of_job(name: str) -> Any:
@@ -53,7 +53,7 @@ def of_job(name: str) -> Any:
     ``name`` has in `Job`.
     """
     item = options_of(Job)[name]
-    return option(item.default, item.help, item.word, often=item.often)
+    return option(item.help, item.word, default=item.default, often=item.often)
 
 
 class JobWords(OptionRecord):
@@ -70,14 +70,14 @@ class Printing:
     """
 
     plan: bool = option(
-        False,
         "show what would be spent and published, and how large errors would be; release nothing",
+        default=False,
         often=True,
     )
     save: Path | None = option(
-        None, "write these options into a job file, for counton run, as in nightly.toml"
+        "write these options into a job file, for counton run, as in nightly.toml"
     )
-    json: bool = option(False, JSON)
+    json: bool = option(JSON, default=False)
 
 
 #: Names in messages that stand for commands, not for options.
@@ -114,7 +114,7 @@ def takes(
     >>> @dataclass(frozen=True)
     ... class Options:
     ...     events: str = argument("a file")
-    ...     append: bool = option(False, "the file holds new events only")
+    ...     append: bool = option("the file holds new events only", default=False)
     >>> command = takes(print, Options)
     >>> command(events="visits.csv", append=True)
     Options(events='visits.csv', append=True)

@@ -34,15 +34,16 @@ class FirstOptions(OptionRecord):
         "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     save: Path = option(
-        Path("nightly.toml"),
         "the job file to write; a file that exists is not overwritten without --force",
+        default=Path("nightly.toml"),
     )
-    force: bool = option(False, "overwrite a job file that exists")
-    yes: bool = option(False, "ask no questions: take the usual value of all that is not stated")
+    force: bool = option("overwrite a job file that exists", default=False)
+    yes: bool = option(
+        "ask no questions: take the usual value of all that is not stated", default=False
+    )
     holds: str | None = option(
-        None,
         "what a file holds: all (rows since the start), a length such as 7d (all rows of the last "
-        "seven days), or new (only new rows); default: all, for a folder new",
+        "seven days), or new (only new rows); default: all, for a folder new"
     )
 
 
@@ -58,7 +59,11 @@ def _as_in_job(name: str) -> tuple[str, Any, Any]:
     item = {**options_of(Job), "counts": COUNTS}[name]
     kind = {"whole": "int | None", "flag": "bool"}.get(item.kind, "str | None")
     default = False if item.kind == "flag" else None
-    return name, kind, option(default, _HELP.get(name, item.help), item.word, often=item.often)
+    return (
+        name,
+        kind,
+        option(_HELP.get(name, item.help), item.word, default=default, often=item.often),
+    )
 
 
 #: The options of the command.

@@ -17,13 +17,12 @@ class EndOptions:
     """
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
-    name: str | None = option(None, "name of the stream; needed if there are several")
-    drop_waiting: bool = option(False, "drop the rows that still wait to be counted")
+    name: str | None = option("name of the stream; needed if there are several")
+    drop_waiting: bool = option("drop the rows that still wait to be counted", default=False)
     withdrawn: str | None = option(
-        None,
         "mark the numbers as withdrawn, with these public words: why, and what replaces them. The "
         "description of every later table, chart, page, published database and methods text says "
-        "so; files written before do not. A table released once can be withdrawn too",
+        "so; files written before do not. A table released once can be withdrawn too"
     )
 
 
@@ -36,12 +35,12 @@ class MarkOptions:
     """
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
-    window: str = option(..., "a moment in the window, as in 2019-01-20")
-    note: str = option(..., "one line that says why the number is wrong")
-    group: str | None = option(None, "the group whose number is wrong; default: all")
-    name: str | None = option(None, "name of the stream; needed if there are several")
+    window: str = option("a moment in the window, as in 2019-01-20", default=...)
+    note: str = option("one line that says why the number is wrong", default=...)
+    group: str | None = option("the group whose number is wrong; default: all")
+    name: str | None = option("name of the stream; needed if there are several")
     withdraw: bool = option(
-        False, "take the number out of later tables; what was published stays published"
+        "take the number out of later tables; what was published stays published", default=False
     )
 
 
@@ -57,23 +56,21 @@ class ForgetOptions:
     state: str = argument("SQLite file or database URL that keeps the streams; secret")
     person: str | None = argument("the user to forget, as written in the rows", None)
     age: str | None = option(
-        None,
         "instead of one user: forget all users of periods that ended this long ago, as in 90d "
         "or 12w",
         "older",
     )
-    name: str | None = option(
-        None, "forget in this stream only; default: in all streams of the state"
-    )
+    name: str | None = option("forget in this stream only; default: in all streams of the state")
     key: str | None = option(
-        None, "where the key is: a file, env:NAME or command:...; default: STATE.key"
+        "where the key is: a file, env:NAME or command:...; default: STATE.key"
     )
     wait: int = option(
-        0, "while a service runs: for how many seconds to wait until it has counted the rows it has"
+        "while a service runs: for how many seconds to wait until it has counted the rows it has",
+        default=0,
     )
     yes: bool = option(
-        False,
         "forget the user even if, as a result, a thousandth of all new users no longer counts",
+        default=False,
     )
 
 
@@ -87,33 +84,26 @@ class LedgerOptions:
 
     state: str = argument("SQLite file or database URL that keeps the releases; secret", often=True)
     epsilon: str | None = option(
-        None,
-        "most epsilon that all streams of the state may spend together",
-        "limit-epsilon",
-        often=True,
+        "most epsilon that all streams of the state may spend together", "limit-epsilon", often=True
     )
-    delta: str | None = option(None, "with --limit-epsilon: limit of delta", "limit-delta")
+    delta: str | None = option("with --limit-epsilon: limit of delta", "limit-delta")
     rho: str | None = option(
-        None, "limit of rho (zero-concentrated privacy), instead of epsilon", "limit-rho"
+        "limit of rho (zero-concentrated privacy), instead of epsilon", "limit-rho"
     )
     age: int | None = option(
-        None,
         "for streams with --expire: the limit holds for events up to this many windows old",
         "limit-age",
     )
     approximate_delta: str | None = option(
-        None,
         "with --limit-delta: the part of it that guarantees with a delta of their own may spend",
         "limit-approximate-delta",
     )
     relation: str | None = option(
-        None,
         "what is protected of every unit: add_remove (whether its rows are there) or replace "
         "(what its rows hold); default: as in the first release",
         "limit-relation",
     )
     unit: str | None = option(
-        None,
         "whom the limit protects: reader, with all rows of a reader for ever, or "
         '"reader\'s month", with the rows of one month (--per 1mo; for a year --per 12mo); a '
         "release that protects less is refused; default: the unit of each release, each unit apart",
@@ -121,40 +111,37 @@ class LedgerOptions:
         often=True,
     )
     allow_raise: bool = option(
-        False,
         "needed for each change of a limit but a lower one; the ledger notes who made it, and when",
         "raise",
+        default=False,
         often=True,
     )
     add: str | None = option(
-        None,
-        "record what another program spent, under this name; needs --epsilon or --rho, and --unit",
+        "record what another program spent, under this name; needs --epsilon or --rho, and --unit"
     )
-    add_epsilon: str | None = option(None, "with --add: its epsilon", "epsilon")
-    add_delta: str | None = option(None, "with --add: its delta", "delta")
-    add_rho: str | None = option(None, "with --add: its rho", "rho")
+    add_epsilon: str | None = option("with --add: its epsilon", "epsilon")
+    add_delta: str | None = option("with --add: its delta", "delta")
+    add_rho: str | None = option("with --add: its rho", "rho")
     add_unit: str | None = option(
-        None, "with --add: unit that the other program protects, as in reader", "unit"
+        "with --add: unit that the other program protects, as in reader", "unit"
     )
     add_relation: str = option(
-        "add_remove",
         "with --add: how its neighbouring data differ: add_remove (a unit is added or removed) "
         "or replace (a unit is exchanged)",
         "relation",
+        default="add_remove",
         choices=("add_remove", "replace"),
     )
     history: bool = option(
-        False,
         "show all entries and all changes of the limit by time, instead of the table of entries; "
         "with users",
+        default=False,
         often=True,
     )
     warn_at: float | None = option(
-        None,
-        "end with exit code 10 if at least this share of the limit is spent, as in .8",
-        often=True,
+        "end with exit code 10 if at least this share of the limit is spent, as in .8", often=True
     )
-    json: bool = option(False, JSON)
+    json: bool = option(JSON, default=False)
 
 
 @dataclass(frozen=True)
@@ -165,7 +152,7 @@ class BackupOptions:
     """
 
     state: str = argument("SQLite file that keeps the releases; secret")
-    out: Path = option(..., "file for the copy; a file that exists is never overwritten")
+    out: Path = option("file for the copy; a file that exists is never overwritten", default=...)
 
 
 @dataclass(frozen=True)
@@ -190,19 +177,15 @@ class VerifyOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "or a database that `publish` wrote"
     )
-    name: str | None = option(None, "verify only this stream or table; default: all")
+    name: str | None = option("verify only this stream or table; default: all")
     key: list[str] | None = option(
-        None,
         "where the key is: a file, env:NAME or command:...; default: STATE.key; repeat it for "
-        "a state with several keys",
+        "a state with several keys"
     )
-    witness: str | None = option(
-        None,
-        "folder of the state's witness, if the file was moved there",
-    )
+    witness: str | None = option("folder of the state's witness, if the file was moved there")
     accept_old_copy: bool = option(
-        False,
         "accept this state as the newest, though its witness cannot confirm it, or is lost; if "
         "it is an old copy, exact differences leak",
+        default=False,
     )
-    json: bool = option(False, JSON)
+    json: bool = option(JSON, default=False)

@@ -26,66 +26,56 @@ class PlanOptions(JobWords):
     )
     steps: int | None = of_job("steps")
     epsilon: str | None = option(
-        None, "privacy loss of one event, or with --most of one user", often=True
+        "privacy loss of one event, or with --most of one user", often=True
     )
     delta: str | None = option(
-        None, "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", often=True
+        "with --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", often=True
     )
     rho: str | None = of_job("rho")
     within: str | None = option(
-        None,
         "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
         "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
         often=True,
     )
     level: float | None = option(
-        None,
         "with --within or a job file: probability that an interval holds the true number",
         often=True,
     )
-    least: str | None = option(
-        None, "with --within: which number to find, epsilon (default) or rho"
-    )
+    least: str | None = option("with --within: which number to find, epsilon (default) or rho")
     size: int | None = option(
-        None, "how many rows there will be by the last step; the number must be public"
+        "how many rows there will be by the last step; the number must be public"
     )
     metric: str | None = of_job("metric")
     release: str | None = option(
-        None, "which numbers must be accurate: totals, windows or both", often=True
+        "which numbers must be accurate: totals, windows or both", often=True
     )
     around: int | None = option(
-        None, "plan a stream without an end for this many first windows", often=True
+        "plan a stream without an end for this many first windows", often=True
     )
     simple: bool = of_job("simple")
     most: int | None = option(
-        None,
         "protect users instead of single events; at most this many events of a user count",
         often=True,
     )
     per: str | None = option(
-        None,
         "with --most: apply --most to each period of this length, as in 1d; protects what a user "
-        "does in one period",
+        "does in one period"
     )
     most_a_window: int | None = option(
-        None, "with --most: how many of a user's events count in one window"
+        "with --most: how many of a user's events count in one window"
     )
     of: str | None = option(
-        None,
         "plan this statistic; write it with the options that define it: 'top-k --domain A,B'",
         often=True,
     )
     strategy: str | None = option(
-        None,
         "rank only these, A,B: strategies as in count --strategy, or mechanisms exactly as in "
         "their papers, such as smooth-paper; auto: all",
         often=True,
     )
-    plot: Path | None = option(
-        None,
-        "file for a chart of the errors over time",
-        often=True,
-    )
+    plot: Path | None = option("file for a chart of the errors over time", often=True)
     width: float | None = of_job("width")
-    full: bool = option(False, "show all strategies, their costs, and lower bounds of the error")
-    json: bool = option(False, JSON)
+    full: bool = option(
+        "show all strategies, their costs, and lower bounds of the error", default=False
+    )
+    json: bool = option(JSON, default=False)

@@ -18,13 +18,11 @@ class RunOptions(OptionRecord):
     """
 
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
-    only: str | None = option(
-        None, "run only these jobs, A,B; default: all, in the order of the file"
-    )
+    only: str | None = option("run only these jobs, A,B; default: all, in the order of the file")
     until: str | None = of_job("until")
     yes: bool = of_job("yes")
     dry_run: bool = option(
-        False, "plan the jobs, read the rows and check what can be checked; write nothing"
+        "plan the jobs, read the rows and check what can be checked; write nothing", default=False
     )
-    schema: bool = option(False, "print the JSON schema of job files, and do nothing else")
-    json: bool = option(False, JSON)
+    schema: bool = option("print the JSON schema of job files, and do nothing else", default=False)
+    json: bool = option(JSON, default=False)

@@ -19,6 +19,7 @@ class ServeOptions:
 
     file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
     listen: str = option(
-        "127.0.0.1:8080", "HOST:PORT at which the service listens; port 0 takes any free port"
+        "HOST:PORT at which the service listens; port 0 takes any free port",
+        default="127.0.0.1:8080",
     )
-    only: str | None = option(None, "serve only these jobs, A,B; default: all")
+    only: str | None = option("serve only these jobs, A,B; default: all")

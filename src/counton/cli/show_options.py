@@ -21,8 +21,8 @@ class ShowOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "or several with commas between"
     )
-    name: str | None = option(None, "which stream to show; default: all")
-    json: bool = option(False, JSON)
+    name: str | None = option("which stream to show; default: all")
+    json: bool = option(JSON, default=False)
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class MethodsOptions:
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or a released table"
     )
-    name: str | None = option(None, "write about this stream or table only; default: all")
+    name: str | None = option("write about this stream or table only; default: all")
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: as in the files"
+        "probability that an interval holds the true number; default: as in the files"
     )
     full: bool = option(
-        False, "write the whole account, for specialists, instead of some five sentences"
+        "write the whole account, for specialists, instead of some five sentences", default=False
     )
-    json: bool = option(False, JSON)
+    json: bool = option(JSON, default=False)
 
 
 @dataclass(frozen=True)
@@ -58,27 +58,25 @@ class ExportOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "or several with commas between"
     )
-    name: str | None = option(None, "name of the stream or table; needed if there are several")
+    name: str | None = option("name of the stream or table; needed if there are several")
     out: Path | None = option(
-        None,
-        f"write a table ({ENDINGS}) or a chart (.png, .svg, .pdf); default: print",
+        f"write a table ({ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
     )
     steps: str | None = option(
-        None,
         "only these steps, the first and the last: 25:48, 25: or :48; or days, "
-        "2024-03-18:2024-03-24",
+        "2024-03-18:2024-03-24"
     )
-    start: str | None = option(None, "only windows that begin at this time or later")
-    until: str | None = option(None, "only windows that end by this time")
-    groups: str | None = option(None, "only these groups, in this order: A,B,C")
+    start: str | None = option("only windows that begin at this time or later")
+    until: str | None = option("only windows that end by this time")
+    groups: str | None = option("only these groups, in this order: A,B,C")
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
     width: float | None = of_job("width")
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: as before, or 0.95"
+        "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    json: bool = option(False, JSON)
+    json: bool = option(JSON, default=False)
 
 
 @dataclass(frozen=True)
@@ -91,15 +89,12 @@ class PublishOptions:
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     to: str | None = option(
-        None, "database to publish into, a SQLite file or a URL; default: the state's own"
+        "database to publish into, a SQLite file or a URL; default: the state's own"
     )
-    name: str | None = option(None, "name of the stream; needed if there are several")
+    name: str | None = option("name of the stream; needed if there are several")
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: as before, or 0.95"
+        "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    remove: bool = option(False, "remove the stream's rows from the database instead")
-    key: str | None = option(
-        None,
-        "where the key is, if not beside the state",
-    )
-    json: bool = option(False, JSON)
+    remove: bool = option("remove the stream's rows from the database instead", default=False)
+    key: str | None = option("where the key is, if not beside the state")
+    json: bool = option(JSON, default=False)

@@ -57,22 +57,22 @@ _KINDS: dict[str, Kind] = {
 
 
 def option(
-    default: Any, help: str, called: str | None = None, *, repr: bool = True, **more: Any
+    help: str, called: str | None = None, *, default: Any = None, repr: bool = True, **more: Any
 ) -> Any:
     """Define a field of a dataclass that is an option which a user may state.
 
     Args:
-        default: ``...`` if the option must be given.
         help: meaning, in one line.
         called: name of the option in commands and files, without dashes; None: the name of the
             field.
+        default: value if not stated; ``...`` if the option must be given.
         repr: whether ``repr`` shows the field; False for events, because a frame shows its rows.
         more: further attributes of the `Option`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Asked:
-    ...     start: str | None = option(None, "beginning of the first window")
+    ...     start: str | None = option("beginning of the first window")
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
@@ -268,19 +268,18 @@ class Keeping(JobPart):
     heading = "State"
 
     state: str | os.PathLike[str] = option(
-        ...,
         "SQLite file or database URL that keeps the stream, secret; default in a "
         "command: beside the file, as in visits.counton.db",
+        default=...,
         file=True,
         often=True,
     )
     name: str = option(
-        "",
         "name of the stream within the state; default: its statistic and value, as in count or "
         "sum_of_amount",
+        default="",
     )
     key: Kept = option(
-        None,
         "where the key is: a file, env:NAME or command:...; default: the file STATE.key, which "
         "a new state makes",
         file=True,
@@ -288,7 +287,6 @@ class Keeping(JobPart):
         check=_check_key,
     )
     witness: str | os.PathLike[str] | None = option(
-        None,
         "folder, kept apart from the state, whose notes reveal that a state is an old "
         "copy; remembered, and moved if another is named; none: keep no witness",
         file=True,
@@ -307,31 +305,24 @@ class Times(JobPart):
 
     heading = "Time"
 
-    time: str | None = option(None, "column with the time of each event", kept="stream", often=True)
+    time: str | None = option("column with the time of each event", kept="stream", often=True)
     every: str | None = option(
-        None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length", often=True
+        "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length", often=True
     )
     steps: int | None = option(
-        None,
         "how many windows the stream will have until it ends",
         kept="stream",
         often=True,
         of=("windows", "expiring", "revised", "once"),
     )
     around: int | None = option(
-        None,
         "instead of steps, for a stream without an end: about how many windows you expect",
         of=("endless", *_NAMED),
     )
     start: str | datetime | None = option(
-        None,
-        "beginning of the first window, as in 2024-03-01",
-        kept="stream",
-        words="moment",
-        often=True,
+        "beginning of the first window, as in 2024-03-01", kept="stream", words="moment", often=True
     )
     until: str | datetime | None = option(
-        None,
         "release all windows that ended by this time; default: now; newest: the time of the "
         "newest event",
         words="moment",
@@ -339,19 +330,17 @@ class Times(JobPart):
         often=True,
     )
     yes: bool = option(
-        False,
         "ask no questions; release windows even if the newest event is long before them",
+        default=False,
         nightly=True,
     )
     quiet: int | None = option(
-        None,
         "stop if more windows than this have ended since the newest event; default: 3",
         kept="policy",
         served=False,
         in_file=True,
     )
     timezone: str | None = option(
-        None,
         "time zone of times without a zone, and of days, weeks and months; default: UTC",
         kept="stream",
     )
@@ -369,14 +358,12 @@ class Lateness(JobPart):
     heading = "Time"
 
     watermark: str | None = option(
-        None,
         "wait for late rows, as in 6h: how long after its end a window is released",
         kept="policy",
         words="length",
         of=_TIMED,
     )
     revise: str | None = option(
-        None,
         "keep windows open for late rows this long, as in 14d: a late row counts in its own "
         "window, which is published anew until it is final",
         kept="stream",
@@ -384,7 +371,6 @@ class Lateness(JobPart):
         of=("revised", "once"),
     )
     recounts: int | None = option(
-        None,
         "without append: how many changes of an event, or of each counted row of a user, after its "
         "first release the promise covers; noise grows with it; default: none, and each costs more",
         kept="stream",
@@ -405,14 +391,12 @@ class Groups(JobPart):
     heading = "Groups"
 
     by: str | None = option(
-        None,
         "column with the group of each event, or several: A,B",
         kept="stream",
         words="columns",
         often=True,
     )
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = option(
-        None,
         "list of all groups, which must be public: a file (one group per line, or a table), or "
         "A,B,C",
         kept="stream",
@@ -422,13 +406,11 @@ class Groups(JobPart):
         of=("declared",),
     )
     other: str | None = option(
-        None,
         "name of one more group, which counts the rows of all groups that are not in the domain",
         kept="stream",
         of=("declared",),
     )
     unknown: str | None = option(
-        None,
         "what happens to rows of groups that are not in the domain: refuse (the run stops, the "
         "default) or drop; discover: publish a group, privately, when enough rows have it",
         kept="policy",
@@ -450,7 +432,6 @@ class Promise(JobPart):
     heading = "Guarantee"
 
     epsilon: Number | None = option(
-        None,
         "privacy loss of one row, or (with user) of one user: a smaller number protects more and "
         "adds more noise",
         kept="stream",
@@ -458,53 +439,46 @@ class Promise(JobPart):
         of=("stated",),
     )
     delta: Number | None = option(
-        None, "with epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", kept="stream"
+        "with epsilon: the delta of (epsilon, delta) privacy, as in 1e-6", kept="stream"
     )
     rho: Number | None = option(
-        None,
         "instead of epsilon: privacy loss in zero-concentrated privacy (Gaussian noise)",
         kept="stream",
         of=("stated", *_NAMED),
     )
     within: Number | None = option(
-        None,
         "instead of epsilon: how far the interval at the last step may reach to either side, "
         "as in 20 or 2% of size; the smallest epsilon that allows it is found",
         kept="stream",
     )
     least: str | None = option(
-        None,
         "with within: which number to find, epsilon or rho; default: epsilon",
         choices=("epsilon", "rho"),
         of=("wanted",),
         in_file=True,
     )
     size: int | None = option(
-        None,
         "with within: how many rows there will be by the last step; the number must be public",
         of=("wanted",),
         in_file=True,
     )
     expire: bool = option(
-        False,
         "a stream without an end, whose protection of an event fades as the event gets older",
+        default=False,
         kept="stream",
         of=("expiring", *_NAMED, "stated"),
     )
     growth: Number | None = option(
-        None,
         "with expire: the loss of an event of some age grows like log(age)^GROWTH; default: 1",
         kept="stream",
         of=("expiring",),
     )
     delay: int | None = option(
-        None,
         "with expire: how many windows late each event is counted, which lowers the noise",
         kept="stream",
         of=("expiring",),
     )
     unit: str | None = option(
-        None,
         "what the ledger calls the protected unit, as in reader; default: event or user; the "
         "ledger adds up each unit apart",
         kept="stream",
@@ -523,7 +497,6 @@ class Arrangement(JobPart):
     kept = "stream"
 
     release: str | None = option(
-        None,
         "which numbers to publish: totals so far, windows (each alone), both, or periods; periods, "
         "with per, are totals since the period began; default: totals, with per periods",
         choices=RELEASES,
@@ -532,7 +505,6 @@ class Arrangement(JobPart):
         of=("windows", "endless", "expiring"),
     )
     strategy: str | StreamStrategy | None = option(
-        None,
         f"method that arranges the noise; auto chooses the best; {PUBLISHED}: the best of "
         f"refereed papers; or {', '.join(KINDS)}; a method exactly as in its paper: "
         f"{', '.join(PAPERS)}; or a file with your own, mine.json",
@@ -543,15 +515,14 @@ class Arrangement(JobPart):
         of=("windows", "endless", "revised"),
     )
     metric: str | None = option(
-        None,
         "which error the strategy makes smallest: mean (over all steps) or max",
         choices=("mean", "max"),
         in_file=True,
         of=("windows", "revised"),
     )
     simple: bool = option(
-        False,
         "use only strategies that publish whole numbers, without a search",
+        default=False,
         in_file=True,
         of=("windows", "endless", "revised"),
     )
@@ -573,34 +544,29 @@ class Users(JobPart):
     kept = "stream"
 
     user: str | None = option(
-        None,
         "column that names the user of each event: protect users instead of single events; "
         "needs most",
         often=True,
         of=("events", *_USERS),
     )
     most: int | None = option(
-        None,
         "how many events of a user count; the rest is dropped",
         often=True,
         check=check_most,
         of=_USERS,
     )
     per: str | None = option(
-        None,
         "with most: apply most to each period of this length, as in 1d; protects what a user does "
         "in one period",
         words="length",
         of=(*_TIMED, "users", "users once a window", "users by rows"),
     )
     most_a_window: int | None = option(
-        None,
         "with most: how many of a user's events count in one window",
         in_file=True,
         of=(*_TIMED, "users", "users once a window"),
     )
     retain: str | None = option(
-        None,
         "with per: how long after the end of a period its users are remembered, as in 7d; "
         "later rows of it do not count; default: 35d",
         kept="policy",
@@ -608,13 +574,11 @@ class Users(JobPart):
         in_file=True,
     )
     row: str | None = option(
-        None,
         "with user or moves: what texts call one row, as in loan; default: event",
         in_file=True,
         of=("users", "counts of people"),
     )
     moves: int | None = option(
-        None,
         "with counts: of how many events of one user the table was made, in all windows together; "
         "whoever made it bounded them, and counton cannot check it",
         in_file=True,
@@ -622,14 +586,14 @@ class Users(JobPart):
         of=("counts of people",),
     )
     distinct: bool = option(
-        False,
         "count a user once in each window and group, however many rows the user has",
+        default=False,
         in_file=True,
         of=("users", "users once a window"),
     )
     first: bool = option(
-        False,
         "count a user once in the whole stream: the number of different users so far",
+        default=False,
         of=("users once",),
     )
 
@@ -644,37 +608,32 @@ class RowFormat(JobPart):
     kept = "policy"
 
     file_format: str | None = option(
-        None,
         "format of the events: csv, parquet or jsonl; default: as the file's ending says",
         "format",
         served=False,
     )
     separator: str | None = option(
-        None,
         "of CSV: the character between fields: , (the default) ; | or tab",
         served=False,
         usual=",",
         in_file=True,
     )
     decimal: str | None = option(
-        None,
         "of CSV: the decimal sign of numbers: . (the default) or ,",
         served=False,
         usual=".",
         in_file=True,
     )
     comment: str | None = option(
-        None, "of CSV: skip lines that begin with this, as in #", served=False, in_file=True
+        "of CSV: skip lines that begin with this, as in #", served=False, in_file=True
     )
     time_format: str | None = option(
-        None,
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
         in_file=True,
         check=_check_time_format,
     )
     clock_change: str | None = option(
-        None,
         "in windows shorter than a day, which moment is meant by local times that occur twice, "
         "when clocks go back: earliest or latest; raise, the default: refuse them",
         choices=("raise", "earliest", "latest"),
@@ -682,20 +641,17 @@ class RowFormat(JobPart):
         in_file=True,
     )
     bad_rows: str | None = option(
-        None,
         "what happens to rows that cannot be read: refuse (the run stops, the default), or "
         "quarantine:FILE, which leaves them out and lists them in FILE, anew in each run",
         file=True,
         usual="refuse",
     )
     bad_rows_most: int | None = option(
-        None,
         "with quarantine: how many rows may be set aside before a run refuses; default: 1000",
         usual=1000,
         in_file=True,
     )
     missing: str | None = option(
-        None,
         "what happens to rows without a time, group, value, user or id: refuse (the run "
         "stops, the default) or skip",
         usual="refuse",
@@ -722,25 +678,22 @@ class RowPolicies(JobPart):
     heading = "Rows"
 
     id: str | None = option(
-        None,
         "column with an id of each row: a row counts once, in however many files it comes",
         kept="stream",
         of=("events", *_USERS),
     )
     query: str | None = option(
-        None,
         "one SELECT that chooses the rows, if the events are a database (sqlite:///FILE, "
         "postgresql://...)",
         served=False,
     )
     append: bool = option(
-        False,
         "each file holds only new events, and is counted once; without append, a run's files hold "
         "all events since start, or of the windows that covers states",
+        default=False,
         of=_TIMED,
     )
     covers: str | None = option(
-        None,
         "the windows of which a run's files hold all rows, as in 7d: those of the last 7 days up "
         "to until; remembered; default: all since start",
         words="length",
@@ -759,24 +712,20 @@ class OutputFiles(JobPart):
     kept = "output"
 
     out: str | os.PathLike[str] | None = option(
-        None,
-        "file for all released steps: .parquet, .csv or .json",
-        file=True,
-        served=False,
-        often=True,
+        "file for all released steps: .parquet, .csv or .json", file=True, served=False, often=True
     )
     plot: str | os.PathLike[str] | None = option(
-        None, "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
+        "file for a chart of all released steps: .png, .svg or .pdf", file=True, served=False
     )
     title: str | None = option(
-        None, "title of the chart; default: the name of the statistic", in_file=True
+        "title of the chart; default: the name of the statistic", in_file=True
     )
-    axis: str | None = option(None, "label of the chart's axis of numbers", in_file=True)
+    axis: str | None = option("label of the chart's axis of numbers", in_file=True)
     source: str | None = option(
-        None, "source line below the chart, which says where the numbers come from", in_file=True
+        "source line below the chart, which says where the numbers come from", in_file=True
     )
     width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", in_file=True
+        "width of the chart in inches, as in 4 for a telephone; default: 7.5", in_file=True
     )
 
 
@@ -788,19 +737,17 @@ class Showing(JobPart):
     kept = "view"
 
     over: int | None = option(
-        None,
         "show the numbers of this many last steps alone, instead of all so far",
         of=(*_TIMED, *_NAMED),
     )
     shares: str | Sequence[float] | None = option(
-        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
+        "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
     )
     ask: str | Sequence[str] | None = option(
-        None,
-        "with ranges: show only these intervals of cells, in place of single cells",
+        "with ranges: show only these intervals of cells, in place of single cells"
     )
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: 0.95"
+        "probability that an interval holds the true number; default: 0.95"
     )
 
 
@@ -878,8 +825,8 @@ class Job(OptionRecord):
     output: OutputFiles = part(OutputFiles)
     view: Showing = part(Showing)
     events: Events = option(
-        ...,
         "files of events: CSV, Parquet or JSON lines; a folder of them; - for standard input",
+        default=...,
         argument=True,
         file=True,
         other=_check_events,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,18 +61,18 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
     >>> found.before, found.after, Path("a-state-that-is-new.db").exists()
     (None, 2, False)
     """
-    with TemporaryDirectory() as nowhere:
-        if job.format.policies().quarantine is not None:
-            job = job.having(bad_rows=f"quarantine:{Path(nowhere) / 'rows.csv'}")
-        with resolve(job, progress=progress) as settled:
-            Outputs.of(settled.job, settled.definition)
-            if settled.saved is not None:
-                if (doubt := settled.saved.doubt()) is not None:
-                    raise OldCopy(doubt)
-                settled.saved.secret()  # this asks for the key
-            rows = read_rows(settled, progress)
-            if settled.saved is None:
-                rows.beside(None)
-            before = None if settled.saved is None else settled.saved.step
-            after = max(rows.ended, before or 0)
-            return DryRun(settled.definition, before, after, rows.until, rows.counts)
+    with TemporaryDirectory() as nowhere, resolve(job, progress=progress) as settled:
+        Outputs.of(settled.job, settled.definition)
+        if settled.saved is not None:
+            if (doubt := settled.saved.doubt()) is not None:
+                raise OldCopy(doubt)
+            settled.saved.secret()  # this asks for the key
+        if settled.job.format.policies().quarantine is not None:  # stated or remembered
+            aside = f"quarantine:{Path(nowhere) / 'rows.csv'}"
+            settled = replace(settled, job=settled.job.having(bad_rows=aside))
+        rows = read_rows(settled, progress)
+        if settled.saved is None:
+            rows.beside(None)
+        before = None if settled.saved is None else settled.saved.step
+        after = max(rows.ended, before or 0)
+        return DryRun(settled.definition, before, after, rows.until, rows.counts)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic, sleep
@@ -35,7 +35,7 @@ from counton.frame.windows import LATE_DAYS, moment
 from counton.released.periods import period_of
 from counton.rows.row_reading import one_name
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of
-from counton.run.definition import Definition
+from counton.run.definition import KIND, Definition
 from counton.state import Store, Stream
 from counton.state import seen as marks
 from counton.state.addition import Addition
@@ -106,8 +106,8 @@ def forget(
             f"{field('person')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
-    done, streams = [], _streams(state, name, patience)
-    open_ended = [one for one, kept in streams.items() if kept.of_people and not kept.over]
+    streams = _streams(state, name, patience)
+    open_ended = [one for one, kept in streams.items() if kept.people and not kept.over]
     if open_ended and not yes:
         raise InvalidInput(
             f"{person!r} can be forgotten in {', '.join(map(repr, open_ended))} only at a price: a "
@@ -116,13 +116,25 @@ def forget(
             "undone. Check "
             f"the name, and give {field('yes', True)} to go on"
         )
-    for one, kept in streams.items():
-        if kept.definition is None or not kept.of_people:
-            done.append(Forgetting(one, "sums", Private(0)))
+    act = partial(_forget_person, state, person, key, now)
+    return _in_each(state, streams, patience, act)
+
+
+def _in_each(
+    state: str | os.PathLike[str],
+    streams: Mapping[str, _KeptStream],
+    patience: _Patience,
+    act: Callable[[str, Definition], Private[int]],
+    before: datetime | None = None,
+) -> list[Forgetting]:
+    """Call ``act`` for each stream that keeps people; it returns the number of deleted digests."""
+    done = []
+    for name, kept in streams.items():
+        if kept.people is None:
+            done.append(Forgetting(name, "sums", Private(0)))
             continue
-        act = partial(_forget_person, state, one, person, key, kept.definition, now)
-        gone = patience.retry(act, StreamConflict)
-        done.append(Forgetting(one, "digests", gone, over=kept.over))
+        gone = patience.retry(partial(act, name, kept.people), StreamConflict)
+        done.append(Forgetting(name, "digests", gone, before, kept.over))
     patience.retry(partial(compact, state), StateError)
     return done
 
@@ -183,24 +195,14 @@ def forget_older(
     patience = _Patience(wait)
     moment = (datetime.now(UTC) if now is None else now) - _length(age)
     streams = _streams(state, name, patience)
-    for one, kept in streams.items():
-        definition = kept.definition
-        if definition is not None and kept.of_people and definition.counting.per is None:
+    for one, (people, _) in streams.items():
+        if people is not None and people.counting.per is None:
             raise InvalidInput(
-                f"stream {one!r} protects each {definition.unit} over its whole length, so it must "
+                f"stream {one!r} protects each {people.unit} over its whole length, so it must "
                 "remember all of them, and nothing was deleted; forget people in other streams of "
                 "the state by their names, or begin a stream that protects periods, such as days"
             )
-    done = []
-    for one, kept in streams.items():
-        if kept.definition is None or not kept.of_people:
-            done.append(Forgetting(one, "sums", Private(0)))
-            continue
-        act = partial(_forget_periods, state, one, _period(kept.definition, moment) - 1, key)
-        gone = patience.retry(act, StreamConflict)
-        done.append(Forgetting(one, "digests", gone, moment, kept.over))
-    patience.retry(partial(compact, state), StateError)
-    return done
+    return _in_each(state, streams, patience, partial(_forget_periods, state, moment, key), moment)
 
 
 def check_retain(length: str, definition: Definition) -> None:
@@ -238,15 +240,10 @@ def _length(age: str, name: str = "age") -> timedelta:
 
 
 class _KeptStream(NamedTuple):
-    """A stream's definition (None if not of events), and whether it has ended."""
+    """A stream's definition (None if it keeps no digests of people), and whether it has ended."""
 
-    definition: Definition | None
+    people: Definition | None
     over: bool
-
-    @property
-    def of_people(self) -> bool:
-        """True if the stream keeps digests of people's names."""
-        return self.definition is not None and self.definition.counting.users
 
 
 def _streams(
@@ -264,7 +261,7 @@ def _streams(
         for one in names:
             found = store.find(one)
             assert found is not None
-            if "every" not in found.details and "once" not in found.details:
+            if found.details.get("kind") != KIND:
                 streams[one] = _KeptStream(None, over=False)
                 continue
             definition = Definition.reopen(found.design, found.details)
@@ -276,7 +273,8 @@ def _streams(
                 )
             last = definition.strategy.horizon if definition.cut.goes_on else 1
             over = definition.ended is not None or found.step == last
-            streams[one] = _KeptStream(definition, over)
+            people = definition if definition.counting.users else None
+            streams[one] = _KeptStream(people, over)
         return streams
 
 
@@ -286,8 +284,11 @@ def _period(definition: Definition, moment: datetime) -> int:
     return int(clock.select(period).item())
 
 
-def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
-    """Delete and count the digests of periods up to ``last``, whose rows count nowhere now."""
+def _forget_periods(
+    state: str | os.PathLike[str], moment: datetime, key: Kept, name: str, definition: Definition
+) -> Private[int]:
+    """Delete and count the digests of periods before ``moment``, whose rows count nowhere now."""
+    last = _period(definition, moment) - 1
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
@@ -319,11 +320,11 @@ def _await_rows(
 
 def _forget_person(
     state: str | os.PathLike[str],
-    name: str,
     person: str,
     key: Kept,
-    definition: Definition,
     now: datetime | None,
+    name: str,
+    definition: Definition,
 ) -> Private[int]:
     last = _period(definition, datetime.now(UTC) if now is None else now)
     text = str(one_name(pl.Series([person]))[0]).encode()

@@ -25,16 +25,18 @@ class Settings(JobPart):
     """
 
     tokens: str = option(
-        "", "file of the two tokens, relative to the job file; default: JOBFILE.tokens"
+        "file of the two tokens, relative to the job file; default: JOBFILE.tokens", default=""
     )
-    public: bool = option(False, "whether released series are read without a token")
+    public: bool = option("whether released series are read without a token", default=False)
     fold: str = option(
-        "10s",
         "how often rows are taken from the inbox into the state, as in 10s",
+        default="10s",
         bounds=("1s", "1h"),
     )
     timeout: str = option(
-        "30s", "how long a client may take to send a request, as in 30s", bounds=("1s", "1h")
+        "how long a client may take to send a request, as in 30s",
+        default="30s",
+        bounds=("1s", "1h"),
     )
 
     @property
