@@ -41,7 +41,7 @@ class Above(TallyStatistic):
     # The private half: what rows change, and what one unit changes at most.
     cells, places = (), 1
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """One event counts in one cell by at most 1."""
         return self._contribution
 

@@ -66,7 +66,6 @@ from counton.strategies.participation import (
     Schedule,
     Stretch,
     Structure,
-    each_alternating,
     largest_alternating,
     largest_sum,
     level_weights,
@@ -428,7 +427,6 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     ("own_laws.arguments.check_step", lambda strategy, step: step, _TREE),
     ("own_laws.arguments.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
     ("own_laws.arguments.check_window", lambda strategy, steps: steps, _TREE),
-    ("counton.laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
     (
         "counton.laws.pattern_laws.largest_alternating",
         _half(largest_alternating),

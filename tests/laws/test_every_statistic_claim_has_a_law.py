@@ -33,7 +33,6 @@ from above import (
     ShowsOnlyWhatItCounted,
     ShowsWhatItCounted,
     WiderReading,
-    WithinLess,
     claiming,
     grouped,
     stream_of,
@@ -85,11 +84,10 @@ WRONG: dict[str, list[Statistic]] = {
     "columns_of": [claiming(columns_of=lambda self, events: (events, events))],
     "contribution": [
         Half(),
-        WithinLess(),
         LetterByLetter("ab", 2),
         InOneStep(),
         grouped(
-            contribution=lambda self, batched=False, horizon=None: Contribution.add_remove(cells=1)
+            contribution=lambda self, batched=False: Contribution.add_remove(cells=1)
         ),
     ],
     "counts_rows": [

@@ -94,7 +94,7 @@ def test_the_mechanism_of_a_paper_has_the_paper_s_parameters() -> None:
 def test_a_statistic_is_planned_by_its_own_errors() -> None:
     one = plan(12, PureDP(1), of=Distinct(changes=4), batched=True, compare=False)
     assert one == plan_statistic(Distinct(changes=4), 12, PureDP(1), batched=True)
-    assert one.contribution == Distinct(changes=4).contribution(batched=True, horizon=12)
+    assert one.contribution == Distinct(changes=4).contribution(batched=True)
     assert one.best.errors.mean_std > plan(12, PureDP(1), compare=False).best.errors.mean_std
     least = plan(12, PureDP(1), "max", of=Distinct(changes=4), batched=True)
     assert least.metric == "max"

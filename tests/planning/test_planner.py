@@ -489,8 +489,8 @@ def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None
 def test_the_best_is_published_where_units_change_few_steps(horizon: int) -> None:
     """So it is weighed there by runs too, which compare with nothing else."""
     units = [
-        Distinct(changes=4).contribution(horizon=horizon),
-        Distinct(changes=8).contribution(horizon=horizon),
+        Distinct(changes=4).contribution(),
+        Distinct(changes=8).contribution(),
         Contribution.add_remove(steps=6, separation=2),
     ]
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]

@@ -126,7 +126,7 @@ def stream_of(name: str, kind: str) -> Stream:
             parts[one] = report.cell_ranges[report.derived_from.get(one, one)]
     counter = Counter(
         strategy, guarantee, key=chosen_key(), name="t", shape=shape,
-        contribution=statistic.contribution(batched=True, horizon=STEPS),
+        contribution=statistic.contribution(batched=True),
     )  # fmt: skip
     if isinstance(statistic, Report):
         own = [

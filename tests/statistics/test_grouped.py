@@ -32,7 +32,7 @@ def readings_of(inner: Statistic) -> Readings:
     statistic = Grouped(inner, GROUPS).settle(PureDP(1), 15)
     counter = Counter(
         Binary(15), PureDP(1), key=Key.generate(), name="groups", shape=statistic.cells,
-        contribution=statistic.contribution(batched=True, horizon=15),
+        contribution=statistic.contribution(batched=True),
         statistic=statistic_to_dict(statistic),
     )  # fmt: skip
     steps = np.random.default_rng(5).integers(0, 60, (4, *statistic.cells)) * [

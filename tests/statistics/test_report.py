@@ -144,7 +144,7 @@ def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) ->
 class Forgetful(Report):
     """Forgets what a row changes in all statistics but the first."""
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         first = next(iter(self.measured_ones))
         l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)

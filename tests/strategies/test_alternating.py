@@ -22,7 +22,6 @@ from counton.strategies import (
     participation,
 )
 from counton.strategies.participation import (
-    each_alternating,
     largest_alternating,
     pattern_sensitivity,
     sensitivities,
@@ -129,4 +128,3 @@ def test_single_steps_have_nothing_to_cancel() -> None:
         for changes in 1, 7, 600, 10**6:
             expected = min(changes, 600)
             assert largest_alternating(Independent(600), norm, changes) == expected
-        assert each_alternating(Independent(600), norm) == 1

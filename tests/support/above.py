@@ -37,7 +37,7 @@ class Above(TallyStatistic):
     def parameters(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(cells=1)
 
     def encode(self, *parts: Any) -> Any:
@@ -76,7 +76,7 @@ class Half(Above):
 
     counts_rows = False
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(cells=1, per_cell=3 if batched else 1)
 
 
@@ -90,7 +90,7 @@ class InOneStep(Distinct):
     def parameters(self) -> dict[str, Any]:
         return {}
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         pattern = BoundedChange(2, 4, once=True)
         return Contribution.of_pattern(pattern, "which changes as much as two", unit="user")
 
@@ -160,17 +160,10 @@ def claiming(**claims: Any) -> Above:
     return made
 
 
-class WithinLess(Half):
-    """Says less of streams whose number of steps is known."""
-
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        return Contribution.add_remove(cells=1, per_cell=3 if horizon is None else 1)
-
-
 class LetterByLetter(Substrings):
     """Protects less than one letter changes, where a step has one."""
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         if batched:
             return super().contribution(batched=True)
         return Contribution.replace(cells=1, unit="letter")
@@ -179,7 +172,7 @@ class LetterByLetter(Substrings):
 class Replaces(Above):
     """Says in words that events come and go, where they are replaced."""
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.replace(cells=1)
 
 

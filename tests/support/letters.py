@@ -61,7 +61,7 @@ class Letters(Statistic):
     parameters: dict[str, Any] = {}  # noqa: RUF012
     cells = (2,)
 
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.replace(unit="letter")
 
     def begin(self) -> Exact:

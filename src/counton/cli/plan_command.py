@@ -267,7 +267,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     else:
         from counton.run.new_stream import planned_people
 
-        planned["of"], planned["contribution"] = planned_people(job, options.steps)
+        planned["of"], planned["contribution"] = planned_people(job)
     return options, planned, None
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from counton import strategies as known
 from counton.base.arrays import Integers
+from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInput
 from counton.laws.rows import LawBroken, names_subject, require, require_description
 from counton.noise import Key
@@ -271,8 +272,7 @@ def check_statistic_neighbours(
     The events of each unit are removed in turn or, if neighbouring datasets replace one, replaced
     by every other. The change of the measurements is exact for `Binary` and `Independent`.
     """
-    # Events are processed first in the given batches (``batched``), then one in each step. The
-    # contribution stated for this number of steps is checked too.
+    # Events are processed first in the given batches (``batched``), then one in each step.
     nothing: Batches = [] if statistic.of_letters else [[]]  # for a step without an event
     alone = [one for batch in batches for one in [[event] for event in batch] or nothing]
     for batched, stream in ((True, batches), (False, alone)):
@@ -285,38 +285,28 @@ def _check_neighbours(
 ) -> None:
     steps = len(batches)
     whole = cell_changes(statistic, batches).reshape(steps, -1)
-    contributions = {
-        f"contribution(batched={batched})": statistic.contribution(batched=batched),
-        f"contribution(batched={batched}, horizon={steps})": statistic.contribution(
-            batched=batched, horizon=steps
-        ),
-    }
-    first = next(iter(contributions.values()))
-    replaced = first.relation == "replace"
+    contribution = statistic.contribution(batched=batched)
+    name, replaced = f"contribution(batched={batched})", contribution.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
-    falls = first.signed or bool((whole >= 0).all())
+    falls = contribution.signed or bool((whole >= 0).all())
     require(falls, "a cell is negative, but contribution() has signed=False")
-    claims: list[tuple[StreamStrategy, Integers, dict[str, Any]]] = []
+    claims: list[tuple[StreamStrategy, Integers, Sensitivity]] = []
     for tried in (known.Binary(steps), Independent(steps)):
-        stated = {
-            name: sensitivity_of(tried, one, statistic.cells) for name, one in contributions.items()
-        }
+        stated = sensitivity_of(tried, contribution, statistic.cells)
         claims.append((tried, np.asarray(matrices(tried)[1], np.int64), stated))
     for who, other in near:
         change = whole - cell_changes(statistic, other).reshape(steps, -1)
         for strategy, matrix, stated in claims:
             moved = matrix @ change
             norms = int(np.abs(moved).sum()), int((moved**2).sum())
-            for name, most in stated.items():
-                for norm, true, claimed in (
-                    ("1-norm", norms[0], most.l1),
-                    ("squared 2-norm", norms[1], most.l2_squared),
-                ):
-                    complaint = f"{who} changes {strategy} by {true} ({norm})"
-                    require(true <= claimed, f"{complaint}, but {claimed:g} is stated by {name}")
-        for name, contribution in contributions.items():
-            beyond = _beyond(contribution, change)
-            require(beyond is None, f"{who} {beyond}, but {name} states {contribution}")
+            for norm, true, claimed in (
+                ("1-norm", norms[0], stated.l1),
+                ("squared 2-norm", norms[1], stated.l2_squared),
+            ):
+                complaint = f"{who} changes {strategy} by {true} ({norm})"
+                require(true <= claimed, f"{complaint}, but {claimed:g} is stated by {name}")
+        beyond = _beyond(contribution, change)
+        require(beyond is None, f"{who} {beyond}, but {name} states {contribution}")
 
 
 def _beyond(contribution: Contribution, change: Integers) -> str | None:
@@ -413,7 +403,7 @@ def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
         PureDP(1),
         key=Key.generate(),
         name="a law",
-        contribution=this.contribution(batched=True, horizon=last),
+        contribution=this.contribution(batched=True),
         shape=this.cells,
         statistic=statistic_to_dict(this),
     )

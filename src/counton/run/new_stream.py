@@ -110,7 +110,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
         if cut.lags:
             steps = cut.lags + 1  # of one window, whose noise is that of its versions
         statistic = statistic.for_people(most).settle(promised, steps)
-        contribution = request.contribution(statistic, steps)
+        contribution = request.contribution(statistic)
         recounts = job.lateness.recounts or 0
         if job.lateness.recounts is not None:
             _check_recounts(request, recounts, contribution)
@@ -154,14 +154,14 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
     return Definition.from_details(details, statistic, guarantee, contribution, strategy)
 
 
-def planned_people(job: Job, steps: int | None) -> tuple[TallyStatistic, Contribution]:
+def planned_people(job: Job) -> tuple[TallyStatistic, Contribution]:
     """Return the statistic of a new stream that protects people, and the bound on one person's
     contribution.
 
     Parameters of the statistic that depend on the guarantee are not set yet.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
-    >>> print(planned_people(job, 365)[1])
+    >>> print(planned_people(job)[1])
     one user's month added or removed, with at most 20 events counted, ...
     """
     needed: dict[str, Any] = {"time": "time", "every": "1d", "start": "2000-01-01", "steps": 1}
@@ -171,7 +171,7 @@ def planned_people(job: Job, steps: int | None) -> tuple[TallyStatistic, Contrib
         needed["epsilon"] = 1
     asked = ask(job.having(**{name: one for name, one in needed.items() if not job.states(name)}))
     statistic = inner_of(asked.statistic)
-    return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic, steps)
+    return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic)
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ class StreamRequest:
     guarantee: Guarantee | None
     own: StreamStrategy | None
 
-    def contribution(self, statistic: Statistic, steps: int | None = None) -> Contribution:
+    def contribution(self, statistic: Statistic) -> Contribution:
         """Return the contribution bound of a row, or of a user's counted rows."""
-        found = statistic.contribution(batched=True, horizon=steps)
+        found = statistic.contribution(batched=True)
         found = replace(found, unit=self.counting.of(self.record["unit"]))
         return self.counting.bounding(found, statistic.norms_of_people(self.counting.most))
 

@@ -132,7 +132,7 @@ class Average(ClippedValues):
         return (2,) if self.number is None else ()
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"

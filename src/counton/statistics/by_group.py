@@ -131,7 +131,7 @@ class Grouped(TallyStatistic):
         return (len(self.groups), *self.inner.cells)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound of the inner statistic; groups do not increase it."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":

@@ -89,7 +89,7 @@ class Count(_SumOfRows):
         return cls(counts=stated["counts"] is not None)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
 
     @override
@@ -217,7 +217,7 @@ class Sum(_SumOfRows, ClippedValues):
         return super().from_spec(stated)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return self.bounds
 
     @override

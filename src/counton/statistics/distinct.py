@@ -74,7 +74,7 @@ class Distinct(Statistic):
             self.phrase = "number of {units} who are there"
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         if self.changes is None:
             return Contribution.add_remove(unit=self.unit)
         words = f"who comes or goes up to {self.changes:,} times"

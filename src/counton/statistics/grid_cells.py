@@ -253,7 +253,7 @@ class GridCells(TableStatistic):
         return tuple(axis.measurements for axis in self.grid.axes)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return self._contribution_of(
             sensitivity_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",

@@ -358,7 +358,7 @@ class Hierarchy(TableStatistic):
         return (self.measuring.size,)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         # The words are part of the address of the noise: other words would draw other noise.
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),

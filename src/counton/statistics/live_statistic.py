@@ -416,7 +416,7 @@ def counter_of(
             guarantee of the noise. (The choice of groups spends the rest.)
     """
     if contribution is None:
-        contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
+        contribution = statistic.contribution(batched=batched)
     shape, counters = (statistic.cells, None) if found is None else found
     return Counter(
         strategy,
@@ -445,7 +445,7 @@ def _design_on_demand(
             "demand need such totals: use another strategy"
         )
     shape = check_shape(statistic.cells)
-    contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
+    contribution = statistic.contribution(batched=batched)
     said = {**statistic_to_dict(statistic), "batched": batched}
     design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
     check_addresses(strategy, shape)

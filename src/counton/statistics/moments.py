@@ -427,7 +427,7 @@ class Moments(TallyStatistic):
         return (self.places,)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound on the change by one row."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)

@@ -352,7 +352,7 @@ class Quantiles(TableStatistic):
         return super().allows(other) and named
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {self.places:,} cells, which are measured together",

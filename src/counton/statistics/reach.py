@@ -112,7 +112,7 @@ class Reach(UsersByRank):
         return (len(self.at_least),)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.events(len(self.at_least), once="group", unit=self.unit)
 
     @override

@@ -448,7 +448,7 @@ class Report(TallyStatistic):
         return sum(l1s), sum(l2s_squared)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound on all weighted cells, derived at the beginning of this file."""
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)

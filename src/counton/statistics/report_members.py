@@ -47,7 +47,7 @@ class FirstRows(UsersByRank):
         self._call_units(unit)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
 
 

@@ -272,7 +272,7 @@ class Statistic(ABC):
         return ()
 
     @abstractmethod
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound on how much one protected unit changes the cells.
 
         Neighbouring streams differ in events of one unit. All other events stay in their steps; a
@@ -281,7 +281,6 @@ class Statistic(ABC):
         Args:
             batched: True if a step may have any number of events, else at most one, or exactly one
                 letter.
-            horizon: limits how many steps a unit can change; None: unknown, or no end.
         """
 
     @property

@@ -38,7 +38,7 @@ def unit_sensitivities(
     >>> unit_sensitivities(Distinct(changes=2), Binary(7)).l1
     5
     """
-    contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
+    contribution = statistic.contribution(batched=batched)
     return sensitivity_of(strategy, contribution, statistic.cells)
 
 
@@ -92,7 +92,7 @@ def plan_statistic(
     found = plan_stream(
         horizon,
         guarantee,
-        contribution=contribution or this.contribution(batched=batched, horizon=horizon),
+        contribution=contribution or this.contribution(batched=batched),
         shape=() if this.on_demand else this.cells,
         **options,
     )

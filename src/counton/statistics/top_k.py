@@ -191,7 +191,7 @@ class TopK(TallyStatistic):
         return (len(self.groups),)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return self._contribution
 
     @override

@@ -463,13 +463,9 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
         if not strategy.structure.aligned():
             l2_squared = one.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
-        changes, cells = pattern.changes, pattern.cells
-        if pattern.together:  # the changes of all cells, in any order
-            l1, l2_squared = (changes * each_alternating(strategy, norm) for norm in _NORMS)
-            cells = 1
-        else:
-            l1, l2_squared = (largest_alternating(strategy, norm, changes) for norm in _NORMS)
-        l1, l2_squared = (cells * most for most in scaled_norms(l1, l2_squared, by=pattern.size))
+        l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in _NORMS)
+        of_one_cell = scaled_norms(l1, l2_squared, by=pattern.size)
+        l1, l2_squared = (pattern.cells * most for most in of_one_cell)
     else:
         l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
@@ -583,34 +579,6 @@ def _change_bound(strategy: _StepNodes) -> int | None:
     if known.falling_series is not None:
         return sensitivities(strategy).l2_squared
     return known.change_bound() if known.change_bound is not None else None
-
-
-def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
-    """Return A such that n changes by +1 and -1 in turn move all measurements by at most n A.
-
-    It is for 1-norms in units of 2^-lattice_bits, or for squared 2-norms in squared units.
-
-    >>> from counton.strategies import Binary
-    >>> each_alternating(Binary(14), 2)
-    4
-    """
-    one = sensitivities(strategy)
-    if norm == 1:
-        return one.l1
-    if strategy.structure.divisions(None):
-        return one.l2_squared
-    horizon = strategy.horizon
-    assert horizon is not None
-    found_squared = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
-    known = _change_bound(strategy)
-    if known is not None:
-        found_squared = min(found_squared, known)
-        if found_squared == one.l2_squared:  # no bound is smaller: a single change adds this much
-            return found_squared
-    if horizon <= _MOST_WRITTEN_OUT:
-        _, *bounds = _alternating_bounds(strategy, norm, 1)
-        found_squared = min(found_squared, *bounds)
-    return found_squared
 
 
 def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:

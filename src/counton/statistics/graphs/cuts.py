@@ -185,7 +185,7 @@ class Cuts(NamedCells):
         return (math.comb(len(self._labels), 2),)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         return self.bounds
 
     @override

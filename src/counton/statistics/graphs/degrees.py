@@ -82,7 +82,7 @@ class Degrees(GraphStatistic):
         return (self.highest + 1 - self._first,)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         factor = 3 if self.beyond == "drop" else 1
         edges = "edge" if self.highest == 1 else "edges"
         words = f"whose two nodes have up to {self.highest:,} {edges} each"

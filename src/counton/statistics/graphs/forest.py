@@ -96,7 +96,7 @@ class Forest(Statistic):
         return given
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound on the change by one edge, in units of the resolution."""
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "

@@ -35,7 +35,7 @@ class Subgraphs(GraphStatistic):
     most: int
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         most, dropping = self.most, self.beyond == "drop"
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if most == 1 and not dropping:

@@ -105,7 +105,7 @@ class Episodes(Words):
         return max(len(self.letters) - 2, 0)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         l1, l2_squared = (
             sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
             for table in (CHANGES, SQUARES)

@@ -66,7 +66,7 @@ class Substrings(Words):
     sources = ("constants",)
 
     @override
-    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> Contribution:
         longest = self.longest
         if batched:
             pattern: Runs | BoundedChange = BoundedChange(
