@@ -1,12 +1,14 @@
 """Noise for training, against PyTorch's normals and jax_privacy's BLT.
 
-Peers are installed with ``make test-training`` and ``pip install jax_privacy``; without one of them
-its rows are left out: ``PYTHONPATH=src .venv-training/bin/python -m benchmarks training``.
+Peers are installed with ``make test-training`` and ``pip install jax_privacy opake[dpftrl]``;
+without one of them its rows are left out:
+``PYTHONPATH=src .venv-training/bin/python -m benchmarks training``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,6 +30,8 @@ def measure() -> Iterator[Row]:
     """Measure noise for training; yield rows of the comparisons whose packages are installed."""
     if find_spec("torch"):
         yield normals()
+    if find_spec("opake"):
+        yield from steps_in_torch()
     if find_spec("jax_privacy"):
         import jax
 
@@ -52,25 +56,22 @@ def normals() -> Row:
     return Row("10^6 normals from AES", own / other, 1.6, note="torch.normal_, one thread")
 
 
+def own_steps(strategy: BufferedToeplitz, zeros: Any, where: str = "host") -> Callable[[], None]:
+    """Return a function that adds to zeros the noise of a next step, of a BLT."""
+    run = BufferedToeplitz(STEPS, strategy.theta, strategy.thetahat)
+    noise = TrainingNoise(run, key=Key.generate(), name="b", guarantee=ZCDP(0.5), where=where)
+    numbers = itertools.count(1)
+    return lambda: noise.add(next(numbers), {"w": zeros})
+
+
 def steps() -> Row:
-    """Measure a training step of BLT noise (buffered linear Toeplitz), against jax_privacy."""
+    """Measure a training step of BLT noise, against jax_privacy."""
     import jax
     import jax.numpy as jnp
     from jax_privacy import noise_addition
     from jax_privacy.matrix_factorization import buffered_toeplitz
 
     strategy = BufferedToeplitz.fit(1024, buffers=2)
-    run = BufferedToeplitz(STEPS, strategy.theta, strategy.thetahat)
-    noise = TrainingNoise(run, key=Key.generate(), name="bench", guarantee=ZCDP(0.5))
-    done = 0
-
-    zeros = {"w": np.zeros(SIZE, np.float32)}
-
-    def ours() -> None:
-        nonlocal done
-        done += 1
-        noise.add(done, zeros)
-
     blt = buffered_toeplitz.BufferedToeplitz.build(
         buf_decay=list(strategy.theta), output_scale=[0.3, 0.2]
     )
@@ -84,8 +85,36 @@ def steps() -> Row:
         found, held[0] = once(given, held[0])
         jax.block_until_ready(found)
 
-    own, other = fastest(ours, theirs)
+    own, other = fastest(own_steps(strategy, np.zeros(SIZE, np.float32)), theirs)
     return Row("BLT-2 step of 10^6 coordinates", own / other, 0.35, note="jax_privacy")
+
+
+def steps_in_torch() -> Iterator[Row]:
+    """Measure a training step of BLT noise against opake, whose normals are PyTorch's; ours are
+    drawn by AES, or by PyTorch too (``where="device"``).
+    """
+    import torch
+    from opake.dpftrl.noise import blt_strategy, mf_gaussian_noise
+    from opake.random import key
+    from opake.types import ClippedPytree
+
+    torch.set_num_threads(1)
+    zeros = {"w": torch.zeros(SIZE)}
+    noise, state = mf_gaussian_noise(
+        zeros, blt_strategy(max_buffers=2), n_steps=1024, noise_multiplier=1.0, key=key(0)
+    )
+    held, given = [state], ClippedPytree(zeros, 1.0)
+
+    def theirs() -> None:
+        held[0] = noise(given, held[0])[1] if held[0]._step_counter < 1023 else state
+
+    strategy = BufferedToeplitz.fit(1024, buffers=2)
+    by_aes = own_steps(strategy, np.zeros(SIZE, np.float32))
+    by_torch = own_steps(strategy, torch.zeros(SIZE), "device")
+    first, second, other = fastest(by_aes, by_torch, theirs)
+    name = "BLT-2 step of 10^6 coordinates"
+    yield Row(f"{name}, by AES", first / other, 1.25, note="opake")
+    yield Row(f"{name}, by PyTorch", second / other, 1.1, note="opake")
 
 
 def fits() -> Iterator[Row]:

@@ -69,9 +69,7 @@ def by_jax(noise: TrainingNoise, size: int) -> Floats:
 def nodes_of_torch(noise: TrainingNoise, nodes: list[tuple[int, int]], size: int) -> Iterator[Any]:
     field = DeviceField(noise.subkey("w", size, "0" * 32), size)
     for level, index in nodes:
-        drawn = torch.zeros(size)
-        field.add_to(drawn, Tap(level, index, 1.0), 0)
-        yield drawn.numpy()
+        yield field.normals(Tap(level, index, 1.0), 0, size, torch.device("cpu")).numpy()
 
 
 def nodes_of_jax(noise: TrainingNoise, nodes: list[tuple[int, int]], size: int) -> Iterator[Any]:

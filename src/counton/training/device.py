@@ -39,23 +39,20 @@ class DeviceField:
         self._subkey = subkey
         self.size = size
 
-    def add_to(self, out: Any, tap: Tap, first: int) -> None:
-        """Add the weighted normals of ``tap`` to a tensor, for its coordinates from ``first``."""
+    def normals(self, tap: Tap, first: int, stop: int, device: Any) -> Any:
+        """Draw the normals of the node of ``tap``, for coordinates ``first`` to ``stop``."""
         import torch
 
-        stop = first + len(out)
+        out = torch.empty(stop - first, device=device, dtype=torch.float32)
         for block in range(first // _BLOCK, -(-stop // _BLOCK)):
-            begin = block * _BLOCK
-            drawn = torch.randn(
-                min(_BLOCK, self.size - begin),
-                generator=self._generator(f"{tap.level}/{tap.index}/{block}", out.device),
-                device=out.device,
-                dtype=torch.float32,
-            )
-            low, high = max(first, begin), min(stop, begin + len(drawn))
-            out[low - first : high - first].add_(
-                drawn[low - begin : high - begin], alpha=tap.weight
-            )
+            begin, end = block * _BLOCK, min((block + 1) * _BLOCK, self.size)
+            low, high = max(first, begin), min(stop, end)
+            part = out[low - first : high - first]
+            whole = part if high - low == end - begin else out.new_empty(end - begin)
+            whole.normal_(generator=self._generator(f"{tap.level}/{tap.index}/{block}", device))
+            if whole is not part:
+                part.copy_(whole[low - begin : high - begin])
+        return out
 
     def _generator(self, node: str, device: Any) -> Any:
         import torch

@@ -927,12 +927,12 @@ class _Parameter:
 
     def _on_device(self, step: int, like: Any) -> Any:
         torch = sys.modules["torch"]
-        where = {"device": like.device, "dtype": torch.float32}
-        self.buffers = held = torch.as_tensor(self.buffers, **where)
-        fresh = torch.zeros(self.stop - self.first, **where)
+        self.buffers = held = torch.as_tensor(self.buffers, device=like.device)
+        fresh: Any = None
         for tap in self.strategy.taps(step):
-            self._field_of(tap).add_to(fresh, tap, self.first)
-        total = fresh.clone()
+            drawn = self._field_of(tap).normals(tap, self.first, self.stop, like.device)
+            fresh = drawn.mul_(tap.weight) if fresh is None else fresh.add_(drawn, alpha=tap.weight)
+        total = fresh.clone() if len(held) else fresh
         for buffer, output, decay in zip(held, self._outputs, self._decays, strict=True):
             total.add_(buffer, alpha=float(output))
             buffer.mul_(float(decay)).add_(fresh)

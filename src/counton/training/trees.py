@@ -159,7 +159,7 @@ def with_noise(array: Any, noise: Any) -> Any:
     """
     if is_torch(array):
         drawn = sys.modules["torch"].as_tensor(noise).reshape(array.shape)
-        return array + drawn.to(device=array.device, dtype=array.dtype)
+        return drawn.to(device=array.device, dtype=array.dtype).add_(array)
     if is_jax(array):
         shaped = noise.reshape(array.shape).astype(array.dtype)
         return array + sys.modules["jax"].device_put(shaped, array.sharding)
