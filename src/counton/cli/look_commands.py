@@ -78,11 +78,6 @@ def print_ledger(options: LedgerOptions) -> None:
         for row in zip(*columns.values(), strict=True):
             table.add_row(*row)
         console.write_table(table)
-        for spend in (one.spend for one in entries if one.spend.follows is not None):
-            console.write_line(
-                f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
-                "them, so the larger guarantee counts, and not both"
-            )
         console.write_line(f"limit: {_limit_in_words(ledger)}")
         for change in changes[1:] if history is None else ():
             when = f"on {change.time[:10]} at {change.time[11:16]} UTC"

@@ -43,7 +43,6 @@ _PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
 _APPROXIMATE_PART = Fraction(1, 4)
 _SMALLEST = Fraction(1, 2**60)  # lower bound of the epsilon of a guarantee
 _LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
-_NONE = Fraction(0)
 _LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 
@@ -141,23 +140,8 @@ class Filter:
             orders.append(RenyiOrder.within(limit, order, part * left))
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
-    def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
+    def after(self, guarantee: Limit) -> Self:
         """Return the filter after one more guarantee, even beyond the limit."""
-        if instead_of is None:
-            return self._plus(guarantee)
-        gone = replace(
-            self, epsilon=_NONE, delta=_NONE, rho=_NONE, losses=(_NONE,) * len(self.orders)
-        )
-        gone, found = gone._plus(instead_of), self._plus(guarantee)
-        return replace(
-            found,
-            epsilon=found.epsilon - gone.epsilon,
-            delta=found.delta - gone.delta,
-            rho=found.rho - gone.rho,
-            losses=tuple(one - less for one, less in zip(found.losses, gone.losses, strict=True)),
-        )
-
-    def _plus(self, guarantee: Limit) -> Self:
         epsilon, delta, rho = self.epsilon, self.delta, self.rho
         if isinstance(guarantee, ZCDP):
             rho += guarantee.rho

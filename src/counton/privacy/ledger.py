@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from dataclasses import field as attribute
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
@@ -54,8 +53,6 @@ class Spend(NamedTuple):
         guarantee: its guarantee.
         unit: the name of one protected unit.
         relation: the neighbouring relation: "add_remove" or "replace".
-        follows: name of an earlier entry whose stream counts no unit of this one: only the larger
-            of the two guarantees is spent.
 
     >>> Spend("visits", PureDP(1), "visitor").relation
     'add_remove'
@@ -65,16 +62,11 @@ class Spend(NamedTuple):
     guarantee: Guarantee
     unit: str = "unit"
     relation: Relation = "add_remove"
-    follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the entry."""
-        return {"name": self.name, "unit": self.unit, "relation": self.relation, **self.promise()}
-
-    def promise(self) -> dict[str, Any]:
-        """Return the guarantee as JSON values, and the name of the entry that it follows."""
-        after = {} if self.follows is None else {"follows": self.follows}
-        return {**after, **self.guarantee.to_dict()}
+        about = {"name": self.name, "unit": self.unit, "relation": self.relation}
+        return {**about, **self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
@@ -82,91 +74,23 @@ class Spend(NamedTuple):
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
-            follows = values.pop("follows", None)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"a saved entry of a ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
-        return cls(name, guarantee_from_dict(values), unit, relation, follows)
-
-
-def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
-    """Return why a stream may not follow the one named in ``entry.follows``; None if it may.
-
-    A stream follows another if no unit counts in both; together they keep the larger of their
-    guarantees (docs/promised.md, "A stream that follows another"). Units must be added or removed,
-    not replaced. Two streams may not follow the same one, since both could count the same units.
-
-    >>> known = [Spend("visits", PureDP(1))]
-    >>> why_not_following(Spend("more", ZCDP(2), follows="visits"), known)
-    "'visits' has a guarantee of another kind"
-    """
-    known = list(before)
-    found = [other for other in known if other.name == entry.follows]
-    if len(found) != 1:
-        return f"there is {'no' if not found else 'more than one'} entry named {entry.follows!r}"
-    (first,) = found
-    if known_unit(entry.unit, [first.unit]) != first.unit:
-        return (
-            f"{entry.follows!r} protects one {first.unit}, but this release protects {entry.unit}"
-        )
-    if "replace" in (entry.relation, first.relation):
-        return "a unit that is replaced may leave one stream and enter the other"
-    if type(entry.guarantee) is not type(first.guarantee):
-        return f"{entry.follows!r} has a guarantee of another kind"
-    if not isinstance(entry.guarantee, (PureDP, ApproxDP, ZCDP)):
-        return f"{entry.guarantee} weakens as data ages"
-    others = [other.name for other in known if other.follows == entry.follows]
-    if others:
-        return f"{others[0]!r} follows {entry.follows!r} already, and both count the same units"
-    return None
-
-
-def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Raise `InvalidInput` if ``entry`` may not follow an earlier stream (`why_not_following`)."""
-    why = None if entry.follows is None else why_not_following(entry, before)
-    if why is not None:
-        raise InvalidInput(
-            f"release {entry.name!r} cannot follow {entry.follows!r} at no cost, since {why}: "
-            f"leave {field('follows', entry.follows)} out, and their guarantees add up"
-        )
-
-
-def _larger(one: Limit, other: Limit) -> Limit:
-    """Return a guarantee with the larger of each parameter of two guarantees of one kind."""
-    names = [name for name in _LOSSES if hasattr(one, name)]
-    return type(one)(**{name: max(getattr(one, name), getattr(other, name)) for name in names})
+        return cls(name, guarantee_from_dict(values), unit, relation)
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The loss of one kind of unit, added up under one neighbouring relation.
-
-    Attributes:
-        relation: the neighbouring relation of the sum.
-        largest: by name, the largest guarantee, as stated, among a stream and all that it follows.
-    """
+    """The loss of one kind of unit, added up under one neighbouring relation."""
 
     relation: Relation
     filter: Filter
-    largest: Mapping[str, Limit] = attribute(default_factory=dict)
 
-    def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
-        """Return the account after one more entry, which ``count`` converts to this relation."""
-        counted = count(entry)
-        if counted is None:
-            return self
-        largest, before = cast("Limit", entry.guarantee), None
-        if entry.follows is not None and entry.follows in self.largest:
-            # If a unit is replaced, the old one may count in one stream and the new one in the
-            # other. So the larger of the guarantees for a unit added or removed is taken before
-            # conversion.
-            known = self.largest[entry.follows]
-            largest = _larger(known, largest)
-            before = count(entry._replace(guarantee=known))
-            counted = cast("Limit", count(entry._replace(guarantee=largest)))
-        total = self.filter.after(counted, instead_of=before)
-        return _Account(self.relation, total, {**self.largest, entry.name: largest})
+    def after(self, counted: Limit | None) -> _Account:
+        """Return the account after one more guarantee, for units of this relation."""
+        return self if counted is None else _Account(self.relation, self.filter.after(counted))
 
 
 class Ledger:
@@ -301,7 +225,6 @@ class Ledger:
         *,
         unit: str = "unit",
         relation: Relation = "add_remove",
-        follows: str | None = None,
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
@@ -312,14 +235,10 @@ class Ledger:
             guarantee: over all its releases.
             unit: the name of one protected unit, such as "visitor".
             relation: "add_remove" or "replace".
-            follows: name of an earlier entry, if no unit counts in both streams: only the larger of
-                both guarantees is spent. This needs units that are added or removed, guarantees of
-                one kind, and an earlier entry that no other one follows.
 
         Raises:
             BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: the guarantee cannot be counted against this limit, or the stream may not
-                follow the other.
+            InvalidInput: the guarantee cannot be counted against this limit.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -332,7 +251,7 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        self._enter(_check_spend(Spend(name, guarantee, unit, relation, follows)))
+        self._enter(_check_spend(Spend(name, guarantee, unit, relation)))
 
     def _enter(self, entry: Spend) -> None:
         """Add an entry to the totals, or raise an error and leave the ledger as it was."""
@@ -346,12 +265,11 @@ class Ledger:
     def _spend(self, entry: Spend, known_as: str) -> None:
         """Add an entry to the total of its unit, ``known_as``, or raise `BudgetExceeded`."""
         entry = self._spelt_as_known(entry)
-        refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
         account = self._accounts.get(known_as) or self._open_account([entry])
         counted = self._cost_of_entry(entry, account.relation)
-        after = account.after(entry, self._counting(account.relation))
+        after = account.after(counted)
         if not after.filter.within:
             raise BudgetExceeded(self._refusal(entry, counted, account))
         self._spends.append(entry)
@@ -404,7 +322,7 @@ class Ledger:
         fixed = account.filter
         total = _Account(relation, Filter.from_dict(fixed.limit, fixed.to_dict()))
         for entry in entries:
-            total = total.after(entry, self._counting(relation))
+            total = total.after(self._cost_of_entry(entry, relation))
         return total.filter.cost
 
     def remaining(
@@ -602,9 +520,6 @@ class Ledger:
         """Return whether the guarantee is of a larger unit and has to be converted."""
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
-    def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
-        return lambda entry: self._cost_of_entry(entry, relation)
-
     def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
         """Return the message of `BudgetExceeded`: the request, its cost, the spent and the rest."""
         request = str(entry.guarantee)
@@ -643,8 +558,6 @@ class Ledger:
                 "its delta is reserved for ApproxDP guarantees; ask for PureDP or ApproxDP, or set "
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
-        if entry.follows in account.largest:
-            return f"give at most the guarantee of {entry.follows!r}, which costs nothing more"
         if left is None:
             return "raise the limit"
         fits = self._fitting(entry, account, left)
@@ -784,14 +697,8 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
         found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
     total = _Account(relation, found)
     for entry in entries:
-        total = total.after(
-            entry,
-            lambda one: (
-                cast("Limit", one.guarantee)
-                if one.relation == relation
-                else when_replaced(cast("Limit", one.guarantee))
-            ),
-        )
+        guarantee = cast("Limit", entry.guarantee)
+        total = total.after(guarantee if entry.relation == relation else when_replaced(guarantee))
     try:
         return relation, total.filter.cost
     except InvalidInput:  # a delta of 1 or more promises nothing

@@ -11,18 +11,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from textwrap import shorten
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
-from counton.numbers import Design
-from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
+from counton.base.errors import BudgetExceeded, InvalidInput, field
+from counton.privacy import Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import NEIGHBOURS, refuse_not_following
+from counton.privacy.ledger import NEIGHBOURS
 from counton.privacy.ledger import totals as add_up
 from counton.state.database import reading
 from counton.state.sql import Connection
-from counton.state.stream_facts import record_in
 
 
 def spend_of(row: Any) -> Spend:
@@ -232,67 +229,26 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
     return present
 
 
-def enter(
-    connection: Connection,
-    entry: Spend,
-    contribution: Contribution | None = None,
-    record: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+def enter(connection: Connection, entry: Spend) -> None:
     """Enter the guarantee of a new stream or table in the ledger, or what another program has
     spent.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: another entry has this name; the guarantee cannot be counted against the
-            limit; or the followed stream has steps left, or a unit counts in both streams.
+        InvalidInput: another entry has this name, or the guarantee cannot be counted against the
+            limit.
     """
     if any(one.name == entry.name for one in entries(connection)):
         raise InvalidInput(
             f"the ledger has an entry {entry.name!r} already, and entries are never removed: give "
             "another name"
         )
-    if entry.follows is not None:
-        assert contribution is not None
-        refuse_not_following(entry, entries(connection))
-        _refuse_several_steps(entry.name, contribution, record)
-        # Unless its last step is released, the earlier stream could go on, here or in a copy of the
-        # state.
-        said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
-        row, horizon = connection.first(said, name=entry.follows), None
-        with suppress(StateError):  # the strategy may be the user's own
-            if row is not None:
-                terms = Design.from_dict(json.loads(row.terms))
-                horizon = terms.strategy.horizon
-                other = record_in(json.loads(row.details))
-                _refuse_several_steps(entry.follows, terms.contribution, other)
-        if row is None or row.step != horizon:
-            raise InvalidInput(
-                f"stream {entry.follows!r} has not released the last of its steps. It may go on, "
-                "and a stream that follows it may count the same units: release all of its steps "
-                f"first, or leave {field('follows', entry.follows)} out, and their guarantees add "
-                "up"
-            )
     present = with_entry(connection, entry)
     if present is not None:
         write_terms(connection, present)
-    promise = json.dumps(entry.promise(), sort_keys=True)
+    promise = json.dumps(entry.guarantee.to_dict(), sort_keys=True)
     kept = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
     connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
-
-
-def _refuse_several_steps(name: str, contribution: Contribution, record: Mapping[str, Any]) -> None:
-    """Refuse to follow, or be followed by, a stream in several of whose steps a unit counts.
-
-    A unit that is a person in a period is not refused here: the caller, who knows the periods,
-    checks that none has steps in both streams.
-    """
-    if contribution.in_one_step or record.get("per") is not None:
-        return
-    raise InvalidInput(
-        f"one {contribution.unit} of stream {name!r} may change several steps, so it may count "
-        f"both in a stream and in the one that follows it. Leave {field('follows', True)} out: "
-        f"their guarantees then add up"
-    )
 
 
 def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:

@@ -82,12 +82,9 @@ def enter(
     counter: Counter,
     key: Key,
     details: Facts,
-    follows: str | None = None,
 ) -> Any:
     """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
     privacy loss.
-
-    If this stream ``follows`` another, the ledger counts only the larger of their losses.
 
     Raises:
         StateError: the stream exists.
@@ -107,8 +104,8 @@ def enter(
     terms = counter.design
     window = (terms.statistic or {}).get("window")
     unit = units.by_its_clock(terms.contribution.unit, record, window)
-    spend = Spend(name, terms.guarantee, unit, terms.contribution.relation, follows)
-    ledger.enter(connection, spend, terms.contribution, record)
+    spend = Spend(name, terms.guarantee, unit, terms.contribution.relation)
+    ledger.enter(connection, spend)
     connection.insert(
         "counton_streams",
         {

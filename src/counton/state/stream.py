@@ -134,7 +134,6 @@ class Stream(JournalReader, Closing):
         details: Mapping[str, Any] | None = None,
         counters: Guarantee | None = None,
         statistic: Statistic | None = None,
-        follows: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database, the record of spent
@@ -160,10 +159,6 @@ class Stream(JournalReader, Closing):
                 alone keeps (see `Counter`). The caller must then choose the cells to show by a
                 private rule, so that ``guarantee`` holds for the values and the choice together.
             statistic: the statistic that the cells count: one of ``counton.statistics``.
-            follows: name of an earlier stream of this state that has released its last step. State
-                it only if no unit counts in both streams: the ledger then counts the larger of
-                their guarantees, and not the sum. Use it for units that are in one step of one
-                stream, such as events with one time each.
             witness: a folder, away from the state, for the witness, a record of releases that shows
                 old copies; None: its last place, at first ``$XDG_STATE_HOME/counton``. "none": no
                 witness, so that nobody notices an old copy.
@@ -213,7 +208,7 @@ class Stream(JournalReader, Closing):
                 with database.transaction(write=True) as connection:
                     known = Witness(database, connection, witness)
                     known.keep(connection)
-                    row = records.enter(connection, database, counter, held, facts, follows)
+                    row = records.enter(connection, database, counter, held, facts)
                 made = cls(database, row, facts.values(), held, known, counter)
                 unless_made.pop_all()
                 return made
