@@ -1,13 +1,9 @@
-"""``counton init``: from a file to a job file that runs, at a terminal and without one."""
+"""``counton init``: from a file to a job file that runs."""
 
-import os
-import pty
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
@@ -19,10 +15,8 @@ import polars as pl
 import pytest
 
 import counton
-from counton.job.jobfile import load
 from counton.run import first_look
 from tests.cli.conftest import Result, Workplace
-from tests.cli.terminal import Answers, Talk, attend, talk
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
 LOANS = (
@@ -42,20 +36,12 @@ SAID = (
     *("--user", "reader", "--most", "2"),
     *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
 )
-WHOM = {"protects": ["people"], "user": ["reader"], "most": ["3"], "per": ["1d"]}
-Terminal = Callable[..., Talk]
 
 
 @pytest.fixture
 def loans(tmp_path: Path) -> Path:
     (tmp_path / "loans.csv").write_text(LOANS)
     return tmp_path
-
-
-@pytest.fixture
-def terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    return lambda *words, **answers: talk(loans, monkeypatch, "init", *words, **answers)
 
 
 @pytest.fixture
@@ -69,84 +55,26 @@ def job_of(folder: Path, file: str = "nightly.toml") -> dict[str, Any]:
     return dict(job)
 
 
-# --------------------------------------------------------------------------------- at a terminal
-
-
-def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
-    terminal: Terminal, loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
+def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
+    init: Callable[..., Result], loans: Path
 ) -> None:
-    done = terminal(
-        *("loans.csv", "--save", "loans.toml", "--start", "2020-10-24"),
-        by=["branch"], domain=["north,south"], within=["15"], **WHOM,
-    )  # fmt: skip
-    assert (done.code, done.left) == (0, {}), done.out
-    job = job_of(loans, "loans.toml")
-    assert job == {
+    done = init("loans.csv", *SAID)
+    assert done.code == 0, done.err
+    assert "the first time, and every night: counton run nightly.toml" in done.out
+    assert "Each file is taken to hold all rows since the start" in done.out
+    assert re.search(r"in each window +±", done.out)
+    assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "steps": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "newest",  # the rows are old
-        "watermark": "6h", "quiet": 3, "by": "branch", "domain": "north,south", "within": "15",
-        "other": "other", "release": "windows", "user": "reader", "most": 3, "per": "1d",
-        "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
+        "until": "newest", "watermark": "6h", "quiet": 3, "by": "branch", "domain": "north,south",
+        "epsilon": "100", "other": "other", "release": "windows", "user": "reader", "most": 2,
+        "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
         "missing": "skip", "out": "loans.released.csv",
     }  # fmt: skip
-    assert "exact, not to be published: the first rows are of 2020-10-24 to 2020-10-25" in done.out
-    assert re.search(r"in each window +±15", done.out)
-    assert "the first time, and every night: counton run loans.toml" in done.out
-    monkeypatch.chdir(loans)
-    ran = place.plain("run", "loans.toml", "--until", "2020-10-26T06:00")
-    assert ran.code == 0, ran.err
-    assert "Released 2 new windows (1 to 2 of 3,653)" in ran.out
-
-
-def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
-    terminal: Terminal, loans: Path
-) -> None:
-    assert terminal("loans.csv", start=["2020-10-24"], **WHOM).code == 0
     lines = (loans / "nightly.toml").read_text().partition("[jobs.loans]\n")[2].splitlines()
     assert all(line.startswith("# ") for line in lines[::2])
     assert not any(line.startswith("#") for line in lines[1::2])
     assert "2020-10-25" not in "".join(lines)
-
-
-@pytest.mark.parametrize("wrong", ["", "reader", "user"])
-def test_whom_to_protect_has_no_usual_answer_and_its_columns_are_listed(
-    terminal: Terminal, loans: Path, wrong: str
-) -> None:
-    done = terminal("loans.csv", protects=[wrong, "rows"], unit=["", "loan"])
-    assert (done.code, done.left) == (0, {}), done.out
-    assert "people (one of reader, branch, borrowed_at names them)" in done.out
-    assert "protects: " in done.out  # no brackets
-    assert "Error: " in done.out
-    job = job_of(loans)
-    assert (job["unit"], "user" in job) == ("loan", False)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "wrong", "right", "why"),
-    [
-        ("time", "when", "borrowed_at", "there is no column 'when'; the columns are reader"),
-        ("time", "branch", "", "column 'branch' holds no times in a known format"),
-        ("timezone", "Berlin", "Europe/Berlin", "'Berlin'"),
-        ("every", "soon", "1d", "window length 'soon' is not a whole number"),
-        ("start", "yesterday", "2020-10-24", "'yesterday'"),
-        ("holds", "some", "all", "some: give all, new, or"),
-        ("holds", "12h", "all", "covers=12h covers no whole window"),
-        ("by", "shop", "none", "there is no column 'shop'"),
-        ("most", "0", "3", "would count nothing; it is how many"),
-        ("most", "some", "3", "'some'"),
-        ("per", "soon", "all", "'soon'"),
-        ("within", "-1", "epsilon=1", "-1"),
-    ],
-)
-def test_a_wrong_answer_is_asked_again_with_the_reason(
-    terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
-) -> None:
-    whom = {"protects": ["rows"], "unit": ["loan"]} if prompt == "holds" else WHOM
-    done = terminal("loans.csv", **(whom | {prompt: [wrong, right]}))
-    assert (done.code, done.left) == (0, {}), done.out
-    assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
-    assert load(loans / "nightly.toml")
 
 
 #: What three nights' files say when they hold what is new, two days, or all rows.
@@ -162,16 +90,9 @@ NIGHTS = {
 LINES = {"new": {"append": True}, "2d": {"covers": "2d"}, "all": {}}
 
 
-@pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("holds", [*NIGHTS])
-def test_what_a_file_holds_is_asked_and_the_written_job_runs_night_by_night(
-    terminal: Terminal,
-    loans: Path,
-    place: Workplace,
-    monkeypatch: pytest.MonkeyPatch,
-    holds: str,
-    *,
-    asked: bool,
+def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
+    loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch, holds: str
 ) -> None:
     monkeypatch.chdir(loans)
 
@@ -183,12 +104,8 @@ def test_what_a_file_holds_is_asked_and_the_written_job_runs_night_by_night(
     written(0)
     words = ["--unit", "visit", "--timezone", "UTC", "--start", "2024-03-01", "--epsilon", "100"]
     words += ["--watermark", "0s", *([] if holds == "2d" else ["--until", "newest"])]
-    if asked:
-        done = terminal("visits.csv", *words, holds=[holds])
-        assert (done.code, done.left) == (0, {}), done.out
-        assert "Does a file hold whole days, or only what is new?" in done.out
-    else:
-        assert place.plain("init", "visits.csv", "--yes", "--holds", holds, *words).code == 0
+    words += {"new": ["--append"], "2d": ["--covers", "2d"], "all": []}[holds]
+    assert place.plain("init", "visits.csv", *words).code == 0
     job = job_of(loans)
     assert {key: job[key] for key in ("append", "covers") if key in job} == LINES[holds]
     for night in range(3):
@@ -200,53 +117,14 @@ def test_what_a_file_holds_is_asked_and_the_written_job_runs_night_by_night(
     assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
 
 
-def test_what_is_stated_is_not_asked(terminal: Terminal) -> None:
-    done = terminal("loans.csv", *SAID, "--holds", "all", "--watermark", "1h",
-                    "--every", "1d", "--time", "borrowed_at")  # fmt: skip
-    assert done.code == 0
-    assert "? " not in done.out
-
-
-def test_ctrl_c_leaves_nothing(loans: Path) -> None:
-    """In a process of its own, whose terminal it is."""
-    before = sorted(loans.iterdir())
-    child, master = pty.fork()
-    if not child:  # nothing but another program is run here
-        os.chdir(loans)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a shell in the background takes away
-        os.execv(sys.executable, [sys.executable, "-m", "counton", "init", "loans.csv"])
-    answers, typed = Answers({}), 0
-    try:
-        while typed < 4:
-            answers.shown += os.read(master, 65536)
-            if (said := answers.reply()) is not None:
-                typed += 1
-                os.write(master, b"\x03" if typed == 4 else said)
-        attend(master, answers, threading.Event())  # until the command has ended
-        _, status = os.waitpid(child, 0)
-        child = 0
-    finally:
-        if child:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        os.close(master)
-    assert os.waitstatus_to_exitcode(status) != 0
-    assert sorted(loans.iterdir()) == before, answers.shown.decode()
-    assert b"nothing is written" in answers.shown
-
-
-# ----------------------------------------------------------------------------- without a terminal
-
-
-@pytest.mark.parametrize("words", [(), ("--yes",), ("--by", "branch"), ("--user", "reader")])
+@pytest.mark.parametrize("words", [(), ("--by", "branch"), ("--user", "reader")])
 def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     loans: Path, init: Callable[..., Result], place: Workplace, words: tuple[str, ...]
 ) -> None:
     done = init("loans.csv", *words)
     assert done.code == 0, done.err
     empty = [key for key, value in job_of(loans).items() if value == ""]
-    last = {(): ["user"], ("--yes",): ["user"]}.get(words)
-    last = last or (["domain", "user"] if "--by" in words else ["most"])
+    last = {(): ["user"], ("--by", "branch"): ["domain", "user"]}.get(words, ["most"])
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
     text = (loans / "nightly.toml").read_text()
@@ -265,7 +143,7 @@ def test_no_name_of_a_column_decides_who_is_protected(
     """Neither a device nor a visitor: the operator says it, at every door."""
     rows = ["time,device,visitor,email,user", *["2024-03-01T09:12Z,phone,ann,a@b,u1"] * 3]
     (loans / "visits.csv").write_text("\n".join(rows) + "\n")
-    assert init("visits.csv", "--yes").code == 0
+    assert init("visits.csv").code == 0
     assert job_of(loans)["user"] == ""
     refused = place.plain("count", "visits.csv")
     assert "to protect people: --user COLUMN --most N" in refused.err
@@ -297,7 +175,7 @@ def test_a_start_stays_open_only_if_no_row_is_of_this_year(
     loans: Path, init: Callable[..., Result], year: str, *, asked: bool
 ) -> None:
     (loans / "loans.csv").write_text(LOANS.replace("2020", year))
-    assert init("loans.csv", "--yes").code == 0
+    assert init("loans.csv").code == 0
     assert (job_of(loans)["start"] == "") == asked
 
 
@@ -320,32 +198,21 @@ def test_a_column_of_counts_is_noticed(
     assert (again.code, note in again.err) == (0, False)  # it is used
 
 
-@pytest.mark.parametrize("asked", [True, False])
 def test_a_file_of_counts_gets_a_job_that_adds_them_up(
-    terminal: Terminal,
-    loans: Path,
-    place: Workplace,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    asked: bool,
+    loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(loans)
     rows = ["day,site,count", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     Path("passages.csv").write_text("\n".join(rows) + "\n")
     said = ["--time", "day", "--start", "2024-03-01", "--until", "newest", "--by", "site",
             "--domain", "bridge", "--epsilon", "100"]  # fmt: skip
-    if asked:
-        done = terminal("passages.csv", *said, counts=["sight", "count"], unit=["passage"])
-        assert (done.code, done.left) == (0, {}), done.out
-        assert "there is no column 'sight'" in done.out
-    else:
-        left = place.plain("init", "passages.csv", "--yes", *said, "--counts", "count")
-        assert "refuses an empty line: unit." in left.out
-        people = ["--counts", "count", "--moves", "3", "--force"]
-        left = place.plain("init", "passages.csv", "--yes", *said, *people)
-        assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
-        words = ["--counts", "count", "--unit", "passage", "--force"]
-        assert place.plain("init", "passages.csv", "--yes", *said, *words).code == 0
+    left = place.plain("init", "passages.csv", *said, "--counts", "count")
+    assert "refuses an empty line: unit." in left.out
+    people = ["--counts", "count", "--moves", "3", "--force"]
+    left = place.plain("init", "passages.csv", *said, *people)
+    assert (left.code, "empty line" in left.out) == (0, False)  # a user is protected
+    words = ["--counts", "count", "--unit", "passage", "--force"]
+    assert place.plain("init", "passages.csv", *said, *words).code == 0
     job = job_of(loans)
     assert (job["counts"], job["unit"], "user" in job) == ("count", "passage", False)
     ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00")
@@ -355,23 +222,23 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
 
 
 def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
-    assert init("loans.csv", "--yes", *SAID).code == 0
+    assert init("loans.csv", *SAID).code == 0
     before = (loans / "nightly.toml").read_bytes()
-    refused = init("loans.csv", "--yes", *SAID, "--release", "totals")
+    refused = init("loans.csv", *SAID, "--release", "totals")
     assert refused.code == 2
     assert "--save other.toml" in refused.err
     assert "--force" in refused.err
     assert (loans / "nightly.toml").read_bytes() == before
-    assert init("loans.csv", "--yes", *SAID, "--release", "totals", "--force").code == 0
+    assert init("loans.csv", *SAID, "--release", "totals", "--force").code == 0
     assert job_of(loans)["release"] == "totals"
 
 
 def test_a_state_that_has_begun_is_not_taken(
     loans: Path, init: Callable[..., Result], place: Workplace
 ) -> None:
-    assert init("loans.csv", "--yes", *SAID).code == 0
+    assert init("loans.csv", *SAID).code == 0
     assert place.plain("run", "nightly.toml", "--until", "2020-10-27").code == 0
-    refused = init("loans.csv", "--yes", *SAID, "--force")
+    refused = init("loans.csv", *SAID, "--force")
     assert refused.code == 2
     assert "--state other.db" in refused.err
 
@@ -393,7 +260,7 @@ def test_files_that_no_job_reads_are_refused_as_a_run_refuses_them(
 ) -> None:
     if content is not None:
         (loans / name).write_bytes(content)
-    refused = init(name, "--yes")
+    refused = init(name)
     assert refused.code == 2
     assert why in refused.err, refused.err
     assert not (loans / "nightly.toml").exists()
@@ -426,7 +293,7 @@ def test_a_column_of_times_that_is_not_known_stays_open(
 def test_a_bad_value_is_refused_and_nothing_is_written(
     loans: Path, init: Callable[..., Result], said: tuple[str, ...], why: str
 ) -> None:
-    refused = init("loans.csv", "--yes", *SAID, *said)
+    refused = init("loans.csv", *SAID, *said)
     assert refused.code in (2, 6)
     assert why in refused.err, refused.err
     assert [path.name for path in loans.iterdir()] == ["loans.csv"]
@@ -438,11 +305,11 @@ def test_semicolons_parquet_and_a_header_alone_are_read(
     (loans / "semi.csv").write_text(LOANS.replace(",", ";"))
     pl.read_csv(loans / "loans.csv").write_parquet(loans / "loans.parquet")
     (loans / "header.csv").write_text(LOANS.partition("\n")[0] + "\n")
-    assert init("semi.csv", "--yes", *SAID, "--save", "semi.toml").code == 0
+    assert init("semi.csv", *SAID, "--save", "semi.toml").code == 0
     assert job_of(loans, "semi.toml")["separator"] == ";"
-    assert init("loans.parquet", "--yes", *SAID, "--save", "parquet.toml").code == 0
+    assert init("loans.parquet", *SAID, "--save", "parquet.toml").code == 0
     named = ("--time", "borrowed_at", "--save", "header.toml")
-    done = init("header.csv", "--yes", *SAID, *named)
+    done = init("header.csv", *SAID, *named)
     assert done.code == 0, done.err
 
 
@@ -453,7 +320,7 @@ def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Re
     database.close()
     due = "select * from loans where borrowed_at >= {since}"
     for query in ("select * from loans", due):
-        words = ("--query", query, "--yes", "--force", "--key", "env:COUNTON_KEY")
+        words = ("--query", query, "--force", "--key", "env:COUNTON_KEY")
         done = init("sqlite:///library.db", *SAID, *words)
         assert done.code == 0, done.err
         assert job_of(loans)["query"] == query
@@ -475,7 +342,7 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
         "most = Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]\n"
         "print(read, most, file=sys.stderr)\n"
     )
-    words = [sys.executable, "-c", program, "init", "big.csv", "--yes", *SAID]
+    words = [sys.executable, "-c", program, "init", "big.csv", *SAID]
     done = subprocess.run(words, cwd=loans, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     read, kilobytes = map(int, done.stderr.split())

@@ -142,11 +142,11 @@ def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> lis
         return [*verb, "v.csv", *options, "--state", "s.db", "--plan"]
     query = ["--query", "select * from v"]
     if way == "init-query":
-        return ["init", "sqlite:///v.sqlite", *query, *options, "--yes"]
+        return ["init", "sqlite:///v.sqlite", *query, *options]
     if way == "query":
         return [*verb, "sqlite:///v.sqlite", *query, *options, "--state", "s.db", "--yes"]
     if way == "init":
-        return ["init", "v.csv", *options, "--yes"]
+        return ["init", "v.csv", *options]
     events = {"events": "v.csv"}
     if way == "query-file":
         events = {"events": "sqlite:///v.sqlite", "query": "select * from v"}

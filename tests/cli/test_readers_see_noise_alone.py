@@ -75,8 +75,8 @@ def all_that_is_shown(
         del report["not_private"]
         shown += [done.out, said_apart, report, (folder / "t.csv").read_bytes()]
         first = []
-    for words in (("show", state), ("methods", state, "--full")):
-        shown.append(place.plain(*words).out)
+    for command in (["show", state], ["methods", state, "--full"]):
+        shown.append(place.plain(*command).out)
     return shown
 
 

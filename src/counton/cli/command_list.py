@@ -20,8 +20,8 @@ BESIDE = {
 
 #: Aims of a new user, and the command to begin with.
 INTENTS = {
-    "a number each day": "counton init visits.csv asks for all it needs, and writes a job file for "
-    "counton run; in one command: counton count -h",
-    "protect people": "counton init asks whom to protect; in one command: --user COLUMN --most N",
+    "a number each day": "counton init visits.csv writes a job file for counton run, with what is "
+    "to be filled in; in one command: counton count -h",
+    "protect people": "--user COLUMN --most N, or user and most in the job file of counton init",
     "a table": "counton contingency -h, hierarchy -h, ranges -h: once, or after each window",
 }

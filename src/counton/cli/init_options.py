@@ -15,18 +15,18 @@ _OF_JOB = (
     *("time", "time_format", "timezone", "every", "start", "steps", "around", "until", "watermark"),
     *("revise", "clock_change", "by", "domain", "other", "unknown", "counts", "user", "most"),
     *("per", "first", "unit", "moves", "row", "epsilon", "delta", "rho", "within", "release"),
-    *("missing", "bad_rows", "id", "query", "file_format", "separator", "state", "name"),
-    *("key", "witness", "out"),
+    *("append", "covers", "missing", "bad_rows", "id", "query", "file_format", "separator"),
+    *("state", "name", "key", "witness", "out"),
 )
 
 
 @dataclass(frozen=True)
 class FirstOptions(OptionRecord):
-    """Make a job file for events: ask for each missing option, and suggest an answer.
+    """Make a job file for events, with a comment on each option.
 
-    It reads the header and the first rows, spends nothing, and writes the job file alone. It does
-    not ask for an option that is given. --yes asks nothing, and lists the options that are still
-    missing. Then: counton run nightly.toml
+    It reads the header and the first rows, spends nothing, and writes the job file alone. What only
+    you can say, such as whom to protect, stays an empty line to fill in, or is given here. Then:
+    counton run nightly.toml
     """
 
     events: str = argument(
@@ -38,13 +38,6 @@ class FirstOptions(OptionRecord):
         default=Path("nightly.toml"),
     )
     force: bool = option("overwrite a job file that exists", default=False)
-    yes: bool = option(
-        "ask no questions: take the usual value of all that is not stated", default=False
-    )
-    holds: str | None = option(
-        "what a file holds: all (rows since the start), a length such as 7d (all rows of the last "
-        "seven days), or new (only new rows); default: all, for a folder new"
-    )
 
 
 #: Help of options whose default is another one here.

@@ -11,7 +11,7 @@ from counton.base.exact import short_repr
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.job.job import NEWEST
-from counton.privacy.guarantees import plural
+from counton.privacy.guarantees import AgesWithData, plural
 from counton.run.clock import length_of
 
 if TYPE_CHECKING:
@@ -201,10 +201,14 @@ def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
 
 def promise(definition: Description) -> str:
     """Describe the guarantee of a release in one sentence."""
-    from counton.cli.privacy_by_age import loss_in_words
     from counton.released.stream_words import promise_in_words
 
-    return promise_in_words(definition, loss_in_words(definition))
+    loss = None
+    if isinstance(definition.guarantee, AgesWithData):
+        from counton.cli.privacy_by_age import loss_in_words
+
+        loss = loss_in_words(definition)
+    return promise_in_words(definition, loss)
 
 
 def time_warnings(outcome: Outcome, job: Job) -> list[str]:

@@ -150,7 +150,7 @@ def _longer(message: str, name: str, job: Job, out: Printing, missing: Sequence[
         lines.append("single rows are protected; to protect people: --user COLUMN --most N")
     lines += ["as in:", command_line(_command_words(name), whole, out)]
     if counted.additive and not counted.options:  # like init's jobs
-        lines.append("counton init asks for these options one by one")
+        lines.append("counton init writes a job file with these options to fill in")
     return "\n".join(lines)
 
 

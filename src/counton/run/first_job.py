@@ -2,9 +2,7 @@
 to be said.
 
 The values in the rows decide nothing here: `first_look` finds the names of columns and the format
-of times, and all other defaults are the same for all events. Whom to protect is never guessed. At a
-terminal the operator is shown two values that rows suggest, ``start`` and ``until``, and takes or
-changes them.
+of times, and all other defaults are the same for all events. Whom to protect is never guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lengths import days_in
 from counton.frame.windows import load_zone
 from counton.job.job import NEWEST, Job
-from counton.job.stated_options import kind_of, named_columns, options_of_job
+from counton.job.stated_options import kind_of, options_of_job
 from counton.run.clock import QUIET, covered_windows
 from counton.run.default_state import default_state, holds_new_events, path_beside, path_of, stem_of
 from counton.run.first_look import FirstLook as FirstLook
@@ -46,8 +44,6 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     if ("by" in values) != ("domain" in values) and values.get("unknown") != "discover":
         values = {name: it for name, it in values.items() if name not in ("by", "domain")}
     job = complete_job(values, look)
-    for name in named_columns(job, look.columns):
-        look.check_column(name)
     known = job.times.time in {one.name for one in look.times}
     if job.times.time is not None and look.times and not (known or job.format.time_format):
         raise InvalidInput(

@@ -95,19 +95,6 @@ class FirstLook:
         clock = load_zone(zone)
         return FirstFacts(first.astimezone(clock), newest.astimezone(clock))
 
-    def check_column(self, name: str) -> None:
-        """Refuse a name that is no column of the events.
-
-        >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"]})
-        >>> look_at(Job("count", rows, "visits.db")).check_column("time")
-        Traceback (most recent call last):
-        counton.base.errors.InvalidInput: there is no column 'time'; the columns are at
-        """
-        if name not in self.columns:
-            raise InvalidInput(
-                f"there is no column {name!r}; the columns are {', '.join(self.columns)}"
-            )
-
 
 def look_at(job: Job) -> FirstLook:
     """Read the header and the first rows of a job's events: of each file, or of the query's result.
