@@ -207,6 +207,7 @@ def test_searches_take_one_thread_and_give_the_others_back(
     find: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search._fixed_point.cache_clear()  # another test may have solved the same
+    threads._libraries.cache_clear()  # before scipy was loaded
     seen = []
     gram = AllRanges.gram
     times = AllRanges.gram_times
