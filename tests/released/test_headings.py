@@ -68,7 +68,7 @@ def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
     )  # fmt: skip
     heading = screen_of(found.numbers).heading
     assert "late" in heading
-    assert heading.endswith(", at most 3 of one aircraft")
+    assert heading.endswith(", at most 3 of one aircraft, intervals of 95%")
 
 
 def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ WHEN = ("step", "window_start", "window_end")
 
 
 class TextTable(NamedTuple):
-    """A table of texts: names of columns (and whether they hold numbers), rows, and a line below.
+    """A table of texts: names of columns (and whether they hold numbers) and rows.
 
     >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
     [('total', '35')]
@@ -37,19 +37,17 @@ class TextTable(NamedTuple):
 
     columns: Sequence[tuple[str, bool]]
     rows: Sequence[Sequence[str]]
-    caption: str = ""
 
 
 def align_lines(table: TextTable) -> list[str]:
-    """Format a table as aligned lines: column names, rows, and the caption."""
+    """Format a table as aligned lines: column names and rows."""
     columns = [
         [name, *(row[at] for row in table.rows)] for at, (name, _) in enumerate(table.columns)
     ]
     for cells, (_, number) in zip(columns, table.columns, strict=True):
         wide = max(map(len, cells))
         cells[:] = [cell.rjust(wide) if number else cell.ljust(wide) for cell in cells]
-    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-    return [*lines, *filter(None, [table.caption])]
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:

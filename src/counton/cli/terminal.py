@@ -91,7 +91,7 @@ def texts_of(table: Table) -> TextTable:
     """Convert a table of rich to a table of texts."""
     columns = [(str(column.header), column.justify == "right") for column in table.columns]
     rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
-    return TextTable(columns, rows, str(table.caption or ""))
+    return TextTable(columns, rows)
 
 
 def _beside(rows: Iterable[tuple[str, str]]) -> Table:
@@ -109,7 +109,7 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
     Args:
         unbroken: keep each number on one line, even on a narrow screen.
     """
-    shown = Table(caption=table.caption or None)
+    shown = Table()
     for name, number in table.columns:
         justify: Literal["right", "left"] = "right" if number else "left"
         shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)

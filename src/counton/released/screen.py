@@ -75,11 +75,6 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     if isinstance(released.published, CellValues) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
-    if not released.definition.cut.goes_on and released.rows_there is None:
-        request = released._request_at(released.steps.stop - 1)
-        tables = released.reading.screen(request, released.level)
-        heading = f"\n{_bounded_subject(released.definition)}"
-        return Screen(heading, tables, notes=_below(released, released.facts().get("notes", ())))
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
@@ -95,11 +90,13 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     return Screen(heading, [table], left_out, _below(released))
 
 
-def _below(released: ReleasedNumbers, notes: Sequence[str] | None = None) -> list[str]:
+def _below(released: ReleasedNumbers) -> list[str]:
     """Return the lines below a table: notes, and sentences on errors other than noise."""
-    notes = released.notes if notes is None else notes
     beside = besides_noise(released.definition)
-    return [*(f"note: {note}" for note in notes), *(f"besides noise: {line}" for line in beside)]
+    return [
+        *(f"note: {note}" for note in released.notes),
+        *(f"besides noise: {line}" for line in beside),
+    ]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -107,6 +104,8 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
     after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     what = _bounded_subject(released.definition)
+    if not cut.goes_on:
+        return f"\n{what}, {level}"
     if not cut.timed:
         said = f"after step {after:,}"
         if isinstance(over, str):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.columns import ADDED, TextTable, readable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.frame.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
@@ -29,8 +28,6 @@ from counton.tables.grid import Grid, margins_strategies
 _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
 #: Largest number of rows of all margins together.
 _MOST_ROWS = 10**6
-#: Largest number of rows that a command prints.
-_ON_SCREEN = 40
 
 
 class ContingencyReading(GridReading):
@@ -72,19 +69,6 @@ class ContingencyReading(GridReading):
             for place, size in zip(places, this.shape, strict=True)
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
-
-    @override
-    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        names, table = list(self.statistic.columns), self.numbers(request).columns(level)
-        rows = []
-        for place in range(min(_ON_SCREEN, len(table["estimate"]))):
-            values = {name: table[name][place] for name in names}
-            named = [f"{name} {value}" for name, value in values.items() if value is not None]
-            if len(named) > 1:
-                break
-            numbers = readable({name: [table[name][place].item()] for name in ADDED})
-            rows.append((named[0] if named else "total", *(one[0] for one in numbers)))
-        return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
 
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the counts of all combinations of some columns' values, with intervals.

@@ -11,7 +11,7 @@ exactly at every step, and between two published steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import MISSING, OUTSIDE, TextTable, refuse_added
+from counton.base.columns import MISSING, OUTSIDE, refuse_added
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quantity, quote
+from counton.base.exact import quote
 from counton.frame.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
@@ -49,8 +49,6 @@ _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
 _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 #: Most leaves: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
-#: Number of nodes on a screen.
-_ON_SCREEN = 12
 
 
 class HierarchyReading(Reading):
@@ -94,14 +92,6 @@ class HierarchyReading(Reading):
         return float(self.estimates[0][0])
 
     @override
-    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        tree = self.statistic.tree
-        return [
-            _level_table(tree, self.estimates, self.stds),
-            _sum_table(tree, self.estimates, self.stds),
-        ]
-
-    @override
     def number_of(self, name: Any = None) -> Estimate:
         """Return a node's count, by its path or a text such as "CA/Napa"; None is the total."""
         tree, path = self.statistic.tree, () if name is None else name
@@ -128,11 +118,6 @@ class HierarchyReading(Reading):
     @override
     def whole(self) -> Estimate:
         return self.number_of()
-
-    @property
-    def stds(self) -> tuple[Floats, ...]:
-        """Standard deviation of every node's noise, one array for each level."""
-        return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
 
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
@@ -562,41 +547,3 @@ def wanted_variances(
         current = stds.get(name, current)
         variances.append((current / unit) ** 2)
     return variances, unit
-
-
-def _level_table(tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats]) -> TextTable:
-    names = [("level", False), *((one, True) for one in ("nodes", "std", "median estimate", "sum"))]
-    rows, higher = [], 0.0  # leaves above a level belong to its sum
-    for depth, (level, size) in enumerate(zip(tree.levels, tree.sizes, strict=True)):
-        part, std = estimates[depth], float(stds[depth].max())
-        middle, together = float(np.median(part)), float(part.sum()) + higher
-        texts = (
-            quantity(std, std),
-            quantity(middle, std),
-            quantity(together, float(stds[0][0])),
-        )
-        rows.append((level, f"{size:,}", *texts))
-        if depth + 1 < len(tree.levels):
-            higher += float(part[tree.leaves[depth]].sum())
-    above = any(len(leaves) for leaves in tree.leaves[:-1])
-    return TextTable(
-        names, rows, "sums of a level contain the places without parts above it" if above else ""
-    )
-
-
-def _sum_table(tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats]) -> TextTable:
-    """Return a table of the total, the largest nodes below it, and the sum of all others."""
-
-    def row(level: int, node: int, text: str) -> tuple[str, str, str]:
-        std = float(stds[level][node])
-        return text, quantity(float(estimates[level][node]), std), quantity(std, std)
-
-    rows = [row(0, 0, "total")]
-    if len(tree.levels) > 1:
-        order = np.argsort(-np.asarray(estimates[1]), kind="stable")[:_ON_SCREEN].tolist()
-        rows += [row(1, node, f"  {tree.path(1, node)[-1]}") for node in order]
-        if tree.sizes[1] > _ON_SCREEN:
-            rest = float(estimates[0][0]) - float(estimates[1][order].sum())
-            others = f"  {tree.sizes[1] - _ON_SCREEN:,} others together"
-            rows.append((others, quantity(rest, float(stds[0][0])), ""))
-    return TextTable((("node", False), ("estimate", True), ("std", True)), rows)

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.columns import TextTable, refuse_added
+from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.frame.options import COUNTS, LINE, REPLACE, Option, Statement
@@ -63,11 +63,6 @@ class RangesReading(GridReading):
                 f"the interval {quote(name)} ends before it begins; write the smaller cell first"
             )
         return np.array([[low]]), np.array([[high]])
-
-    @override
-    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        whole = f"0:{len(self.statistic.labels)}"
-        return super().screen(TableRequest([*(request.ask or ()), whole]), level)
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:

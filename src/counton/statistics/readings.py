@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.columns import TextTable, readable
 from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers, join_numbers
@@ -118,13 +117,6 @@ class Reading(PublicNumbers):
                 or the stream does not release running totals.
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
-
-    def screen(self, request: TableRequest, level: float) -> list[TextTable]:
-        """Return the text tables of a table that is released once."""
-        found = self.numbers(request).columns(level)
-        names = [(name.replace("_", " "), True) for name in found]
-        columns = {name: values.tolist() for name, values in found.items()}
-        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.statistic!r} after step {self.step:,}>"
