@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.rows.policies import Policies, add_aside
+from counton.rows.policies import Policies
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
 
@@ -134,57 +134,6 @@ def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: P
         assert "ann" in file.read_text()
     assert other.read_text() == "of somebody else\n"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_rows_are_added_to_a_file_of_the_owner_alone(tmp_path: Path) -> None:
-    file, linked = tmp_path / "q.csv", tmp_path / "linked.csv"
-    file.write_text("file,row,problem,time\n")
-    file.chmod(0o644)
-    add_aside(file, ["time"], [("batch 1", 1, "no time", "ann's")])
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert len(file.read_text().splitlines()) == 2
-    linked.symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(InvalidInput, match="it is a symbolic link"):
-        add_aside(linked, ["time"], [])
-    assert not (tmp_path / "elsewhere.csv").exists()
-
-
-ASIDE = [
-    ("batch 1", 1, "no time", "ann's", 'a "word"'),
-    ("batch 1", 2, "no time", "two\nlines", "\u00fc"),
-    ("batch 2", 1, "no time", "", "b"),
-]
-
-
-@pytest.mark.parametrize("before", ["", "batch 1,1,no time,ann's,x\r\n"])
-def test_rows_of_which_some_may_be_there_are_added_once(before: str, tmp_path: Path) -> None:
-    """Whoever adds them may end after any byte, and another one adds them again."""
-    file, columns = tmp_path / "q.csv", ["time", "page"]
-    add_aside(file, columns, ASIDE)
-    header, _, lines = file.read_bytes().partition(b"\n")
-    header = header + b"\n"
-    begin = header + before.encode() if before else b""
-    whole = header + before.encode() + lines
-    for there in range(len(begin), len(whole) + 1):
-        file.write_bytes(whole[:there])
-        add_aside(file, columns, ASIDE, again=True)
-        assert file.read_bytes() == whole
-    # More came meanwhile; and nobody ended who adds the same rows as before.
-    more = [*ASIDE, ("batch 3", 1, "no time", "c", "d")]
-    add_aside(file, columns, more, again=True)
-    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n"
-    add_aside(file, columns, ASIDE)
-    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n" + lines
-
-
-def test_rows_are_not_added_to_the_middle_of_a_line(tmp_path: Path) -> None:
-    file = tmp_path / "q.csv"
-    file.write_text("file,row,problem,time\nbatch 0,7,no time,by hand")
-    add_aside(file, ["time"], ASIDE[:1])
-    assert file.read_text().splitlines()[1:] == [
-        "batch 0,7,no time,by hand",
-        'batch 1,1,no time,ann\'s,"a ""word"""',
-    ]
 
 
 def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:

@@ -6,14 +6,12 @@ and killed as well.
 """
 
 import contextlib
-import csv
 import json
 import random
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 from patience import HANGS
@@ -31,17 +29,6 @@ def batches_of(minute: int, chance: random.Random) -> dict[str, bytes]:
         pages = chance.choices(("home", "shop"), k=chance.randrange(1, 40))
         found[f"{minute}-{number}"] = rows(of, pages)
     return found
-
-
-def with_bad_rows(batch: bytes) -> bytes:
-    """A batch with rows that nobody can read, before its own."""
-    return b'{"time": "soon", "page": "home"}\n{"time": "2026\n' + batch
-
-
-def set_aside(file: Path) -> list[list[str]]:
-    """Of each row that is set aside its batch and its number, in order."""
-    with file.open(newline="") as stream:
-        return sorted(row[:2] for row in list(csv.reader(stream))[1:])
 
 
 class Client:
@@ -78,9 +65,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
     # To each thread its own: what one draws may not hang on how far the other one is.
     chance, moments, again = (random.Random(f"{seed} {use}") for use in ("rows", "kills", "again"))
     state = "visits.db" if database is None else database.schema()
-    aside = folder / "bad.csv"
-    policy: dict[str, Any] = {"bad-rows": f"quarantine:{aside}"}
-    file = job_file(folder, state=state, steps=MINUTES, **policy)
+    file = job_file(folder, state=state, steps=MINUTES)
     copy = copied(file)
     service = Running(file, tokens_for(file))
     service.start()
@@ -113,14 +98,13 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
     try:
         for minute in range(MINUTES):
             found = batches_of(minute, chance)
-            whole = {id: with_bad_rows(batch) for id, batch in found.items()}
-            senders = [threading.Thread(target=client.send, args=one) for one in whole.items()]
+            senders = [threading.Thread(target=client.send, args=one) for one in found.items()]
             for sender in senders:
                 sender.start()
             for sender in senders:
                 sender.join()
             assert found.keys() <= client.answers.keys()
-            sent |= whole
+            sent |= found
             minutes.append([*found.values()])
             service.at(minute + 1)
             end = time.monotonic() + HANGS
@@ -149,9 +133,6 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         "killed": killed,
         "databases": databases,
         "repeated": client.repeated,
-        "aside": set_aside(aside)
-        == sorted([f"batch {id}", str(row)] for id in sent for row in (1, 2)),
-        "mode": aside.stat().st_mode & 0o777,
         "code": done,
         "wrong": [
             step // 2 + 1

@@ -49,8 +49,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"every": "1y"}, "1y"),
         ({"pages": "home"}, "is not an option of jobs"),
         ({"starts": "2024-03-01"}, "'starts' is not an option of jobs; did you mean 'start'?"),
-        ({"bad-rows": "eat"}, "quarantine:FILE"),
-        ({"key": "k.csv", "bad-rows": "quarantine:k.csv"}, "a file which the run reads or keeps"),
+        ({"bad-rows": "quarantine:bad.csv"}, "a service decides this itself"),
         ({"statistic": "graphs"}, "give one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "mysql://db"}, "SQLite and PostgreSQL"),
@@ -137,13 +136,6 @@ def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("[jobs.again]", "[jobs.again]\nname = 'visits'"))
     message = refused(file)
     assert "a stream named 'visits' too" in message
-
-
-def test_jobs_that_set_rows_aside_into_one_file_are_refused(tmp_path: Path) -> None:
-    aside = {"bad-rows": f"quarantine:{tmp_path / 'bad.csv'}"}
-    message = refused(job_file(tmp_path, jobs={"visits": aside, "again": aside}))
-    assert "job 'again' writes" in message
-    assert "which job 'visits' writes too (bad-rows)" in message
 
 
 def test_a_limit_of_the_file_holds_and_publishing_is_for_runs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Whole jobs through the application, in this process: statistics, policies, people."""
 
-import csv
 import json
 import random
 import shutil
@@ -93,30 +92,40 @@ def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
         assert about["next_release"] is None
 
 
-def test_bad_rows_are_set_aside_and_missing_ones_skipped(tmp_path: Path) -> None:
-    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv", "bad-rows-most": 2, "missing": "skip"}
-    with inside(tmp_path, **EXACT, **job) as service:
-        first = service.post("a", [visit(0.1), {"time": "soon", "page": "home"}, visit(0.2, None)])
+def test_rows_that_lack_something_are_skipped_and_bad_ones_refused(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT, missing="skip") as service:
+        first = service.post("a", [visit(0.1), visit(0.2, None), visit(0.3)])
         assert first.json() == {
             "batch": "a",
             "rows": 3,
-            "counted": 1,
-            "counted_nowhere": {"lacking_something": 1, "set_aside": 1},
+            "counted": 2,
+            "counted_nowhere": {"lacking_something": 1},
         }
-        service.post("b", [visit(0.3), {"time": "later", "page": "shop"}])
-        many = service.post("c", [{"time": "soon", "page": "home"}] * 3)
-        assert many.status_code == 422
-        assert "3 rows of the batch cannot be read, and at most 2 may be set aside" in many.text
+        bad = service.post("b", [visit(0.3), {"time": "soon", "page": "home"}])
+        assert bad.status_code == 422
+        assert "row 2" in bad.json()["detail"]
         service.at(1)
         assert service.rows(group="home")[0]["estimate"] == 2
-    with (tmp_path / "bad.csv").open(newline="") as file:
-        kept = list(csv.reader(file))
-    assert kept[0] == ["file", "row", "problem", "time", "page"]
-    assert kept[1:] == [
-        ["batch a", "2", "a time that cannot be read", "soon", "home"],
-        ["batch b", "2", "a time that cannot be read", "later", "shop"],
-    ]
-    assert oct((tmp_path / "bad.csv").stat().st_mode)[-3:] == "600"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"time": "2026-03-01T09:00:01Z", "page": "ho',
+        b"[1, 2]",
+        b'{"time": "2026-03-01T09:00:01Z", "page": ["home"]}',
+        b'{"time": "2026-03-01T09:00:01Z", "page": "\xff"}',
+        b'{"time": "2026-03-01T09:00:01Z", "page": "\\ud800"}',
+        b'{"time": "2026-03-01T09:00:01Z", "a": ' + b"[" * 100_000,
+        b'{"page": "home"}',
+    ],
+)
+def test_a_line_that_is_no_row_refuses_its_batch(line: bytes, tmp_path: Path) -> None:
+    good = b'{"time": "2026-03-01T09:00:01Z", "page": "home"}\n'
+    with inside(tmp_path, **EXACT) as service:
+        answer = service.send("a", good + line)
+        assert (answer.status_code, "row 2" in answer.json()["detail"]) == (422, True), answer.text
+        assert service.send("a", good).status_code == 202
 
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
@@ -208,7 +217,7 @@ def test_two_servers_take_no_more_than_one(
 
 
 def _batch(name: str, part: float) -> Batch:
-    rows = Private(b""), None, Private({0: part})
+    rows = Private(b""), Private({0: part})
     return Batch("visits", name, name.encode(), 0, {}, 1, *rows)
 
 
@@ -261,84 +270,6 @@ def test_rows_that_wait_when_a_command_ends_their_stream_are_dropped(tmp_path: P
         service.at(2)
         assert service.service.state_of("visits").inbox.load().batches == 0
         assert len(service.rows(group="home")) == 1
-
-
-def test_rows_that_cannot_be_set_aside_stop_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "aside"
-    folder.mkdir()
-    with inside(tmp_path, **EXACT, **{"bad-rows": f"quarantine:{folder}/bad.csv"}) as service:
-        folder.rename(tmp_path / "away")
-        service.post("a", [visit(0.1), {"time": "soon", "page": "home"}])
-        service.at(1)
-        assert service.rows(group="home")[0]["estimate"] == 1
-        assert metric(service, "unwritten_rows") == 1
-        (tmp_path / "away").rename(folder)
-        service.post("b", [visit(1.1), {"time": "later", "page": "home"}])
-        service.at(2)
-        assert metric(service, "unwritten_rows") == 0
-    kept = (folder / "bad.csv").read_text().splitlines()[1:]
-    assert [line.split(",")[:2] for line in kept] == [["batch a", "2"], ["batch b", "2"]]
-
-
-def test_rows_that_are_set_aside_are_in_their_file_once(tmp_path: Path) -> None:
-    """Also where a process ends before it notes that it has written them."""
-    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv"}
-    bad = {"time": "soon", "page": "home"}
-    with inside(tmp_path, **EXACT, **job) as service:
-        service.post("a", [bad, visit(0.1), bad])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Inbox, "mark_written", lambda *_given: None)
-            service.at(1)
-        assert metric(service, "unwritten_rows") == 2
-    with inside(tmp_path, **EXACT, **job) as service:
-        assert service.post("a", [bad, visit(0.1), bad]).status_code == 200
-        service.post("b", [bad, visit(1.1)])
-        service.at(2)
-        assert metric(service, "unwritten_rows") == 0
-    with (tmp_path / "bad.csv").open(newline="") as file:
-        kept = [row[:2] for row in list(csv.reader(file))[1:]]
-    assert kept == [["batch a", "1"], ["batch a", "3"], ["batch b", "1"]]
-
-
-def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
-    """Lines that are no rows are bad rows; rows after the last window count nowhere."""
-    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv", "unknown": "drop", "steps": 3}
-    lines = [
-        b'{"time": "2026-03-01T09:00:01Z", "page": "home", "more": {"a": [1e999]}}',
-        b'{"time": "2026-03-01T09:00:01Z", "page": "ho',
-        b"[1, 2]",
-        b'{"time": "2026-03-01T09:00:01Z", "page": ["home"]}',
-        b'{"time": "2026-03-01T09:00:01Z", "page": "\xff"}',
-        b'{"time": "2026-03-01T09:00:01Z", "page": "\\ud800"}',
-        b'{"time": "2026-03-01T09:00:01Z", "a": ' + b"[" * 100_000,
-        b"  ",
-        b'{"time": "2031-03-01T09:00:01Z", "page": "home"}',
-        b'{"page": "home"}',
-        b'{"time": "2026-03-01T09:00:01Z"}',
-        b'{"time": "2026-03-01T09:00:02Z", "page": "shop"}',
-    ]
-    with inside(tmp_path, **EXACT, **job) as service:
-        answer = service.send("a", b"\n".join(lines))
-        assert answer.status_code == 202
-        assert answer.json() == {
-            "batch": "a",
-            "rows": 11,
-            "counted": 2,
-            "counted_nowhere": {"after_last_window": 1, "of_undeclared_groups": 1, "set_aside": 7},
-        }
-        assert service.send("b", lines[9]).json()["counted_nowhere"] == {"set_aside": 1}
-        assert service.send("c", lines[1]).json()["counted_nowhere"] == {"set_aside": 1}
-        service.at(1)
-        assert [row["estimate"] for row in service.rows()] == [1, 1]
-    with (tmp_path / "bad.csv").open(newline="") as file:
-        kept = [row[:3] for row in csv.reader(file)][1:]
-    assert kept == [
-        ["batch a", "2", "no JSON object"], ["batch a", "3", "no JSON object"],
-        ["batch a", "4", "a list or an object"], ["batch a", "5", "no UTF-8"],
-        ["batch a", "6", "no Unicode"], ["batch a", "7", "no JSON object"],
-        ["batch a", "9", "no time"], ["batch b", "1", "no time"],
-        ["batch c", "1", "no JSON object"],
-    ]  # fmt: skip
 
 
 def put_back(copy: Path, state: Path) -> None:

@@ -38,7 +38,6 @@ def killed(folder: Path, database: str) -> dict[str, Any]:
 def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> None:
     seen = killed(tmp_path, "file")
     assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 6)
-    assert (seen["aside"], seen["mode"]) == (True, 0o600)
     assert seen["wrong"] == []
 
 
@@ -46,6 +45,5 @@ def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> 
 def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
     seen = killed(tmp_path, "server")
     assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 6)
-    assert (seen["aside"], seen["mode"]) == (True, 0o600)
     assert seen["databases"] == (KILLS + 1) // 3
     assert seen["wrong"] == []

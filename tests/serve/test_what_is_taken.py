@@ -17,7 +17,7 @@ LARGE = {
 
 
 def batch(name: str, part: float, step: int = 0, over: int = 0) -> Batch:
-    rows = Private(b"body"), None, Private({step: part})
+    rows = Private(b"body"), Private({step: part})
     return Batch("visits", name, name.encode(), 0, {}, 1, *rows, over=over)
 
 

@@ -644,10 +644,12 @@ class RowFormat(JobPart):
         "what happens to rows that cannot be read: refuse (the run stops, the default), or "
         "quarantine:FILE, which leaves them out and lists them in FILE, anew in each run",
         file=True,
+        served=False,
         usual="refuse",
     )
     bad_rows_most: int | None = option(
         "with quarantine: how many rows may be set aside before a run refuses; default: 1000",
+        served=False,
         usual=1000,
         in_file=True,
     )

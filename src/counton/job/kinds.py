@@ -186,7 +186,7 @@ def refuse_of_service(job: Job) -> None:
     counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
     """
     for name, item in options_of(Job).items():
-        if not item.served and job.option(name) not in (None, False, item.default):
+        if not item.served and job.option(name) not in (None, False, item.default, item.usual):
             raise InvalidInput(
                 f"{field(name, job.option(name))} is for runs over files; a service decides this "
                 "itself: leave it out"

@@ -7,19 +7,16 @@ a policy the run goes on; what happens to a row depends on that row alone.
 from __future__ import annotations
 
 import csv
-import io
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import IO, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from counton.base.errors import InvalidInput, field
-from counton.base.outside_input import open_plain
 
 
 class Problem(IntEnum):
@@ -176,58 +173,6 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
             raise
     except OSError as error:
         raise _not_written(file, error.strerror) from error
-
-
-def add_aside(
-    file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
-) -> None:
-    """Append rows to such a file; they are on the disk when the function returns.
-
-    ``again``: an earlier process may have been stopped while it appended these same rows. Those at
-    the file's end are then not repeated, and an incomplete row is completed.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
-    try:
-        _refuse_no_file(file)
-        with os.fdopen(open_plain(file, flags), "rb+") as stream:
-            found = os.fstat(stream.fileno())
-            if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-                raise _not_written(file, "it belongs to another user of this machine")
-            if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
-                os.fchmod(stream.fileno(), 0o600)
-            stream.write(_missing_end(stream, header, lines, again=again))
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise _not_written(file, error.strerror) from error
-
-
-def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _missing_end(stream: IO[bytes], header: bytes, lines: bytes, *, again: bool) -> bytes:
-    """Return the bytes by which a file of bad rows ends with ``lines``.
-
-    They begin with the rest of ``header``, or with a missing line end. With ``again`` a part of
-    ``lines`` that was appended already is left out.
-    """
-    size = stream.seek(0, os.SEEK_END)
-    if size < len(header):
-        stream.seek(0)
-        if header.startswith(stream.read(size)):
-            return header[size:] + lines
-    begin = max(0, size - len(lines))
-    stream.seek(begin)
-    end = stream.read(size - begin)
-    if again:
-        for there in range(len(end), 0, -1):  # the most that a stopped process has written
-            if lines.startswith(memoryview(end)[-there:]):
-                return lines[there:]
-    return lines if end.endswith(b"\n") or not lines else b"\r\n" + lines
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:

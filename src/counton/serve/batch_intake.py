@@ -8,24 +8,20 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
 
 import polars as pl
 
-from counton.base.errors import InvalidInput, field
 from counton.base.exact_sums import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds
-from counton.rows.bad_rows import texts_of
-from counton.rows.policies import MOST, Problem
 from counton.rows.row_reading import collect, mark_rows
-from counton.rows.sources import Source, no_column
+from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
-from counton.serve.bodies import Body, read_rows
+from counton.serve.bodies import read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, Inbox, Verdict
@@ -55,29 +51,18 @@ def checked_batch(
             large. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
-    quarantines = reading.policies.quarantine is not None
-    body = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch", aside=quarantines)
-    part = body.rows
-    if body.missing and not quarantines and reading.policies.missing == "refuse":
-        raise no_column(part.name, body.missing[0], body.present)
+    part = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch")
     source = Source((part,), part.name)
     domain = definition.domain
     if not definition.cells.named_beforehand:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = collect(source, mark_rows(source, reading))
-    bad_rows = (read["step"] < 0).arg_true()  # below 0 it is the code of a row's problem
-    problems = -read["step"].gather(bad_rows)
-    bad = pl.DataFrame({"row": bad_rows.cast(pl.Int64), "problem": problems})
-    aside: list[tuple[Any, ...]] = []
-    frame = _with_moments(part.frame().collect(), read["us"], served)
-    whole = frame.height + len(body.no_rows)
-    if bad.height and not quarantines:
+    bad = read["step"] < 0  # it is the code of a row's problem
+    if bad.any():
         tally(source, reading, domain)  # refuses bad rows, unless they are skipped
-    if quarantines:
-        aside = _aside(served, id, body, bad)
-    if bad.height:
-        frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
+    whole = bad.len()
+    frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
     source = Source((InboxRows(frame, part.name),), part.name)
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
@@ -101,8 +86,7 @@ def checked_batch(
         "before_first_window": found.before,
         "after_last_window": found.beyond,
         "of_undeclared_groups": found.unknown,
-        "lacking_something": bad.height + len(body.no_rows) - len(aside),
-        "set_aside": len(aside),
+        "lacking_something": int(bad.sum()),
     }
     answer = {
         "batch": id,
@@ -113,7 +97,7 @@ def checked_batch(
     rows = pack_rows(frame)
     return Batch(
         *(served.job.keeping.name, id, digest, now, answer, whole),
-        *(rows, Private(aside), Private(parts)),
+        *(rows, Private(parts)),
         over=definition.cut.ended_by(due - _LONG),
     )
 
@@ -128,39 +112,6 @@ def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.D
     if not columns.time or columns.time in others:
         return frame
     return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))
-
-
-_LACKING = [
-    int(problem)
-    for problem in (
-        *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
-        *(Problem.NO_USER, Problem.NO_ID),
-    )
-]
-
-
-def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Return the rows that cannot be counted, as values for the operator; refuse too many.
-
-    Rows that lack a value are not among them if the job skips such rows.
-    """
-    policies, columns = served.reading.policies, served.definition.columns.names
-    if policies.missing == "skip":
-        bad = bad.filter(~pl.col("problem").is_in(_LACKING))
-    many = bad.height + len(body.no_rows)
-    if many > policies.most:
-        raise InvalidInput(
-            f"{many:,} rows of the batch cannot be read, and at most {policies.most:,} may be set "
-            f"aside; look at these rows, or raise {field('bad_rows_most', MOST)}"
-        )
-    cells = texts_of(body.rows, columns).collect()[bad["row"].to_list()]
-    found = [
-        (body.numbers[row], Problem(why).words, *values)
-        for (row, why), values in zip(bad.rows(), cells.rows(), strict=True)
-    ]
-    nothing = [None] * (len(columns) - 1)
-    found += [(one.number, one.problem, one.text, *nothing) for one in body.no_rows]
-    return [(f"batch {id}", *line) for line in sorted(found, key=lambda line: line[0])]
 
 
 class UnderWay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -14,41 +14,12 @@ from counton.serve.served_jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ENCODINGS = ("identity", "gzip")
-#: Most characters that are kept of a line that is no row.
-_SHOWN = 1000
-
-
 #: Decoder of rows that reads numbers as texts.
 _AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
 
 
 class TooLarge(Exception):
     """A request's body exceeds a bound."""
-
-
-class NoRow(NamedTuple):
-    """A line that is no row: its number from 1, its beginning, and the problem in words."""
-
-    number: int
-    text: str
-    problem: str
-
-
-class Body(NamedTuple):
-    """Rows read from the body of a request.
-
-    Attributes:
-        numbers: place of each readable row in the batch, from 1.
-        no_rows: lines that are no rows.
-        missing: columns that every row lacks.
-        present: columns of the first readable row, if every row lacks some.
-    """
-
-    rows: InboxRows
-    numbers: Sequence[int]
-    no_rows: Sequence[NoRow] = ()
-    missing: Sequence[str] = ()
-    present: Sequence[str] = ()
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
@@ -79,11 +50,8 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     return found
 
 
-def read_rows(
-    body: bytes, columns: Sequence[str], most: int, name: str, *, aside: bool = False
-) -> Body:
-    """Read columns of JSON lines, as `counton.rows.files` does; ``aside`` returns lines that are no
-    rows instead of refusing them.
+def read_rows(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
+    """Read columns of JSON lines, as `counton.rows.files` does.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
@@ -92,45 +60,32 @@ def read_rows(
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
-    there: set[str] = set()
-    numbers, no_rows, row, first = list[int](), list[NoRow](), 0, b"{}"
+    row = 0
     for line in body.split(b"\n"):
         if not line.strip():
             continue
         row += 1
         found = _row_of(line, columns)
-        if isinstance(found, tuple):
-            problem, says = found
-            shown = line[:_SHOWN].decode("utf-8", "backslashreplace")
-            if not aside:
-                raise InvalidInput(f"row {row:,} of {name} {says}")
-            no_rows.append(NoRow(row, shown, problem))
-            continue
-        first = first if numbers else line
-        numbers.append(row)
-        there |= found.keys()
+        if isinstance(found, str):
+            raise InvalidInput(f"row {row:,} of {name} {found}")
         for column, values in wanted.items():
             values.append(found.get(column))
     if not row:
         raise InvalidInput(f"{name} has no rows; send at least one")
-    frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
-    lacking = [column for column in columns if column not in there] if numbers else []
-    present = [*_AS_TEXTS.decode(first.decode())] if lacking else []
-    return Body(InboxRows(frame, name), numbers, no_rows, lacking, present)
+    return InboxRows(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
 
 
-def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
-    """Return a line's values by column, or its problem and a predicate for a message."""
+def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
+    """Return a line's values by column, or the predicate of a message."""
     try:
         row = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:
-        return "no UTF-8", "is not UTF-8; send text in UTF-8"
+        return "is not UTF-8; send text in UTF-8"
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
         return (
-            "no JSON object",
-            'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}',
+            'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}'
         )
     found: dict[str, str | None] = {}
     for column in columns:
@@ -141,14 +96,13 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
             value = "true" if value else "false"
         if value is not None and not isinstance(value, str):
             return (
-                "a list or an object",
                 f"has a list or an object in column {column!r}; send a text, a number, true or "
-                f"false",
+                f"false"
             )
         if value is not None and not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:  # half of a surrogate pair
-                return "no Unicode", "has a text that is not valid Unicode; write it in UTF-8"
+                return "has a text that is not valid Unicode; write it in UTF-8"
         found[column] = value
     return found

@@ -74,7 +74,6 @@ def _all(
         ("runs", "runs"),
         ("failures", "runs that failed"),
         ("releases", "steps released"),
-        ("unwritten", "failures to set rows aside in their file"),
         ("seconds", "seconds that the last run took"),
     ):
         counts = {name: one.counts for name, one in list(service.releasers.items())}
@@ -82,15 +81,12 @@ def _all(
         yield f"counton_run_{field}{'_total' * (field != 'seconds')}", says, numbers
     inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
-    unwritten = {name: inbox.rows_unwritten(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
         numbers = {name: getattr(load, field) for name, load in loads.items()}
         yield f"counton_waiting_{field}", f"{field} that wait to be counted", numbers
     says = "filled part of what the stream takes; at 1 batches are refused"
     filled = {name: inbox.part_filled(name) for name, inbox in inboxes.items()}
     yield "counton_filled_ratio", says, filled
-    says = "rows to be set aside that are not in their file yet"
-    yield "counton_unwritten_rows", says, unwritten
     now = service.clock()
     steps, lags, refused = {}, {}, {}
     for name, journal in list(service.journals.items()):

@@ -13,11 +13,9 @@ from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
-from counton.base.errors import InvalidInput, StateError
-from counton.base.private import open_private
+from counton.base.errors import StateError
 from counton.frame.windows import moment
 from counton.job.job import Job
-from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import run
 from counton.run.settlement import open_job
@@ -25,7 +23,6 @@ from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
 from counton.state import Store
-from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
 
 
@@ -65,7 +62,6 @@ class RunCounts:
         over: rows beyond their user's bound.
         known: rows that were counted before.
         closed: rows whose window was final.
-        unwritten: times when unreadable rows could not be written to their file.
         seconds: duration of the last run.
     """
 
@@ -77,7 +73,6 @@ class RunCounts:
     runs: int = 0
     releases: int = 0
     failures: int = 0
-    unwritten: int = 0
     seconds: float = 0.0
 
 
@@ -101,10 +96,6 @@ class Releaser:
         self.counts = RunCounts()
         self._step: int | None = None
         self._over = False
-        # A killed process may have left rows to set aside: look once, then as they come. Some or
-        # all of them may be in their file already.
-        self._looked = self._unwritten = False
-        self._perhaps_written = True
 
     @property
     def name(self) -> str:
@@ -117,7 +108,7 @@ class Releaser:
 
     def forget(self) -> None:
         """Discard what is cached, because another process may have released meanwhile."""
-        self._step, self._looked, self._perhaps_written = None, False, True
+        self._step = None
 
     def work(self) -> bool:
         """Count and release what is due; return whether a step was released.
@@ -143,9 +134,6 @@ class Releaser:
 
     def _work(self) -> bool:
         """Count each complete fold after the windows that were due before it are released."""
-        if not self._looked:
-            self._set_aside()
-            self._looked = True
         past, released = self._under_way.past(self.name), False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until no more batches are taken, whatever is folded before.
@@ -173,7 +161,7 @@ class Releaser:
         """Count a fold, and release the windows due; return whether a step was released."""
         began = monotonic()
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
-        taken = None if fold is None else self._removal(fold)
+        taken = None if fold is None else partial(self._inbox.take, fold=fold)
         with run(job, also=taken, now=moment(us)) as outcome:
             self._step, seconds = outcome.after, monotonic() - began
             counts, new = self.counts, outcome.after - outcome.before
@@ -187,15 +175,7 @@ class Releaser:
             if new:
                 counts.late += exact.late  # they are counted now
                 note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
-        self._unwritten |= fold is not None and fold.has_aside
-        if self._unwritten:
-            self._set_aside()
         return new > 0
-
-    def _removal(self, fold: Fold) -> CommitHook:
-        """Return the removal of a fold from the inbox, for the transaction that counts it."""
-        keep_aside = self._served.reading.policies.quarantine is not None
-        return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
     def _late(self) -> int:
         return length_of(self._served.job.lateness.watermark)
@@ -210,26 +190,3 @@ class Releaser:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
         return self.due_by(us) > self._step
-
-    def _set_aside(self) -> None:
-        """Write unreadable rows to the job's file, with batch and number.
-
-        Each is written once, even if a process was killed while or after it wrote the line.
-        """
-        file = self._served.reading.policies.quarantine
-        kept = [] if file is None else self._inbox.unwritten(self.name)
-        self._unwritten = False
-        if file is None or not kept:
-            self._perhaps_written = False
-            return
-        lines = [line for _, lines in kept for line in open_private(lines)]
-        perhaps_again, self._perhaps_written = self._perhaps_written, True
-        try:
-            add_aside(file, self._served.definition.columns.names, lines, again=perhaps_again)
-        except InvalidInput:
-            self.counts.unwritten += 1
-            self._unwritten = True
-            warn("rows could not be set aside in their file", stream=self.name)
-        else:
-            self._inbox.mark_written([number for number, _ in kept])
-            self._perhaps_written = False

@@ -38,8 +38,6 @@ from counton.state.state_witness import latest_witness, position_of
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
 
-#: JSON list of the unreadable rows of a batch that has none.
-_NONE = "[]"
 #: SQL conditions: all waiting batches of a stream, and those in one fold.
 _WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
 _FOLDED = f"{_WAITING} AND fold = :fold"
@@ -57,7 +55,6 @@ class Batch(NamedTuple):
         answer: the service's answer to the sender, as JSON values.
         rows: number of rows.
         body: the readable rows, encoded.
-        aside: the unreadable rows, kept for the operator, as JSON values; None if there are none.
         parts: how much of the largest sums that the stream can hold the rows take up, as a
             fraction (0 or more), by the number of a window. If a release counts several windows,
             there is one fraction for all, under key 0. None: nothing is taken up.
@@ -71,7 +68,6 @@ class Batch(NamedTuple):
     answer: dict[str, Any]
     rows: int
     body: Private[bytes]
-    aside: Private[Sequence[Sequence[Any]]] | None = None
     parts: Private[Mapping[int, float]] | None = None
     over: int = 0
 
@@ -100,7 +96,6 @@ class Fold(NamedTuple):
         digest: digest of everything in the fold.
         batches: numbers of its batches in the inbox.
         bodies: encoded rows, batch by batch.
-        has_aside: whether the batches also have unreadable rows, kept for the operator.
         first, last: arrival of its first and last batch, in microseconds since 1970.
     """
 
@@ -109,7 +104,6 @@ class Fold(NamedTuple):
     digest: bytes
     batches: tuple[int, ...]
     bodies: tuple[Private[bytes], ...]
-    has_aside: bool
     first: int
     last: int
 
@@ -309,7 +303,7 @@ class Inbox(Closing):
                     **mine,
                     fold=number,
                 )
-            said = f"SELECT id, digest, body, aside, arrived {_FOLDED} ORDER BY id"
+            said = f"SELECT id, digest, body, arrived {_FOLDED} ORDER BY id"
             rows = [*connection.rows(said, stream=mine["stream"], fold=number)]
         return Fold(
             stream,
@@ -317,7 +311,6 @@ class Inbox(Closing):
             _digest(row.digest for row in rows),
             tuple(int(row.id) for row in rows),
             tuple(Private(bytes(row.body)) for row in rows),
-            any(row.aside != _NONE for row in rows),
             min(int(row.arrived) for row in rows),
             max(int(row.arrived) for row in rows),
         )
@@ -345,10 +338,8 @@ class Inbox(Closing):
             known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
         return known[1]
 
-    def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
+    def take(self, connection: Connection, fold: Fold) -> None:
         """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
-
-        ``keep_aside`` keeps unreadable rows until the operator has them: see `unwritten`.
 
         Raises:
             StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.
@@ -357,33 +348,8 @@ class Inbox(Closing):
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
         if _digest(row.digest for row in found) != fold.digest:
             raise _taken_by_another(fold)
-        if keep_aside and fold.has_aside:
-            for row in [*connection.rows(f"SELECT * {_FOLDED}", **mine)]:
-                if row.aside != _NONE:
-                    kept = {"stream_id": row.stream_id, "aside": row.aside}
-                    connection.insert("counton_inbox_aside", kept)
         if connection.execute(f"DELETE {_FOLDED}", **mine).rowcount != len(fold.batches):
             raise _taken_by_another(fold)  # another process took them meanwhile
-
-    def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
-        """Return number and unreadable rows of counted batches that no file holds yet."""
-        return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
-
-    def rows_unwritten(self, stream: str) -> int:
-        """Count the unreadable rows that no file holds yet. Only for the operator."""
-        return sum(len(lines) for _, lines in self._unwritten(stream))
-
-    def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
-        said = "SELECT id, aside FROM counton_inbox_aside WHERE stream_id = :stream ORDER BY id"
-        with self._database.transaction(write=False) as connection:
-            rows = connection.rows(said, stream=self._stream(connection, stream))
-            return [(int(row.id), json.loads(row.aside)) for row in rows]
-
-    def mark_written(self, numbers: Sequence[int]) -> None:
-        """Forget the unreadable rows kept under these numbers, because a file holds them now."""
-        with self._database.transaction(write=True) as connection:
-            for number in numbers:
-                connection.execute("DELETE FROM counton_inbox_aside WHERE id = :id", id=number)
 
     def drop_waiting(self, stream: str) -> int:
         """Delete an ended stream's waiting batches; return their number of rows, never counted."""
@@ -475,9 +441,6 @@ def _taken_by_another(fold: Fold) -> StreamConflict:
 
 
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
-    aside = _NONE
-    if batch.aside is not None:
-        aside = json.dumps(list(open_private(batch.aside)), default=str)
     # Of contents, id and arrival: rows resent after a deletion count anew.
     entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
     return {
@@ -486,6 +449,5 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "fold": None,
         "rows": batch.rows,
         "body": open_private(batch.body),
-        "aside": aside,
         "arrived": batch.arrived,
     }

@@ -105,16 +105,12 @@ INBOX: Final = (
     PRIMARY KEY (stream_id, batch)
 );"""
     """CREATE INDEX counton_inbox_batches_arrived ON counton_inbox_batches (arrived);"""
-    # Secret: rows of batches that wait; rows that are set aside, as JSON. No fold: in none yet.
+    # Secret: rows of batches that wait. No fold: in none yet.
     """CREATE TABLE counton_inbox_waiting (
     id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, digest {bytes} NOT NULL, fold BIGINT,
-    rows BIGINT NOT NULL, body {bytes} NOT NULL, aside TEXT NOT NULL, arrived BIGINT NOT NULL
+    rows BIGINT NOT NULL, body {bytes} NOT NULL, arrived BIGINT NOT NULL
 );"""
     """CREATE INDEX counton_inbox_waiting_stream ON counton_inbox_waiting (stream_id);"""
-    # Secret: rows of counted batches that no file of set-aside rows holds yet.
-    """CREATE TABLE counton_inbox_aside (
-    id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, aside TEXT NOT NULL
-);"""
     # Closed streams, which take no more batches.
     """CREATE TABLE counton_inbox_closed (stream_id BIGINT PRIMARY KEY);"""
     # Secret: the part of a stream's largest sums that acknowledged rows fill. By window if a
