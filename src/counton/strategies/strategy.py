@@ -99,6 +99,8 @@ LARGEST_HORIZON = 2**62
 LARGEST_DENSE = 4096
 #: Most steps whose variances are computed one by one for a mean over all of them.
 _LARGEST_ENUMERATED = 2**22
+#: Most first steps of an endless stream whose variances are computed, likewise.
+_MOST_OF_ENDLESS = 2**20
 #: Most steps in one query.
 _MOST_STEPS = 2**28
 
@@ -481,13 +483,25 @@ class EndlessStrategy(StreamStrategy):
     ) -> NDArray[np.float64]:
         """Return the variances of totals, or of the counts of the steps since + 1 .. step."""
 
-    @abstractmethod
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases."""
+        """Return the mean of the variances of the first ``steps`` releases.
 
-    @abstractmethod
+        Raises:
+            InvalidInput: more than 2^20 steps, whose variances would be computed one by one.
+        """
+        return float(self._first_variances(steps, law).mean())
+
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Return the largest of the variances of the first ``steps`` releases."""
+        return float(self._first_variances(steps, law).max())
+
+    def _first_variances(self, steps: int, law: NoiseDistribution | None) -> Floats:
+        if check_step(self, steps) > _MOST_OF_ENDLESS:
+            raise InvalidInput(
+                f"the variances of {self!r} cannot be computed over {steps:,} steps: give at most "
+                f"{_MOST_OF_ENDLESS:,}"
+            )
+        return self.variance(range(1, steps + 1), law=law)
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:

@@ -16,8 +16,7 @@ from counton.strategies.strategy import node_law
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
     365: 121.406655, 2**10: 188.437239, 8760: 348.340359, 2**14: 421.044832, 65536: 529.705172,
-    2**17: 675.912658, 2**20: 953.345738, 10**7: 1524.329075, 10**9: 3029.859131,
-    10**12: 6435.583325,
+    2**17: 675.912658, 2**20: 953.345738,
 }  # fmt: skip
 
 
@@ -30,21 +29,17 @@ def test_how_many_times_the_best_for_a_known_end_it_errs() -> None:
     """The docstring's sentence, which once said 2.1 at most."""
     ratios = {
         steps: 8 * Epochs().mean_variance(steps) / plan(steps, PureDP(1)).best.errors.mean_std ** 2
-        for steps in (24, 64, 256, 700, 1024, 8760, 2**20, 2 * 10**7)
+        for steps in (24, 64, 256, 700, 1024, 8760, 2**20)
     }
     assert all(1.5 < ratio < 2.2 for ratio in ratios.values()), ratios
     assert ratios[64] > 2.19
     assert ratios[1024] > 2.07
-    assert ratios[2 * 10**7] < 1.52
+    assert ratios[2**20] < 1.6
 
 
-@pytest.mark.parametrize("radix", [3, 5, 16])
-def test_means_and_maxima_are_those_of_all_steps(radix: int) -> None:
-    epochs = Epochs(radix)
-    for steps in (1, radix, radix + 1, 100, 4095, 5000, 70_000):
-        variances = epochs.variance(range(1, steps + 1))
-        assert epochs.mean_variance(steps) == pytest.approx(variances.mean(), rel=1e-9)
-        assert epochs.largest_variance(steps) == pytest.approx(variances.max(), rel=1e-3)
+def test_variances_of_very_many_steps_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="over 1,048,577 steps: give at most 1,048,576"):
+        Epochs().largest_variance(2**20 + 1)
 
 
 def test_every_item_costs_the_same() -> None:

@@ -49,8 +49,6 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtr
 #: a noise address.
 LONGEST = 2**60
 _MOST_EPOCHS = 20
-#: Number of steps within a node that the search for the largest variance keeps.
-_KEPT = 4096
 
 
 class _Epoch(LookAhead):
@@ -67,73 +65,9 @@ class _Epoch(LookAhead):
         self.before = radix**number if number else 0
         self.level = number * (number + 3) // 2
 
-    @property
-    def root(self) -> float:
-        """Variance of the estimated total, in units of one node's noise variance."""
-        return float(self._trees.variances[-1][0])
-
     def field(self, field: NodeNoise) -> NodeNoise:
         """Return the noise for this epoch, with the levels of its tree numbered 0, 1, ...."""
         return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
-
-    def summed_variance(self, steps: int) -> float:
-        """Return the summed variances of the first ``steps`` totals within this epoch."""
-        # At each level, the node that contains the step has k children: let c of them be complete
-        # before the child that contains the step, and y the fraction of this child that is
-        # complete. The level adds S (c + y^2 - (c + y)^2 / k), with S the variance of a child's
-        # estimate. The root adds S x^2, with S its variance and x its completed fraction.
-        size = self.horizon
-        total = self.root * _squares(steps) / size**2
-        for radix, (own, _) in zip(
-            reversed(self.radices), reversed(self._trees.variances[:-1]), strict=True
-        ):
-            width = size // radix
-            whole, rest = divmod(steps, size)
-            total += float(own) * (
-                whole * _gathered_sum(size, width, radix) + _gathered_sum(rest, width, radix)
-            )
-            size = width
-        return total
-
-    def largest_until(self, steps: int) -> float:
-        """Return the largest variance of the first ``steps`` totals within this epoch."""
-        first = float(self.variance(range(1, min(steps, _KEPT) + 1)).max())
-        over = np.ones(1, np.int64)  # number of completed steps of the node, at each kept step
-        most = np.zeros(1)
-        size = 1
-        for level, radix in enumerate(self.radices):
-            own = float(self._trees.variances[level][0])
-            children = np.arange(radix)[:, None]
-            part = children + over / size
-            added = own * (children + (over / size) ** 2 - part**2 / radix)
-            most, over = (most + added).ravel(), (children * size + over).ravel()
-            size *= radix
-            if level < len(self.radices) - 1 and len(most) > _KEPT:
-                # Of each group of neighbouring steps, keep the one with the largest variance.
-                pairs = len(most) // _KEPT
-                best = most[: pairs * _KEPT].reshape(_KEPT, pairs).argmax(axis=1)
-                chosen = np.arange(_KEPT) * pairs + best
-                most, over = most[chosen], over[chosen]
-        there = over <= steps
-        most, over = most[there], over[there]
-        return float((most + self.root * (over / size) ** 2).max(initial=first))
-
-
-def _squares(count: int) -> float:
-    """Return 1 + 4 + 9 + .. + count^2."""
-    return float(Fraction(count * (count + 1) * (2 * count + 1), 6))
-
-
-def _gathered_sum(steps: int, width: int, radix: int) -> float:
-    """Return the variance that children add to totals inside a node, over its first ``steps``.
-
-    With variance 1 of each child a step adds c + y^2 - (c + y)^2 / k, where k is ``radix``, c the
-    children complete before the step, and y the completed fraction of its child.
-    """
-    whole, rest = divmod(steps, width)
-    counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)
-    parts = (whole * _squares(width) + _squares(rest)) / width**2 - whole
-    return counted + parts - _squares(steps) / width**2 / radix
 
 
 @lru_cache(maxsize=256)
@@ -297,40 +231,6 @@ class Epochs(EndlessStrategy):
                 width = self._width(epoch, law)
                 found[some] += width * epoch.variance(high[some], low[some])
         return found
-
-    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases, in closed form.
-
-        >>> round(8 * Epochs().mean_variance(2**10), 3)
-        188.437
-        """
-        steps = check_step(self, steps)
-        total = past = 0.0
-        for epoch in self._up_to(steps):
-            width = self._width(epoch, law)
-            within = min(steps - epoch.before, epoch.horizon)
-            total += within * past + width * epoch.summed_variance(within)
-            past += width * epoch.root
-        return total / steps
-
-    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the first ``steps`` releases, to within a thousandth.
-
-        >>> epochs = Epochs()
-        >>> every = epochs.variance(range(1, 4097))
-        >>> round(8 * epochs.largest_variance(4096), 2), round(8 * float(every.max()), 2)
-        (378.05, 378.05)
-        """
-        # The search goes from single steps to larger nodes. Of neighbouring steps in a node, it
-        # keeps the one with the largest variance so far.
-        steps = check_step(self, steps)
-        largest = past = 0.0
-        for epoch in self._up_to(steps):
-            width = self._width(epoch, law)
-            within = min(steps - epoch.before, epoch.horizon)
-            largest = max(largest, past + width * epoch.largest_until(within))
-            past += width * epoch.root
-        return largest
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
         """Return the variance of the nodes of an epoch."""

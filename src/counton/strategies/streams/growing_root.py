@@ -592,20 +592,6 @@ class GrowingSquareRoot(EndlessStrategy):
             found[both] = beginning.differences(first[both], last[both])
         return found * self._unit(law)
 
-    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the mean of the variances of the first ``steps`` releases.
-
-        >>> round(GrowingSquareRoot().mean_variance(1024), 3)
-        11.209
-        """
-        found = self._of_totals(np.arange(1, check_step(self, steps) + 1))
-        return float(found.mean()) * self._unit(law)
-
-    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Return the largest variance of the first ``steps`` releases."""
-        found = self._of_totals(np.arange(1, check_step(self, steps) + 1))
-        return float(found.max()) * self._unit(law)
-
     def _unit(self, law: NoiseDistribution | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
