@@ -70,7 +70,7 @@ def test_the_bits_are_those_of_one_machine(
             with run(local.having(events=part)) as here:
                 expected = told(here)
             frame = spread(spark, part, seed)
-            if append:  # times that Spark knows as such
+            if append:  # times that Spark knows as such, so that it may count what is alike
                 zone = local.times.timezone or "UTC"
                 moment = F.to_utc_timestamp(frame["at"].cast("timestamp_ntz"), zone)
                 since = F.timestamp_diff(

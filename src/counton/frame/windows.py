@@ -36,6 +36,7 @@ _FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _DAY = 86_400_000_000
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 _LARGEST_CALENDAR = 1_000_000
+_PIECES = 31  # most pieces of a calendar window
 #: Steps of a stream without an end, if windows are long: calendar windows have a table of edges.
 ENDLESS = 40_000
 _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
@@ -275,6 +276,22 @@ class Windows:
         if self.length is not None:
             return self._origin + self.steps * self.length
         return int(self._edges()[self.steps])
+
+    @property
+    def pieces(self) -> tuple[int, int] | None:
+        """Offset and length, in microseconds, of the largest pieces that make up all windows.
+
+        A database or Spark may count the rows of a piece first. None: a window would have more than
+        31.
+
+        >>> Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 90, "Europe/Berlin").pieces
+        (0, 3600000000)
+        """
+        if self.length is not None:
+            return self._origin, self.length
+        edges = self._edges()
+        length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
+        return (0, length) if most <= _PIECES * length else None
 
     def starts(self, steps: range) -> NDArray[np.int64]:
         """Return the beginnings of windows in microseconds since 1970: ``(len(steps),)``."""

@@ -18,6 +18,7 @@ from counton.base.exact_sums import refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import (
@@ -41,24 +42,39 @@ ROWS_AT_A_TIME = 2**18
 MANY_GROUPS = 2**22
 
 
-def cells_of(rows: Rows, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
+def cells_of(
+    rows: Rows, reading: RowReading, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
+
+    Args:
+        alike: if each row stands for several equal ones, their ``number`` and, if times differ, the
+            ``newest`` in microseconds.
 
     Returns:
         ``cell`` (window, group and place), ``group`` (label if groups are found, else null),
         ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
         modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
     """
-    return _cells_of(mark_part(rows, reading), reading, domain)
+    marked, number = mark_part(rows, reading), None
+    if alike is not None:
+        marked, number = marked.collect().hstack(alike).lazy(), pl.col("number")
+        if "newest" in alike.columns:
+            us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+            marked = marked.with_columns(us=us)
+    return _cells_of(marked, reading, domain, number)
 
 
 def _cells_of(
-    marked: pl.LazyFrame, reading: RowReading, domain: Sequence[str] | None
+    marked: pl.LazyFrame,
+    reading: RowReading,
+    domain: Sequence[str] | None,
+    number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if reading.unknown == "discover":
-        found = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"])
+        found = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
     else:
-        found = sums_by_cell(marked, domain, reading.adds)
+        found = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
         found = found.with_columns(group=pl.lit(None, pl.String))
     sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
     return found.select("cell", "group", *sums).collect()
@@ -127,15 +143,15 @@ def candidates(
 
 
 def sums_by_cell(
-    rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None
+    rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Add up rows by window and position of the group in ``domain``, with the newest time."""
+    """Add up rows by window and position of the group in ``domain``."""
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
         cell = cell * (len(domain) + 1) + pl.col("place").cast(pl.Int64).fill_null(len(domain))
         rows = _place(rows, domain)
-    return _add(rows, cell, adds, newest=True)
+    return _add(rows, cell, adds, **more)
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
@@ -430,7 +446,7 @@ def _by_cell(
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)
-    adding = partial(sums_by_cell, domain=domain, adds=reading.adds)
+    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
     if bound is None:
         return collect(source, adding(rows))
     kept = bound.select(rows)

@@ -84,6 +84,21 @@ class SparkRows(Rows):
             raise RuntimeError("the rows of the frame have not been read yet: read them first")
         return self._digest
 
+    def grain(self, reading: RowReading) -> tuple[int, int] | None:
+        """Return offset and length, in microseconds, of pieces of time, each within one window.
+
+        Rows that differ only in their times within a piece may be counted together before windows
+        are known. None if rows have no stored UTC times, or values that are not only labels.
+        """
+        if not reading.columns.time:
+            return None
+        parts = () if reading.adds is None else reading.adds.parts
+        dtype, windows = self.frame().collect_schema()[reading.columns.time], reading.windows
+        absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
+            return None
+        return windows.pieces
+
     def read(self, columns: Sequence[str], halves: pl.DataFrame) -> None:
         """Compute the digest from sums of row hashes of one pass.
 
@@ -198,8 +213,11 @@ class SparkSource(Spread):
 
         columns = reading.columns.names
         self._rows.scan(columns)  # raises for a missing column
-        hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
-        work = _Work(reading, domain, self._rows)
+        given, grain = self._rows.of_file(columns), self._rows.grain(reading)
+        hashed = with_hashes(self._rows.spark, given)
+        if grain is not None:
+            hashed = alike(hashed, given.index(reading.columns.time), *grain)
+        work = _Work(reading, domain, self._rows, alike=grain is not None)
         schema = cells_of(self._rows.empty, work.reading, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
         for name in list(schema)[len(_CELL) :]:
@@ -221,9 +239,16 @@ class SparkSource(Spread):
 class _Work:
     """What executors need: how rows are read, and the declared groups. It has no secret."""
 
-    def __init__(self, reading: RowReading, domain: Sequence[str] | None, rows: SparkRows) -> None:
+    def __init__(
+        self,
+        reading: RowReading,
+        domain: Sequence[str] | None,
+        rows: SparkRows,
+        *,
+        alike: bool = False,
+    ) -> None:
         self.reading = replace(reading, policies=Policies())
-        self.domain = domain
+        self.domain, self.alike = domain, alike
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
@@ -312,6 +337,28 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     return taken.select(*values, *words)
 
 
+def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
+    """Count rows that are equal except for their times within one piece, from `SparkRows.grain`.
+
+    The result has the columns of ``hashed``, the number of equal rows, their newest time in
+    microseconds since 1970, and the sums of the upper and lower 32 bits of each hash.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns, words = hashed.columns[:-_WORDS], hashed.columns[-_WORDS:]
+    us = F.unix_micros(hashed[columns[time]])
+    piece = us - F.pmod(us - F.lit(begin), F.lit(length))
+    keys = [hashed[name] for name in columns]
+    keys[time] = F.timestamp_micros(piece).alias(columns[time])
+    sums = []
+    for word in words:
+        low = hashed[word].bitwiseAND(F.lit(2**32 - 1))
+        high = F.shiftrightunsigned(hashed[word], 32)
+        sums += [F.sum(low).alias(f"{word} low"), F.sum(high).alias(f"{word} high")]
+    many = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
+    return hashed.groupBy(*keys).agg(*many, *sums)
+
+
 def _collect(
     frame: DataFrame,
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
@@ -393,6 +440,18 @@ class _Hashes:
         self._halves += np.array([chunk.height, *sums], "<u8").view("<u4")
         return chunk.drop(words)
 
+    def add_alike(self, chunk: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Add the hashes of rows that each stand for several equal ones.
+
+        Return the rows without them, and their ``number`` and ``newest`` time.
+        """
+        halves = chunk.columns[-2 * _WORDS :]
+        number = int(chunk["number"].sum())
+        sums = [int(chunk[half].sum()) for half in halves]
+        self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
+        many = ["number", "newest"]
+        return chunk.drop(halves).drop(many), chunk.select(many)
+
     def halves(self) -> pl.DataFrame:
         """Return the sums by ``cell``, which can be added up without overflow."""
         cells = _HALVES - 1 - np.arange(len(self._halves), dtype=np.int64)
@@ -405,7 +464,11 @@ def _cells(
     """Count rows by window and group, and add up their hashes, on an executor."""
     hashes, held = _Hashes(), [schema.to_frame()]
     for chunk in work.chunks(batches):
-        held.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
+        if work.alike:
+            rows, many = hashes.add_alike(chunk)
+            held.append(cells_of(work.rows(rows), work.reading, work.domain, many))
+        else:
+            held.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
             held = [sum_cells(held)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
