@@ -66,7 +66,7 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     plan = desk.hierarchy(
         "--rho", "5", "--unit", "inhabitant", "--name", "later", "--plan", out=out
     )
-    assert "leaves: places without parts; nodes: all places of a level; std" in plan.stdout
+    assert all(f"\n{level} " in plan.stdout for level in ("total", "state", "county"))
     shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").stdout.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
@@ -260,8 +260,9 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     assert second["upper"] - second["estimate"] == pytest.approx(
         second["estimate"] - second["lower"]
     )
-    plan = desk.ranges(*words, "--plan", "--json")
-    assert "by strategy: " in json.loads(plan.stdout)["lines"]
+    found = desk.ranges(*words, "--plan", "--json")
+    (plan,) = json.loads(found.stdout)["plans"].values()
+    assert [one["of"] for one in plan["numbers"]] == ["a cell"]
 
 
 @pytest.mark.parametrize(

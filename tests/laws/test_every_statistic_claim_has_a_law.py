@@ -165,7 +165,7 @@ NO_LAW: dict[str, str] = {
         (
             *(
                 "example", "example_file", "besides_noise", "units_of", "also_called", "phrase",
-                "counted", "unit_word", "on_screen", "help", "keyword", "label",
+                "counted", "unit_word", "on_screen", "help", "keyword", "label", "alike",
             ),
             *("anew_every", "of_now", "says", "shows", "stream", "column", "whole"),
         ),

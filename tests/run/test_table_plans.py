@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
 from counton.run import Job, run
-from counton.run.job_plan import planned_table
+from counton.run.job_plan import planned_job
 
 
 @pytest.fixture
@@ -32,25 +35,31 @@ def jobs(rows: Path) -> dict[str, Job]:
     }
 
 
+def halves(table: pl.DataFrame) -> NDArray[np.float64]:
+    """Half-widths of the intervals that are shown."""
+    return ((table["upper"] - table["lower"]) / 2).to_numpy()
+
+
 def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
     asked = jobs(rows)
     (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
     asked["contingency"] = asked["contingency"].having(events=rows.parent / "t.csv")
     target = asked["hierarchy"].having(rho=None, target="city=7", name="target")
-    assert planned_table(target)[1][-1]["std"] == pytest.approx(7, rel=1e-4)
     for job in (*asked.values(), target):
-        plan = [row["std"] for row in planned_table(job)[1]]
+        plan = {one.what: one.halfwidths for one in planned_job(job).numbers}
         with run(job) as outcome:
             table = outcome.read().table()
-            law = outcome.stream.design.law
         if job.what == "hierarchy":
-            assert plan == [max(part) for _, part in table.group_by("level", maintain_order=True)
-                            .agg("std").iter_rows()]  # fmt: skip
+            levels = table.partition_by("level", as_dict=True, maintain_order=True)
+            expected = {str(level): halves(part).max() for (level,), part in levels.items()}
         elif job.what == "ranges":
-            assert plan == pytest.approx([table["std"].max(), table["running_total_std"][-1]])
+            expected = {"a cell": halves(table).max()}
         else:
-            assert plan == pytest.approx([table["std"][n] for n in (0, 1, 3, 8)])
-        assert law.family in planned_table(job)[0]["noise"]
+            names = ("total", "region", "city", "region, city")
+            expected = dict(zip(names, halves(table)[[0, 1, 3, 8]], strict=True))
+        assert {name: half for name, (half,) in plan.items()} == pytest.approx(expected, rel=1e-6)
+        if job is target:
+            assert table["std"][-1] == pytest.approx(7, rel=1e-4)
 
 
 @pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
@@ -59,17 +68,12 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
         value=None, time="at", every="1mo", start="2024-01-01", steps=3, until="2024-04-01",
         yes=True, unknown="drop",
     )  # fmt: skip
-    _, rows_of_plan = planned_table(job)
+    planned = planned_job(job).numbers
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:
         table = outcome.read().table()
-    mean, largest = (
-        max(row[name] for row in rows_of_plan if what != "ranges" or row["interval"] == "a cell")
-        for name in ("std", "largest_std")
-    )
-    squares = table["std"].to_numpy().reshape(3, -1).max(axis=1) ** 2
-    assert mean == pytest.approx(float(squares.mean()) ** 0.5, rel=1e-6)
-    assert largest == pytest.approx(float(squares.max()) ** 0.5, rel=1e-6)
+    widest = halves(table).reshape(3, -1).max(axis=1)
+    assert np.max([one.halfwidths for one in planned], axis=0) == pytest.approx(widest, rel=1e-6)
 
 
 def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
@@ -77,9 +81,10 @@ def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
     words += ["--domain", str(rows.parent / "places.csv"), "--state", str(rows.parent / "s.db")]
     done = CliRunner().invoke(app, [*words, "--target", "city=7", "--json"])
     found = json.loads(done.stdout)
-    assert (found["released"], len(found["errors"])) == (False, 3)
+    (plan,) = found["plans"].values()
+    assert (found["released"], len(plan["numbers"])) == (False, 3)
     done = CliRunner().invoke(app, [*words, "--rho", "0.5"])
-    assert "A plan: nothing is released." in done.stdout
+    assert "A plan: nothing is released, and no row is read." in done.stdout
     assert sorted(path.name for path in rows.parent.iterdir()) == ["e.csv", "places.csv"]
     refused = CliRunner().invoke(app, words)
     assert (refused.exit_code, "the privacy loss is missing" in refused.stderr) == (2, True)
@@ -93,4 +98,4 @@ def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
         (asked["ranges"].having(what="count", value=None, label=None), "needs time"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            planned_table(job)
+            planned_job(job)

@@ -96,7 +96,9 @@ def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> No
     windows = ", once for all windows" if cut.goes_on else ""
     console.write_line(f"spends {promise_of(job)} of each {definition.unit}{windows}: {whom}")
     published = _PUBLISHED.get(definition.release, definition.release)
-    if cut.lags:
+    if not cut.goes_on:
+        published = "the table once"
+    elif cut.lags:
         published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
     console.write_line(f"publishes {published}; intervals of {percent(job.level)}%:")
     console.write_table(_table(job, size))
@@ -150,17 +152,16 @@ def _heading(job: PlannedJob) -> str:
 def _table(job: PlannedJob, size: int | None) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("number", overflow="fold")
-    versions = ("first version", "middle", "final") if job.definition.cut.lags else ()
-    for name in versions or ("first", "middle", "last"):
-        table.add_column(name, justify="right")
+    versions = job.definition.cut.lags
+    steps = ("first version", "middle", "final") if versions else ("first", "middle", "last")
+    for place in {1: (2,), 2: (0, 2)}.get(len(job.steps), (0, 1, 2)):
+        table.add_column(steps[place], justify="right")
     if parts := any(number.percent is not None for number in job.numbers):
         table.add_column("of size" if size is None else f"of {size:,}", justify="right")
     if shares := any(number.share for number in job.numbers):
         table.add_column("budget", justify="right")
     for place, number in enumerate(job.numbers):
-        halves = [f"±{figures(half)}" for half in number.halfwidths]
-        first, middle, last = halves[0], halves[1:-1], halves[1:][-1:]
-        row = [_label(number, job), first if last else "", *(middle or [""]), *(last or [first])]
+        row = [_label(number, job), *(f"±{figures(half)}" for half in number.halfwidths)]
         if parts:
             rank = "rank " if number.in_rank else ""
             row.append("" if number.percent is None else f"{rank}{figures(number.percent)}%")

@@ -13,9 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, hide_secrets
-from counton.base.exact import figures
 from counton.cli.command_options import Printing
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
@@ -74,31 +72,6 @@ def save_as_asked(job: Job, file: Path) -> None:
     date = last_date(job)
     less = f", without --until {date}, which holds for this run alone" if date else ""
     Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {file}{less}")
-
-
-def print_plan_of_table(job: Job, *, as_json: bool) -> None:
-    """Print how accurate a table would be, which is released over time or once."""
-    from counton.run.job_plan import planned_table
-
-    words, rows = planned_table(job)  # reads public facts alone
-    if as_json:
-        print_json({"released": False, **words, "errors": rows})
-        return
-    console = Console()
-    console.write_line("A plan: nothing is released.", bold=True)
-    console.write_words([*words.items()])
-    columns = [(name, not isinstance(value, str)) for name, value in rows[0].items()]
-    cells = [
-        [figures(one) if isinstance(one, float) else str(one) for one in row.values()]
-        for row in rows
-    ]
-    console.write_table(TextTable(columns, cells))
-    levels = "leaves: places without parts; nodes: all places of a level; "
-    strictest = "; --within gives all of them the error of the strictest level or number"
-    console.write_line(
-        f"{levels * ('nodes' in rows[0])}std: standard deviation; 95 of 100 numbers are off by at "
-        f"most about twice it{strictest * (job.promise.within is not None)}"
-    )
 
 
 def carried_out(

@@ -90,7 +90,7 @@ def command_of(app: typer.Typer, name: str) -> None:
     counted = statistic_named(name)
 
     def command(job: Job, out: Printing) -> None:
-        from counton.cli.run_statistic import perform, print_plan_of_table, save_as_asked
+        from counton.cli.run_statistic import perform, save_as_asked
 
         try:
             if not out.plan:
@@ -100,8 +100,7 @@ def command_of(app: typer.Typer, name: str) -> None:
 
             if out.save is not None:  # first: a line of it may make the rows readable
                 save_as_asked(job, out.save)
-            print_plan = print_plan_of_table if counted.is_table else print_plan_of
-            print_plan(job, as_json=out.json)
+            print_plan_of(job, as_json=out.json)
         except MissingOptions as error:
             if job.events in ("-", ["-"]):
                 raise

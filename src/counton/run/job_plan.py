@@ -17,25 +17,22 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from counton.base.errors import CountonError, InvalidInput, hide_secrets
+from counton.base.errors import CountonError, hide_secrets
 from counton.job.job import Job
-from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
 from counton.privacy.ledger import Spend
 from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.new_stream import define
 from counton.run.outputs import Outputs
 from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, last_step
-from counton.run.settlement import SettledJob, checked_source, resolve
+from counton.run.settlement import SettledJob, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.state import Store
 from counton.state.unit_names import SpentUnit, of_limit
 from counton.statistics import Grouped
 from counton.statistics.by_group import inner_of
-from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
 
 #: Number of steps to plan if a stream has no last one and no number is stated.
@@ -318,43 +315,3 @@ def _with_share_and_percent(
     if size is None or not counts or one.what == EACH_WINDOW:
         return one
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
-
-
-def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Plan how accurate a job's table (contingency table or hierarchy) would be.
-
-    Returns:
-        Facts about guarantee, protected unit and measurements; and a row for each level, or each
-        set of cells, with its standard deviations.
-
-    >>> job = Job(
-    ...     "contingency", "people.csv", "people.db", columns="sex,smokes",
-    ...     domain="sex=f,m;smokes=no,yes", rho="0.5",
-    ... )
-    >>> words, rows = planned_table(job)
-    >>> [(row["margin"], round(row["std"], 2)) for row in rows]
-    [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
-    """
-    checked_source(job)
-    definition = define(job)
-    statistic = definition.statistic
-    if not isinstance(statistic, TableStatistic):
-        raise InvalidInput(
-            f"{job.what!r} is not a table that is released once; plan it as a stream (counton.plan)"
-        )
-    words = {
-        "guarantee": str(definition.guarantee),
-        "protected": definition.contribution.describe(definition.unit),
-    }
-    if not definition.cut.goes_on:
-        law = design_of(definition).law
-        words["noise"] = f"{law.family}. {statistic.mechanism}"
-        words |= statistic.choices_in_words(definition.guarantee)
-        return words, statistic.spread(law.std)
-    steps = definition.strategy.horizon
-    assert steps is not None
-    noun = definition.cut.noun
-    named = strategy_in_words(definition.strategy, noun)
-    words["strategy"] = f"{named} over {steps:,} {noun}s"
-    words["errors"] = "std is typical of all steps, largest_std that of the worst step"
-    return words, statistic.accuracy(definition.guarantee, steps)

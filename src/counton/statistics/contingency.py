@@ -214,26 +214,6 @@ class Contingency(GridCells):
         most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
         return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
 
-    @override
-    def spread(self, std: float) -> list[dict[str, Any]]:
-        names, low = list(self.columns), np.array([0, 0])
-        each = [axis.variance(low, np.array([1, axis.cells])) for axis in self.grid.axes]
-        found = []
-        for count in range(len(names) + 1):
-            for kept in combinations(range(len(names)), count):
-                called = ", ".join(names[axis] for axis in kept) or "total"
-                parts = (float(part[0 if axis in kept else 1]) for axis, part in enumerate(each))
-                found.append({"margin": called, "std": std * math.sqrt(math.prod(parts))})
-        return found
-
-    @property
-    def mechanism(self) -> str:
-        return (
-            f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
-            f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "
-            f"margins add up."
-        )
-
     @property
     @override
     def error_of(self) -> ErrorScale:

@@ -226,10 +226,6 @@ class Hierarchy(TableStatistic):
     )
     reads = ("domain",)
     sources = ("ranges",)
-    mechanism = (
-        "Noise was added to the total, and to differences between the parts of each node; all "
-        "numbers are computed from these, so that parts add up to their whole exactly."
-    )
 
     def __init__(
         self,
@@ -349,14 +345,6 @@ class Hierarchy(TableStatistic):
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
-
-    @override
-    def spread(self, std: float) -> list[dict[str, Any]]:
-        parts = zip(self.tree.levels, self.tree.sizes, self.law.variances, strict=True)
-        return [
-            {"level": name, "nodes": size, "std": std * math.sqrt(float(part.max()))}
-            for name, size, part in parts
-        ]
 
     @cached_property
     def law(self) -> HierarchyLaw:

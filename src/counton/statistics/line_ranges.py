@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, figures, quote
+from counton.base.exact import check_integer, quote
 from counton.frame.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from counton.planning.ranges_plan import CellsDesign
 
 _LINES = tuple(name for name in NAMES if name != "square_root")
-#: Largest number of strategies that a plan lists for a line.
-_LISTED = 8
 
 
 class RangesReading(GridReading):
@@ -133,6 +131,7 @@ class Ranges(GridCells):
     )
     reads = ("domain",)
     shows = ("ask", "over")
+    alike = "a cell"
 
     def __init__(
         self,
@@ -211,13 +210,6 @@ class Ranges(GridCells):
         return Grid((line_over_time(self._workload, norm, self.line),))
 
     @property
-    def mechanism(self) -> str:
-        return (
-            f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
-            f"every interval is a linear function of them."
-        )
-
-    @property
     @override
     def criterion(self) -> float:
         return math.sqrt(self.grid.total((self._workload,)))
@@ -228,14 +220,6 @@ class Ranges(GridCells):
         if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
-
-    @override
-    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        errors = (
-            f"{one.name} with {one.family} {figures(one.expected_error)}"
-            for one in self.lines(guarantee).choices[:_LISTED]
-        )
-        return [("lines", f"total squared error by strategy: {', '.join(errors)}")]
 
     def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
         """Rank all strategies for the cells by their error in a stream of one step.
@@ -255,14 +239,6 @@ class Ranges(GridCells):
             line=self.line or "auto",
             workload=self.workload,
         )
-
-    @override
-    def spread(self, std: float) -> list[dict[str, Any]]:
-        place = np.arange(len(self.labels))[None]
-        cells = math.sqrt(float(self.grid.variance(place, place + 1).max()))
-        ends = np.array([[0]]), np.array([[len(self.labels)]])
-        whole = math.sqrt(float(self.grid.variance(*ends)[0]))
-        return [{"interval": "a cell", "std": std * cells}, {"interval": "all", "std": std * whole}]
 
     @property
     @override

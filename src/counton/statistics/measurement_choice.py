@@ -144,37 +144,6 @@ class TableStatistic(TallyStatistic):
     def row_bounds(self) -> tuple[int, int]:
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
-    @property
-    @abstractmethod
-    def mechanism(self) -> str:
-        """A sentence that describes how the table of counts is measured with noise."""
-
-    @abstractmethod
-    def spread(self, std: float) -> list[dict[str, Any]]:
-        """Return each kind of number's largest standard deviation, for cells of ``std``."""
-
-    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """Return titles and words that list the possible measurements with their errors."""
-        return ()
-
-    def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
-        """Return how accurate the table will be; this needs no data.
-
-        The rows are those of `spread`.
-        With several steps ``std`` is the root of the mean variance, and ``largest_std`` belongs to
-        the worst step.
-        """
-        from counton.statistics.statistic_plan import plan_statistic
-
-        settled = self.settle(guarantee, horizon)
-        errors = plan_statistic(settled, horizon, guarantee, batched=True).best.errors
-        of = settled.error_of
-        rows = settled.spread(errors.mean_std / of.mean)
-        if horizon == 1:
-            return rows
-        worst = errors.max_std / of.largest / (errors.mean_std / of.mean)
-        return [{**row, "largest_std": row["std"] * worst} for row in rows]
-
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
     """Raise `SumOverflow` if cells computed from ``sums`` might not be exact; ``largest_entry`` is

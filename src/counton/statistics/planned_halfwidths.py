@@ -121,7 +121,7 @@ def planned_reading(
 def halfwidths_of(
     reading: Reading, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Return half-widths by name; the name is "" if all numbers are of one kind."""
+    """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -132,7 +132,7 @@ def halfwidths_of(
     if reading.statistic.known_beforehand is not None:  # the rows of each step decide it
         return found
     alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
-    return {"": max(found.values())} if alike else found
+    return {reading.statistic.alike: max(found.values())} if alike else found
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:

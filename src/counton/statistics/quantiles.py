@@ -371,23 +371,6 @@ class Quantiles(TableStatistic):
 
     @property
     @override
-    def mechanism(self) -> str:
-        return (
-            f"Measured were the sums over cells that the strategy {self.line.name!r} asks for; "
-            f"quantiles are found from how many values lie below each edge, a linear function of "
-            f"them."
-        )
-
-    @override
-    def spread(self, std: float) -> list[dict[str, Any]]:
-        of = self.error_of
-        return [
-            {"number of values": "below an edge, typically", "std": std * of.mean},
-            {"number of values": "below the worst edge", "std": std * of.largest},
-        ]
-
-    @property
-    @override
     def error_of(self) -> ErrorScale:
         """The numbers of values below each edge but the first, below which no value lies.
 

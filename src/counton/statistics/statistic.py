@@ -173,6 +173,7 @@ class Statistic(ABC):
             stream's description does not name the statistic.
         many_groups: `number_of` takes the cells of many groups at once.
         in_rank: its error is known beforehand only as a share of the rows, as for quantiles.
+        alike: name of each of its numbers in a plan if their errors are equal.
         known_beforehand: numbers whose half-widths are known before data; None: all.
         declares: the declared groups, if they are its cells.
         domain: the public set of nodes, labels or a tree.
@@ -207,6 +208,7 @@ class Statistic(ABC):
     additive: bool = False
     many_groups: bool = False
     in_rank: bool = False
+    alike: str = ""
     known_beforehand: tuple[str, ...] | None = None
     declares: tuple[str, ...] | None = None
     domain: Any = None
