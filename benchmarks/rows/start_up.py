@@ -81,6 +81,7 @@ def nightly_job(folder: Path, name: str, *more: str) -> str:
         name: name of the job file and its state.
         more: further options of the job.
     """
+    (folder := folder / name).mkdir()  # events of its own, which nobody writes again
     job = str(folder / f"{name}.toml")
     kept = ["--state", str(folder / f"{name}.db"), "--save", job]
     process(["-m", "counton", "count", events_in(folder), *COUNT, *more, *kept])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -426,25 +426,22 @@ def _rows_around(
 
 
 def write_sources(
-    connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
+    connection: Connection, stream_id: int, digests: Mapping[str, str], step: int
 ) -> None:
-    """Record input files as counted at a step; refuse a file that was counted before."""
-    for digest in digests:
-        if has_source(connection, stream_id, digest, subkey):
+    """Record input files, by their digests, with keyed ones, as counted at a step; refuse a file
+    that was counted before.
+    """
+    for digest, keyed in digests.items():
+        if has_source(connection, stream_id, keyed):
             raise ReplayMismatch(
                 f"source {digest} has been counted already, and counting it twice would give wrong "
                 "totals; leave it out"
             )
-        row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
+        row = {"stream_id": stream_id, "digest": keyed, "step": step}
         connection.insert("counton_sources", row)
 
 
-def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
-    """Return True if the stream has counted a file with this digest."""
+def has_source(connection: Connection, stream_id: int, keyed: str) -> bool:
+    """Return True if the stream has counted a file with this keyed digest."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
-    known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
-    return known is not None
-
-
-def _keyed_digest(digest: str, subkey: bytes) -> str:
-    return hmac.digest(subkey, digest.encode(), "sha256").hex()
+    return connection.first(said, stream=stream_id, digest=keyed) is not None
