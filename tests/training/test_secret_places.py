@@ -16,7 +16,6 @@ from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput, StateError
 from counton.strategies.participation import Schedule
 from counton.training import (
-    BallsInBins,
     FixedEpochs,
     PoissonBatches,
     SecretPlaces,
@@ -339,7 +338,7 @@ def test_places_are_even_secret_and_kept() -> None:
     assert not np.array_equal(one.batch(1), other.batch(1))
     assert "one example more or less" in repr(one)
     assert "drawn by chance and in secret" in repr(one)
-    assert BallsInBins(8, 2).chance is None
+    assert FixedEpochs(8, 2).chance is None
 
 
 def noise_with(sampler: SecretPlaces, key: Key, name: str = "run") -> TrainingNoise:
@@ -358,10 +357,6 @@ def test_noise_is_amplified_and_says_why() -> None:
     assert wide == pytest.approx(needed * np.sqrt(strategy.squared_sensitivity()), rel=1e-3)
     assert wide < 0.7 * plain
     assert "drawn by chance and in secret" in noise.promise
-    with pytest.raises(InvalidInput, match="single examples"):
-        TrainingNoise(
-            strategy, key=key, name="run", guarantee=noise.guarantee, sampler=noise.sampler, group=2
-        )
 
 
 def test_a_run_that_goes_on_keeps_its_places() -> None:

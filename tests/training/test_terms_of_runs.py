@@ -20,7 +20,6 @@ from counton.base.errors import InvalidInput, StateError
 from counton.noise import InsecureSeededKey
 from counton.strategies.descent import matrix_on_grid, on_grid
 from counton.training import (
-    BallsInBins,
     FixedEpochs,
     GivenBatches,
     MinSeparation,
@@ -98,7 +97,6 @@ def a_little_less() -> TrainingStrategy:
 OTHERS: dict[str, Callable[[Key], TrainingNoise]] = {
     "guarantee": lambda key: noise_of(fitted("buffers"), key, guarantee=ZCDP("0.01")),
     "clip": lambda key: noise_of(fitted("buffers"), key, clip=0.5),
-    "group": lambda key: noise_of(fitted("buffers"), key, group=2),
     "name": lambda key: noise_of(fitted("buffers"), key, name="another"),
     "strategy": lambda key: noise_of(a_little_less(), key),
     "key": lambda _: noise_of(fitted("buffers"), Key.generate()),
@@ -146,7 +144,7 @@ def test_a_run_that_says_no_terms_is_refused() -> None:
 @pytest.mark.parametrize("name", FITS)
 def test_the_noise_of_a_run_is_made_of_what_the_run_says(name: str) -> None:
     strategy, key = fitted(name), chosen_key()
-    first = noise_of(strategy, key, clip=0.25, group=3, guarantee=ApproxDP(1, "1e-6"))
+    first = noise_of(strategy, key, clip=0.25, guarantee=ApproxDP(1, "1e-6"))
     right = [first.read(step, "w", 7) for step in range(1, 25)]
     again = TrainingNoise.of_run(through_json(first.run), key=key)
     assert again.strategy == strategy
@@ -195,8 +193,7 @@ def samplers(key: Key) -> list[Sampler]:
     return [
         FixedEpochs(120, 10, 2), FixedEpochs(120, 10, 2, seed=1), FixedEpochs(119, 10, 2),
         FixedEpochs(110, 9, 2), MinSeparation(120, 10, 2, window=2),
-        MinSeparation(120, 10, 2, window=3), BallsInBins(120, 12, 2),
-        BallsInBins(120, 12, 2, ids=range(120)), BallsInBins(120, 12, 2, seed=1, ids=range(120)),
+        MinSeparation(120, 10, 2, window=3),
         GivenBatches([[0, 1], [2]]), GivenBatches([[0], [1, 2]]),
         PoissonBatches(120, 0.1, 24, key=key, name="a"),
         PoissonBatches(120, 0.2, 24, key=key, name="a"),
@@ -213,10 +210,9 @@ def test_samplers_are_told_apart_by_what_they_say() -> None:
 
 
 def test_a_run_says_nothing_that_hangs_on_one_example() -> None:
-    """Where the promise hides one more or less, neither their number nor their ids are said."""
+    """Where the promise hides one more or less, their number is not said."""
     key = Key.generate()
     pairs: list[tuple[Sampler, Sampler]] = [
-        (BallsInBins(2, 4, ids=["ann", "bob"]), BallsInBins(3, 4, ids=["ann", "bob", "cleo"])),
         (
             PoissonBatches(120, 0.1, 24, key=key, name="a"),
             PoissonBatches(121, 0.1, 24, key=key, name="a"),

@@ -161,11 +161,11 @@ def test_trees_keep_their_form_and_names_decide(key: Key) -> None:
     assert single.shape == (4,)
 
 
-def test_the_std_covers_sensitivity_clip_group_and_guarantee(key: Key) -> None:
+def test_the_std_covers_sensitivity_clip_and_guarantee(key: Key) -> None:
     strategy = STRATEGIES[3]()
     sensitivity = math.sqrt(strategy.squared_sensitivity())
-    noise = noise_of(strategy, key, clip=0.5, group=3, guarantee=ZCDP(2))
-    assert 1 <= noise.std / (sensitivity * 0.5 * 3 * 0.5) < 1.001
+    noise = noise_of(strategy, key, clip=0.5, guarantee=ZCDP(2))
+    assert 1 <= noise.std / (sensitivity * 0.5 * 0.5) < 1.001
     approximate = noise_of(strategy, key, guarantee=ApproxDP(1, 1e-6))
     assert 1 <= approximate.std / (sensitivity * 4.224678889) < 1.001
 

@@ -355,16 +355,6 @@ def sampled() -> tuple[TrainingNoise, FixedEpochs]:
     return noise_of(Echo.fit(12, 3), Key.generate(), sampler=sampler), sampler
 
 
-def test_batches_that_are_not_the_samplers_are_refused() -> None:
-    noise, sampler = sampled()
-    for wrong in (np.arange(600), sampler.batch(2), sampler.batch(1)[:-1]):
-        with pytest.raises(InvalidInput, match="are not the 60 of the sampler"):
-            noise.add(1, ZEROS, batch=wrong)
-    noise.add(1, ZEROS, batch=sampler.batch(1)[::-1])
-    with pytest.raises(InvalidInput, match="no sampler"):
-        noise_of(STRATEGIES[0], Key.generate()).add(1, ZEROS, batch=[1])
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_sums_longer_than_the_samplers_batch_can_be_are_refused(dtype: Any) -> None:
     noise, _ = sampled()

@@ -20,7 +20,6 @@ from counton.base.lazy import attach
 if TYPE_CHECKING:
     from counton.training.accounting import noise_multiplier as noise_multiplier
     from counton.training.accounting import poisson_multiplier as poisson_multiplier
-    from counton.training.batch_samplers import BallsInBins as BallsInBins
     from counton.training.batch_samplers import FixedEpochs as FixedEpochs
     from counton.training.batch_samplers import GivenBatches as GivenBatches
     from counton.training.batch_samplers import MinSeparation as MinSeparation

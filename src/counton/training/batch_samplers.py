@@ -2,9 +2,9 @@
 
 They are part of the privacy proof. Neighbouring datasets differ in one example. If batches depend
 on how examples are numbered, the place of the missing example stays empty: removing it would
-renumber later examples and move them to other batches. Otherwise one dataset has one example more:
-under `PoissonBatches`, whose secret draws treat all examples alike, and under `BallsInBins` with
-``ids``. `Sampler.neighbours` says which case holds.
+renumber later examples and move them to other batches. Where secret draws treat all examples alike,
+under `PoissonBatches` and `SecretPlaces`, one dataset has one example more. `Sampler.neighbours`
+says which case holds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def in_order(name: str, values: object) -> list[Any]:
     Raises:
         InvalidInput: the values have no order, or are no flat container.
 
-    >>> in_order("ids", np.array([4, 2])), in_order("ids", range(2))
+    >>> in_order("people", np.array([4, 2])), in_order("people", range(2))
     ([4, 2], [0, 1])
     """
     methods = (getattr(values, each, None) for each in ("tolist", "to_list", "to_pylist"))
@@ -76,39 +76,34 @@ def check_positions(name: str, values: object) -> Examples:
     return np.array(found, np.int64)
 
 
-def check_names(kind: str, values: object, examples: int) -> list[str]:
-    """Return a text for each example, by position: the id of the example or its person.
+def check_people(values: object, examples: int) -> list[str]:
+    """Return a text for each example, by position: its person.
 
-    The whole number 7 and the text "7" are the same name.
+    The whole number 7 and the text "7" are the same person.
 
     Args:
-        kind: "ids" or "people", for messages.
-        examples: number of examples; there may be no fewer names, and no more ids.
+        examples: number of examples; there may be no fewer names.
 
     Raises:
         InvalidInput: a name is missing, or is neither a whole number nor a text; or there are too
             few.
 
-    >>> check_names("people", ["ann", 7, "7"], 3)
+    >>> check_people(["ann", 7, "7"], 3)
     ['ann', '7', '7']
     """
-    names = in_order(kind, values)
-    if len(names) < examples or (kind == "ids" and len(names) > examples):
+    names = in_order("people", values)
+    if len(names) < examples:
         raise InvalidInput(
-            f"{kind} are given for {len(names)} examples, but there are {examples}: give one for "
+            f"people are given for {len(names)} examples, but there are {examples}: give one for "
             "each"
         )
     for place, one in enumerate(names):
-        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+        whole = isinstance(one, int | np.integer) and not isinstance(one, bool)
+        if not whole and not (isinstance(one, str) and one.strip()):
             raise InvalidInput(
-                f"{kind} has no whole number or text for example {place}, but a value of type "
+                f"people has no whole number or text for example {place}, but a value of type "
                 f"{type(one).__name__}: give each example its value, because one that is missing "
                 "would be a unit of its own"
-            )
-        if not str(one).strip():
-            raise InvalidInput(
-                f"{kind} has an empty text for example {place}: give each example its value, "
-                "because one that is missing would be a unit of its own"
             )
     return [str(one) for one in names]
 
@@ -187,8 +182,7 @@ class Sampler(ABC):
     def description(self) -> dict[str, Any]:
         """A public description of the batches, as JSON values.
 
-        If the guarantee hides whether an example is there, it contains neither the number of
-        examples nor their ids.
+        If the guarantee hides whether an example is there, it does not contain their number.
         """
         found: dict[str, Any] = {
             "sampler": type(self).__name__,
@@ -225,11 +219,6 @@ class Sampler(ABC):
 
     def __len__(self) -> int:
         return self.steps
-
-    def _set_places(self, examples: int, steps_per_epoch: int, epochs: int) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
-        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
 
     def check_step(self, step: int) -> int:
         """Return ``step`` as an integer.
@@ -361,71 +350,6 @@ class MinSeparation(FixedEpochs):
         own = self._order[number * members : (number + 1) * members]
         shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(own)
         return shuffled[within * self.batch_size : (within + 1) * self.batch_size]
-
-
-class BallsInBins(Sampler):
-    """A sampler that puts each example at random into one step of the epoch, called its place, and
-    keeps it there in all epochs.
-
-    Batches have different sizes. With ``ids`` the place depends only on the example's own id, so
-    all other examples keep their places if an example is added or removed. Without ids the place
-    depends on the example's number; then neighbouring datasets differ in an example whose place is
-    left empty. The places are not secret and amplify no privacy: see `SecretPlaces`. (Chua, Ghazi,
-    Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang, "Balls-and-Bins Sampling for
-    DP-SGD", 2025.)
-
-    Args:
-        examples: number of examples.
-        steps_per_epoch: number of places in an epoch.
-        epochs: number of times that each example counts.
-        seed: seed of the places.
-        ids: ids of the examples: whole numbers or texts that do not change if other examples are
-            added or removed. Row numbers do change.
-
-    Raises:
-        InvalidInput: an argument is out of range, or two examples have the same id.
-
-    >>> sampler = BallsInBins(examples=100, steps_per_epoch=4, epochs=2)
-    >>> sum(len(batch) for batch in sampler), sampler.schedule
-    (200, Schedule(steps=2, apart=4, fixed=True))
-    >>> BallsInBins(examples=3, steps_per_epoch=4, ids=["ann", "bob", "cleo"])
-    <BallsInBins: 3 examples, 4 steps; one example more or less, which counts in 1 step at most>
-    """
-
-    def __init__(
-        self,
-        examples: int,
-        steps_per_epoch: int,
-        epochs: int = 1,
-        seed: int = 0,
-        *,
-        ids: Sequence[int | str] | NDArray[Any] | None = None,
-    ) -> None:
-        self._set_places(examples, steps_per_epoch, epochs)
-        self.seed = check_integer("seed", seed, 0)
-        self._ids: Sequence[int | str] = range(self.examples)
-        if ids is None:
-            return
-        self.neighbours = "more or less"
-        self._ids = check_names("ids", ids, self.examples)
-        if len(set(self._ids)) < self.examples:
-            raise InvalidInput(
-                "two examples have the same id: to protect people with several examples, use "
-                "GivenBatches(batches, people=...)"
-            )
-
-    @cached_property
-    def _places(self) -> Examples:
-        # A place is 64 bits that depend on the seed and one id only.
-        texts = (f"{self.seed}/{one}".encode("utf-8", "surrogatepass") for one in self._ids)
-        digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
-        bits = (int.from_bytes(digest, "little") for digest in digests)
-        return np.fromiter((one % self.steps_per_epoch for one in bits), np.int64, self.examples)
-
-    @override
-    def batch(self, step: int) -> Examples:
-        place = (self.check_step(step) - 1) % self.steps_per_epoch
-        return np.flatnonzero(self._places == place)
 
 
 class _SecretSampler(Sampler):
@@ -570,7 +494,9 @@ class SecretPlaces(_SecretSampler):
         name: str,
         anew: bool = False,
     ) -> None:
-        self._set_places(examples, steps_per_epoch, epochs)
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
         self.secret_places = self.steps_per_epoch
         self.anew = anew and self.epochs > 1
         self._drawn: tuple[int, NDArray[np.uint64]] | None = None
@@ -644,7 +570,7 @@ class GivenBatches(Sampler):
                 f"there are {len(self._batches)} batches and order is {order!r}; give at least one "
                 "batch, and order as 'fixed' or 'separated'"
             )
-        names = None if people is None else check_names("people", people, self.examples)
+        names = None if people is None else check_people(people, self.examples)
         self.unit = unit = "example" if people is None else "person"
         seen: dict[Any, list[int]] = {}
         for step, batch in enumerate(self._batches, 1):

@@ -40,7 +40,7 @@ from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
 from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
-from counton.privacy.guarantees import guarantee_from_dict, plural
+from counton.privacy.guarantees import guarantee_from_dict
 from counton.training import trees
 from counton.training.batch_samplers import Sampler, when_counted
 from counton.training.device import DeviceField, generator_of
@@ -77,10 +77,8 @@ class TrainingNoise:
         strategy: the correlation of the noise over steps.
         key: the secret.
         name: name of the run: under one key each run has a name of its own.
-        guarantee: the guarantee for one example, or for ``group`` examples together, over all steps
-            of the run.
+        guarantee: the guarantee for one example, over all steps of the run.
         clip: the largest 2-norm of one example's gradient, over all parameters together.
-        group: number of examples that are protected together, such as all those of one person.
         sampler: the sampler that gives the batches; it is checked that the strategy's sensitivity
             holds for them.
         where: "host": normals are those of ``counton.noise.normals``, the same on every machine.
@@ -105,7 +103,6 @@ class TrainingNoise:
         name: str,
         guarantee: Guarantee,
         clip: Number = 1,
-        group: int = 1,
         sampler: Sampler | None = None,
         where: str = "host",
     ) -> None:
@@ -125,13 +122,8 @@ class TrainingNoise:
                 )
         self._key = check_key(key)
         self.strategy, self.name, self.guarantee = strategy, name, guarantee
-        self.clip, self.group = float(bound), check_integer("group", group, 1)
-        if sampler is not None and sampler.chance is not None and self.group > 1:
-            raise InvalidInput(
-                f"group is {group}, but with random batches the guarantee can be computed only for "
-                "single examples: leave group out, or use a sampler such as FixedEpochs"
-            )
-        sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip * self.group
+        self.clip = float(bound)
+        sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip
         #: Standard deviation of one fresh normal, before the step's divisor.
         self.std = sensitivity * multiplier(guarantee, strategy, sampler) * (1 + ROUNDING)
         self._terms: dict[str, Any] = {
@@ -140,7 +132,7 @@ class TrainingNoise:
             "strategy": strategy.address,
             "guarantee": guarantee.to_dict(),
             "clip": repr(self.clip),
-            "group": self.group,
+            "group": 1,  # of examples that are protected together
             "sampled": None if sampler is None else sampler.chance,
         }
         if where not in ("host", "device"):
@@ -194,7 +186,6 @@ class TrainingNoise:
                 name=terms["name"],
                 guarantee=guarantee_from_dict(terms["guarantee"]),
                 clip=float(terms["clip"]),
-                group=terms["group"],
                 sampler=sampler,
                 where="device" if "device" in terms else "host",
             )
@@ -222,11 +213,6 @@ class TrainingNoise:
         of each epoch, with a gradient of norm at most 1
         """
         of_what = Sampler if self.sampler is None else self.sampler
-        several = f"any {self.group} {plural(of_what.unit)}"
-        unit = f"one {of_what.unit}" if self.group == 1 else several
-        change = of_what.neighbours
-        if self.group > 1:
-            change = change.replace("its place", "their places")
         when = when_counted(of_what, self.strategy.schedule)
         again = ""
         if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
@@ -234,8 +220,9 @@ class TrainingNoise:
         if self.on_device:
             again += "; as far as a generator that is not cryptographic draws normal numbers"
         return (
-            f"{self.guarantee} for all {self.strategy.steps} steps together, for {unit} {change}, "
-            f"{when}, with a gradient of norm at most {self.clip:g}{again}"
+            f"{self.guarantee} for all {self.strategy.steps} steps together, for one "
+            f"{of_what.unit} {of_what.neighbours}, {when}, with a gradient of norm at most "
+            f"{self.clip:g}{again}"
         )
 
     @property
@@ -274,8 +261,6 @@ class TrainingNoise:
         step: int,
         gradients: Any,
         shards: Mapping[str, tuple[int, int]] | None = None,
-        *,
-        batch: Sequence[int] | NDArray[np.int64] | None = None,
     ) -> Any:
         """Return the gradients of a step, summed over its batch, with noise added.
 
@@ -287,21 +272,18 @@ class TrainingNoise:
             shards: needed if only some consecutive coordinates of a parameter are passed. Maps the
                 parameter's name to the number of the first coordinate, and the size of the whole
                 parameter.
-            batch: numbers of the batch's examples, which are compared with the sampler's batch.
 
         Returns:
             New arrays in containers of the same form.
 
         Raises:
             InvalidInput: a step out of order, repeated, or beyond the run; gradients that are not
-                finite floats; another batch than the sampler's batch; or, if there is a sampler and
-                no shards, a sum with a larger 2-norm than the batch's clipped gradients can have.
+                finite floats; or, if there is a sampler and no shards, a sum with a larger 2-norm
+                than the batch's clipped gradients can have.
                 The object is then unchanged.
             StateError: another run with this name has begun under the key.
         """
         self.check_step(step)
-        if batch is not None:
-            self.check_batch(step, batch)
         found = trees.distinct_leaves(gradients)
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
@@ -371,26 +353,6 @@ class TrainingNoise:
         self.check_step(step)
         _, sessions = read_run(run)
         return self._make_parameter(name, size, 0, size, sessions).fresh(step)
-
-    def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
-        """Raise an error if the examples of a batch are not those of the sampler's batch for the
-        step.
-
-        Raises:
-            InvalidInput: the examples differ, or there is no sampler.
-        """
-        if self.sampler is None:
-            raise InvalidInput(
-                "a batch is given, but the noise has no sampler to compare it with: give "
-                "noise(sampler=...), or leave batch out"
-            )
-        given, wanted = np.sort(np.asarray(batch)), np.sort(self.sampler.batch(step))
-        if not np.array_equal(given, wanted):
-            raise InvalidInput(
-                f"the batch of step {step} has {given.size} examples that are not the "
-                f"{wanted.size} of the sampler, on which the guarantee relies: take "
-                f"sampler.batch({step})"
-            )
 
     def check_count(self, step: int, rows: int, present: int | None = None) -> None:
         """Raise an error for a number of gradients that the sampler's batch cannot have.

@@ -90,7 +90,6 @@ class TrainingDesign:
         *,
         key: Key,
         name: str,
-        group: int = 1,
         sampler: Sampler | None = None,
         where: str = "host",
     ) -> TrainingNoise:
@@ -106,7 +105,6 @@ class TrainingDesign:
             name=name,
             guarantee=self.guarantee,
             clip=self.clip,
-            group=group,
             sampler=self.sampler if sampler is None else sampler,
             where=where,
         )
