@@ -41,8 +41,9 @@ import math
 from typing import TYPE_CHECKING
 
 from counton.base.exact import float_above
-from counton.planning.lower_bounds import least_noise_variance, least_variance
+from counton.planning.lower_bounds import least_variance
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from papers.close_noise import least_noise_variance
 
 if TYPE_CHECKING:
     from fractions import Fraction

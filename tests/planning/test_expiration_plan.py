@@ -239,10 +239,7 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3})
     assert plan.best is plan.choices[0]
     assert plan.guarantee is plan.best.guarantee
-    assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
-    errors = [choice.errors.rmse for choice in plan.choices]
-    assert errors == sorted(errors)
-    assert {choice.strategy.growth for choice in plan.choices} >= {0, Fraction(1, 2), 1, 2}
+    assert [row["rank"] for row in plan.rows()] == [1]
     for row, choice in zip(plan.rows(), plan.choices, strict=True):
         assert (choice.errors.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
         assert row["rmse"] == choice.errors.rmse

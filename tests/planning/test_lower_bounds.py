@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
@@ -124,109 +123,19 @@ def test_units_that_count_several_times_have_no_bound() -> None:
 # --- noise of any law, and any mechanism ---------------------------------------------------------
 
 
-def _least_variance_on_integers(epsilon: float, delta: float, reach: int) -> float:
-    """Of all laws on -reach..reach whose shifts by 1 are (epsilon, delta)-close: a linear program.
-
-    Variables: the masses p, and what one shift exceeds the other times e^epsilon by.
-    """
-    count = 2 * reach + 1
-    places = np.arange(-reach, reach + 1)
-    bounded, limits = [], []
-    for sign in (1, -1):
-        for i in range(-1, count + 1):
-            row = np.zeros(count + 2 * (count + 2))
-            if 0 <= i < count:
-                row[i] = 1
-            if 0 <= i + sign < count:
-                row[i + sign] -= math.exp(epsilon)
-            row[count + (sign > 0) * (count + 2) + i + 1] = -1
-            bounded.append(row)
-            limits.append(0.0)
-        row = np.zeros(count + 2 * (count + 2))
-        row[count + (sign > 0) * (count + 2) :][: count + 2] = 1
-        bounded.append(row)
-        limits.append(delta)
-    total = np.zeros(count + 2 * (count + 2))
-    total[:count] = 1
-    cost = np.concatenate([places.astype(float) ** 2, np.zeros(2 * (count + 2))])
-    found = linprog(cost, np.array(bounded), limits, total[None], [1.0])
-    return float(found.fun)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-4), (0.5, 1e-3), (2.0, 0.05), (1.0, 0.3)])
-def test_no_integer_noise_has_less_variance(epsilon: float, delta: float) -> None:
-    least = _least_variance_on_integers(epsilon, delta, 24)
-    assert 0.5 * least <= least_noise_variance(ApproxDP(epsilon, delta)) <= least * (1 + 1e-7)
-    # Pure noise may use no delta: the discrete Laplace law is the best there is.
-    pure = least_noise_variance(PureDP(epsilon))
-    assert DiscreteLaplace(Fraction(1) / Fraction(epsilon)).variance == pytest.approx(pure)
+def test_pure_noise_of_least_variance_is_laplace() -> None:
+    for epsilon in (0.5, 1.0, 2.0):
+        law = DiscreteLaplace(1 / Fraction(epsilon))
+        assert law.variance == pytest.approx(least_noise_variance(PureDP(epsilon)))
     wide = DiscreteGaussian(Fraction(10**6))
     assert least_noise_variance(ZCDP(Fraction(1, 2 * 10**6))) == pytest.approx(wide.variance)
     assert least_noise_variance(ZCDP(0.5)) < DiscreteGaussian(Fraction(1)).variance
-
-
-def _closeness(law: np.ndarray, epsilon: float) -> float:
-    """Delta between a law on the integers and itself moved by 1, the worse of both ways."""
-    padded = np.concatenate([[0.0], law, [0.0]])
-    return max(
-        float(np.maximum(padded[1:] - math.exp(epsilon) * padded[:-1], 0).sum()),
-        float(np.maximum(padded[:-1] - math.exp(epsilon) * padded[1:], 0).sum()),
-    )
-
-
-@pytest.mark.parametrize("epsilon", [0.03, 0.3, 1.0, 3.0])
-def test_no_law_has_less_variance_than_its_closeness_allows(epsilon: float) -> None:
-    """Laplace, Gaussian, uniform, triangular, and random ones, also between two integers."""
-    rng, wide = np.random.default_rng(5), round(4 / epsilon) + 2
-    for centre in (0.0, 0.3, 0.5):
-        places = np.abs(np.arange(-wide, wide + 1) - centre)
-        shapes = [
-            np.exp(-epsilon * places),
-            np.exp(-((epsilon * places) ** 2) / 8),
-            np.ones(len(places)),
-            np.maximum(1 - places / wide, 0),
-            np.exp(-epsilon * places) * rng.uniform(0.7, 1.3, len(places)),
-            *rng.dirichlet(np.ones(len(places)), 3),
-        ]
-        for shape in shapes:
-            law = shape / shape.sum()
-            mean = float(law @ np.arange(len(law)))
-            variance = float(law @ (np.arange(len(law)) - mean) ** 2)
-            delta = _closeness(law, epsilon)
-            if 0 < delta < 1:
-                assert least_noise_variance(ApproxDP(epsilon, delta)) <= variance
-
-
-def test_the_bound_on_any_mechanism_is_tight_for_small_deltas() -> None:
-    assert least_noise_variance(ApproxDP(1, 1e-6)) == pytest.approx(1.841, abs=5e-4)
-    for epsilon, delta in ((1, 1e-6), (1e-3, 1e-12), (10, 1e-9), (0.1, 1e-300)):
-        pure = least_noise_variance(PureDP(epsilon))
-        assert 0.99 * pure < least_noise_variance(ApproxDP(epsilon, delta)) < pure
     assert least_noise_variance(PureDP(2000)) == 0 == least_noise_variance(ZCDP(1000))
-    assert least_noise_variance(ApproxDP(2000, 0.1)) == 0
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_what_is_proved_does_not_rest_on_the_programme(
-    epsilon: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever shares it finds, what they prove stays below the least."""
-    from scipy import optimize
-
-    least = bounds._least_close(epsilon, 1e-3)
-    solve = optimize.linprog
-
-    def wrong(*given: object, **more: object) -> object:
-        found = solve(*given, **more)
-        found.x[:-2] += 0.01 * np.sin(np.arange(len(found.x) - 2))
-        return found
-
-    monkeypatch.setattr(optimize, "linprog", wrong)
-    assert bounds._least_close(epsilon, 1e-3) <= least * (1 + 1e-9)
 
 
 def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
-    for guarantee in (PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6), ApproxDP(1, 1e-60)):
+    assert plan(500, ApproxDP(1, 1e-6)).factors == ()
+    for guarantee in (PureDP(1), ZCDP(0.5)):
         for metric in ("mean", "max"):
             ranked = plan(500, guarantee, metric)
             factors = {factor.holds_for.split(" with ")[0]: factor for factor in ranked.factors}

@@ -7,7 +7,7 @@ growth and delay of `Expiring`, and the epsilon or rho, that give the least erro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -29,25 +29,20 @@ from counton.strategies import Expiring
 
 #: Smallest default number of steps over which errors are averaged.
 _SHORTEST_AVERAGE = 1000
-#: Difference of the growths whose best designs are shown beside the best of all.
-_BETWEEN = Fraction(1, 2)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class FadingPlan(Plan[Design[Expiring]]):
-    """Plan of a stream whose protection weakens with age: the best design, and the best ones with
-    growths 0, 1/2, 1 and so on.
+    """Plan of a stream whose protection weakens with age: the best design.
 
     An item's loss grows like log(age)^growth; the delay is the number of latest steps that a
     release leaves out.
 
     Attributes:
-        targets: the largest allowed privacy loss by age, which all designs keep.
+        targets: the largest allowed privacy loss by age, which the design keeps.
 
     >>> from counton import plan_expiring
     >>> found = plan_expiring({24: 1, 8760: 3})
-    >>> [float(choice.strategy.growth) for choice in found.choices]
-    [1.08, 1.0, 1.5, 0.5, 0.0, 2.0]
     >>> print(found)
     epsilon at most 1 up to age 24 and 3 up to age 8,760: a total is off by at most 16 in ...
     protected: one unit added or removed, counted in one cell of one step by at most 1
@@ -98,8 +93,8 @@ class FadingPlan(Plan[Design[Expiring]]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each choice; the last column is the loss at ten times the largest age,
-        for which there is no target.
+        """Return the design's row; the last column is the loss at ten times the largest age, for
+        which there is no target.
         """
         ages = [*self.targets, 10 * max(self.targets) or 10]
         return [
@@ -165,29 +160,16 @@ def plan_expiring(
     best = least_error(space, losses)
     unit = "epsilon" if rho is None else "rho"
     limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in losses.items())
-    others = _best_of_other_growths(space, best, losses)
     return FadingPlan(
-        choices=(best, *sorted(others, key=lambda choice: choice.errors.rmse)),
+        choices=(best,),
         words=(
-            f"least typical error over {best.errors.steps:,} steps first",
+            f"least typical error over {best.errors.steps:,} steps",
             f"losses:    at most {limits}",
             f"protected: {best.contribution}",
         ),
         shown=("strategy", unit, "rmse", "largest_error"),
         targets=losses,
     )
-
-
-def _best_of_other_growths(
-    space: Space, best: Design[Expiring], losses: Mapping[int, float]
-) -> list[Design[Expiring]]:
-    """Return the best designs of the growths 0, 1/2, 1, ... beside that of the best."""
-    others = []
-    for count in range(space.largest_growth // _BETWEEN + 1):
-        growth = count * _BETWEEN
-        if growth != best.strategy.growth:
-            others.append(least_error(replace(space, growth=growth), losses))
-    return others
 
 
 def _positive(name: str, value: Number) -> float:

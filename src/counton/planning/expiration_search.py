@@ -104,14 +104,12 @@ class Space:
     Attributes:
         per_step: expected items of a step, which each step of delay leaves out.
         steps: number of releases of the errors; delays are shorter.
-        growth: the only growth to try; None: all up to ``largest_growth``.
     """
 
     form: Form
     per_step: float
     largest_growth: Fraction
     steps: int
-    growth: Fraction | None = None
 
     def design(self, expiry: Expiry, parameter: Fraction) -> Design[Expiring]:
         return design_for(
@@ -124,8 +122,6 @@ class Space:
 
     def growths(self) -> list[Fraction]:
         """Return the growths with which the search begins, ascending."""
-        if self.growth is not None:
-            return [self.growth]
         count = self.largest_growth // _COARSE
         return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
 
@@ -144,7 +140,7 @@ class Space:
         best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
         tried = list(delays)
         for step in _FINER:
-            near = [best[1] + n * step for n in range(-4, 5)] if self.growth is None else [best[1]]
+            near = [best[1] + n * step for n in range(-4, 5)]
             place = bisect_left(tried, best[2])
             low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
             between = range(low, high + 1, max((high - low) // 8, 1))

@@ -436,20 +436,9 @@ class StreamPlan(Plan[Design]):
         return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
-        """Return how a design's error compares with the best, and how its noise was chosen."""
+        """Return how a design's noise was chosen, in words."""
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
-        reason = law_for(*of).reason
-        std, least = choice.errors.by(self.metric), self.best.errors.by(self.metric)
-        if choice is not self.best:
-            # 0 if epsilon is so large that float64 shows no noise
-            above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
-            return f"{above}; {reason}"
-        ahead = ""
-        for other in self.choices:
-            if other.kind != choice.kind and (rival := other.errors.by(self.metric)) > std:
-                ahead = f", {1 - std / rival:.1%} below {other.kind}"
-                break
-        return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
+        return law_for(*of).reason
 
     @override
     def rows(self) -> list[dict[str, Any]]:
