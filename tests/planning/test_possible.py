@@ -37,11 +37,9 @@ def test_factors_of_design_are_those_of_the_plan(guarantee: Guarantee, metric: M
     assert terms.law == planned.best.law
     found = factors_of_design(terms, metric)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
-    # With (epsilon, delta) the least of Laplace noise is not known.
+    # With (epsilon, delta) no bound is known to plans.
     both = isinstance(guarantee, PureDP | ZCDP)
-    assert [one.holds_for == "any mechanism" for one in found] == (
-        [False, True] if both else [True]
-    )
+    assert [one.holds_for == "any mechanism" for one in found] == ([False, True] if both else [])
     assert all(one.factor >= 1 and one.source for one in found)
 
 

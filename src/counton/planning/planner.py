@@ -592,28 +592,12 @@ def ranked_designs(
             everything=often and isinstance(guarantee, ApproxDP),
             norms=_norms(guarantee),
         )
-    there = {one.kind for one in found}
     if not ranks:
         found = tuple(
             one
             for one in found
             if one.kind in of_kinds
             or (published and any(paper_of(each.sources) is not None for each in one.members))
-        )
-        if listed == [names.PUBLISHED] and not found:
-            steps = "any number of" if horizon is None else f"{horizon:,}"
-            raise InvalidInput(
-                f"strategy {names.PUBLISHED!r} cannot serve {steps} steps under {guarantee}: no "
-                "refereed paper describes one of these strategies; give auto"
-            )
-    objects = len(listed or ()) > len(wanted) or also
-    if of_kinds and not (found or published or objects or wanted & {*names.PAPERS}):
-        able = [name for name, of in names.KINDS.items() if {kind.words for kind in of} & there]
-        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
-        raise InvalidInput(
-            f"{field('strategy', ','.join(sorted(wanted)))} cannot plan "
-            f"{field('release', release)} {steps}; these can: {', '.join(able)}, "
-            "or auto to compare them"
         )
     found = (
         *found,
@@ -657,10 +641,11 @@ def ranked_designs(
     if not choices:
         steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
-        reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
+        reason = notes[0].partition(": ")[2] if notes else f"none has {field('release', release)}"
+        named = f" of {field('strategy', ','.join(sorted(wanted)))}" if wanted else ""
         raise InvalidInput(
-            f"no strategy can give {guarantee} {steps}: {reason}{several}; allow another "
-            "guarantee, or fewer steps"
+            f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
+            "guarantee, or fewer steps, or give auto to compare all kinds"
         )
     choices.sort(key=lambda one: (one.errors.by(metric), one.errors.by(other)))
     return choices, notes
