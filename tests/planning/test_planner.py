@@ -455,9 +455,9 @@ def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.Monkey
     assert any("before the first release" in note for note in late.notes)
 
 
-def test_a_refused_kind_names_those_that_can() -> None:
+def test_a_kind_that_cannot_plan_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match="no strategy of strategy=binary .*release=windows; allow"
+        InvalidInput, match=r"no strategy of strategy=binary .*release=windows; allow"
     ):
         plan(365, PureDP(1), release="windows", strategies=["binary"])
     with pytest.raises(InvalidInput, match=r"strategy=independent .*release=totals; allow .* auto"):

@@ -62,9 +62,9 @@ def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:
-    with pytest.raises(InvalidInput, match="published can give .* without a last step: none"):
+    with pytest.raises(InvalidInput, match=r"published can give .* without a last step: none"):
         count(rows, PureDP(1), strategy="published", around=365)
-    with pytest.raises(InvalidInput, match="published can give .* without a last step: none"):
+    with pytest.raises(InvalidInput, match=r"published can give .* without a last step: none"):
         plan(None, PureDP(1), strategies=["published"])
 
 
