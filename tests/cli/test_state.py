@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -15,7 +14,7 @@ import polars as pl
 import pytest
 
 from counton import Key, PureDP
-from counton.state import Stream, database, state_summary
+from counton.state import Stream, state_summary
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -47,52 +46,11 @@ def test_another_key_is_refused(place: Any, events: str, contents: Contents) -> 
     assert "was created with the key" in words
 
 
-def test_a_missing_key_is_refused(place: Any, events: str, contents: Contents) -> None:
-    (place.folder / "state.db.key").unlink()
-    assert refused(place, events, contents)[0] == 6
-
-
-def test_a_truncated_state_is_refused(place: Any, events: str, contents: Contents) -> None:
-    place.state.write_bytes(place.state.read_bytes()[:5000])
-    code, words = refused(place, events, contents)
-    assert code == 3
-    assert "truncated" in words
-
-
-def test_a_file_that_is_no_state_is_refused(place: Any, events: str, contents: Contents) -> None:
-    place.state.write_text("time,group\n" * 100)
-    code, words = refused(place, events, contents)
-    assert code == 3
-    assert "not a counton database" in words
-
-
-def test_another_format_version_is_refused(place: Any, events: str) -> None:
-    connection = sqlite3.connect(place.state)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    done = place("count", events, *place.again)
-    assert (done.code, done.out) == (3, "")
-    assert "has format 99" in done.err
-
-
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     done = place("count", events, *place.again, "--name", "mine")
     assert done.code == 2
     assert "was not made from events and windows of time" in done.err
-
-
-def test_a_locked_state_is_refused(
-    place: Any, events: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
-    holder = sqlite3.connect(place.state, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    done = place("count", events, *place.again)
-    holder.close()
-    assert done.code == 5
-    assert "locked by another process" in done.err
-    assert place("count", events, *place.again).code == 0
 
 
 def test_a_new_stream_beyond_the_limit_is_refused(place: Any, events: str) -> None:
@@ -118,15 +76,6 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     assert key.stat().st_mode & 0o777 == 0o600
     assert not (place.folder / "state.db.key").exists()
     assert "Nothing new" in place("count", events, *place.again, "--key", str(key)).out
-
-
-def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
-    place: Any, events: str
-) -> None:
-    place("ledger", str(place.state), "--limit-epsilon", "100")
-    key = place.folder / "my.key"
-    assert place("count", events, *place.new(name="s", key=str(key))).code == 4
-    assert not key.exists()
 
 
 def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) -> None:
@@ -215,12 +164,6 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
     assert f"step 1: {last}\n" in place("show", str(place.folder / "fed.db")).out
-
-
-def test_show_of_no_state_is_an_error(place: Any) -> None:
-    done = place("show", str(place.state))
-    assert done.code == 2
-    assert "does not exist" in done.err
 
 
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
