@@ -10,11 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from counton import Key, PureDP
-from counton.state import Stream, state_summary
+from counton.state import Stream
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -78,58 +77,11 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     assert "Nothing new" in place("count", events, *place.again, "--key", str(key)).out
 
 
-def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) -> None:
-    # One noise on two data sets: the releases would differ by the data alone.
-    key, out = place.folder / "my.key", str(place.folder / "out.parquet")
-    end = ("--epsilon", "0.001", "--until", "2013-01-01T06:00", "--key", str(key), "--out", out)
-    for number in range(3):
-        new = place.new(epsilon=None, state=str(place.folder / f"{number}.db"))
-        assert place("count", place.write("e.csv", EVENTS), *new, *end).code == 0
-    prints, tables = [], []
-    for number in range(3):
-        state = str(place.folder / f"{number}.db")
-        assert place("count", str(place.folder / "e.csv"), "--state", state, *end[4:]).code == 0
-        tables.append(pl.read_parquet(out)["estimate"].to_list())
-        prints.append(state_summary(state)["streams"][0]["key_fingerprint"])
-    assert len(set(prints)) == 3
-    assert prints[0] == Key.load(key).fingerprint
-    assert tables[0] != tables[1] != tables[2] != tables[0]
-    again = place.new(name="second", state=str(place.folder / "1.db"))
-    assert place("count", str(place.folder / "e.csv"), *again, "--key", str(key)).code == 0
-    two = {stream["key_fingerprint"] for stream in state_summary(place.folder / "1.db")["streams"]}
-    assert len(two) == 2
-
-
-@pytest.mark.parametrize("scheme", ["", "sqlite:///"])
-def test_a_state_that_was_deleted_is_not_begun_again_under_its_key(
-    scheme: str, place: Any, contents: Contents
-) -> None:
-    state = f"{scheme}{place.state}"
-    assert place("count", place.write("e.csv", EVENTS), *place.new(state=state)).code == 0
-    place.state.unlink()
-    events = place.write("e.csv", [*EVENTS, "00:20,b"])
-    before = contents()
-    done = place("count", events, *place.new(state=state))
-    assert (done.code, done.out) == (7, "")
-    assert "so the state was lost or restored from an old copy" in done.err
-    assert contents() == before
-
-
 def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
     done = place("count", events, *place.new(state=f"sqlite:///{place.state}", every="1x"))
     assert done.code == 2
-    assert contents() == before
-
-
-def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> None:
-    events = place.write("e.csv", EVENTS)
-    before = contents()
-    done = place("count", events, *place.new(key=str(place.folder / "no" / "file")))
-    assert done.code == 6
-    assert "cannot be written (No such file or directory)" in done.err
-    assert "check that its folder exists" in done.err
     assert contents() == before
 
 
@@ -235,21 +187,6 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         for total in totals:
             assert f"epsilon = {total} or removed" in said
         assert "they do not add up to one promise" in said
-
-
-def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events: str) -> None:
-    """Rows called by two names would have two totals, each under the limit."""
-    assert place("count", events, *place.new(name="b", unit="departure")).code == 0
-    assert (
-        "separate totals for 'event' and 'departure'"
-        in place("count", events, *place.new(name="c")).err
-    )
-    other = place.new(name="d", state=str(place.folder / "other.db"))
-    assert place("count", events, *other, "--unit", "departure").code == 0
-    again = place.new(name="e", state=str(place.folder / "other.db"))
-    assert "one departure" in place("count", events, *again).out
-    shown = json.loads(place("ledger", str(place.folder / "other.db"), "--json").out)
-    assert [entry["unit"] for entry in shown["spent"]] == ["departure", "departure"]
 
 
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
