@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -19,7 +20,7 @@ from counton.released.release import Release
 from counton.rows.paths import left_in_folders
 from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
-from counton.run.runs import commit, read_rows
+from counton.run.runs import Outcome, commit, read_rows
 from counton.run.settlement import resolve
 
 if TYPE_CHECKING:
@@ -112,13 +113,14 @@ def release(
     if not known.issuperset(more):
         refuse_unknown("release", more, [*known, *all_options()], "counton.run.Job")
     named = cast("dict[str, Any]", more)
-    unnamed = False
+    unnamed = None
     if state is None:
         from counton.run.default_state import default_state, is_named, state_beside
 
         in_file, append = is_named(events), bool(more.get("append"))
         state = state_beside(events, append=append) if in_file else default_state(events)
-        unnamed = not in_file
+        if not in_file:
+            unnamed = "database" if isinstance(events, str) else "frame"
     if guarantee is not None:
         named = named | _numbers(guarantee, named)
     job = Job(what, events, state, **named)
@@ -131,42 +133,39 @@ def release(
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, all_steps=True)
             found = written.released or outcome.read(outputs.level, outputs.shown).numbers
-            counts, apart = outcome.for_operator(), ""
             if (unread := left_in_folders(events, job.format.file_format)) is not None:
                 warnings.warn(unread, stacklevel=2)
-            where = "database" if isinstance(events, str) else "frame"
-            if unnamed and (counts.gone or counts.shut):
-                apart = (
-                    "does it hold other data? Then the numbers shown are not of it: give it a "
-                    "state or a name of its own"
-                )
-            shut, differing = counts.shut and outcome.definition.cut.timed, outcome.differing_rows
-            if unnamed and counts.gone:
-                warnings.warn(
-                    f"rows that {state} has counted are missing from this {where}: {apart}",
-                    stacklevel=2,
-                )
-            elif differing is not None and not shut:
-                warnings.warn(differing, stacklevel=2)
-            elif counts.gone:
-                warnings.warn(
-                    f"rows that stream {outcome.stream.name!r} has counted are missing from these "
-                    "events; in the windows released before they stay counted",
-                    stacklevel=2,
-                )
-            if shut:
-                shown_of = "" if differing is None else f"; {differing}"
-                if unnamed:
-                    larger = f"this {where} has more rows of them than {state} has counted"
-                    shown_of = f"; {larger}: {apart}"
-                warnings.warn(
-                    "rows that came for windows released before are not counted, because a frame "
-                    "or file of all events does not tell which rows are new: release later "
-                    "(watermark='6h'), or begin a stream with id (each row counts once) and "
-                    f"revise='14d' (late rows count in their own window){shown_of}",
-                    stacklevel=2,
-                )
+            if told := "; ".join(_other_rows(outcome, unnamed)):
+                warnings.warn(told, stacklevel=2)
             return Release(replace(found, kept_in=hide_secrets(os.fspath(state))))
+
+
+def _other_rows(outcome: Outcome, unnamed: str | None) -> Iterator[str]:
+    """Yield the parts of a warning if released windows have other rows than their numbers count.
+
+    ``unnamed``: "frame" or "database" of rows whose state nobody stated; else None.
+    """
+    counts, differing = outcome.for_operator(), outcome.differing_rows
+    shut = counts.shut and outcome.definition.cut.timed
+    if shut:
+        yield (
+            "rows that came for windows released before are not counted, because a frame or file "
+            "of all events does not tell which rows are new: release later (watermark='6h'), or "
+            "begin a stream with id (each row counts once) and revise='14d' (late rows count in "
+            "their own window)"
+        )
+    if unnamed and (counts.gone or shut):
+        yield (
+            f"counted rows are missing from this {unnamed}, or it has more of them: does it hold "
+            "other data? Then the numbers shown are not of it: give it a state or a name of its own"
+        )
+    elif differing is not None:
+        yield differing
+    elif counts.gone:
+        yield (
+            f"rows that stream {outcome.stream.name!r} has counted are missing from these events; "
+            "in the windows released before they stay counted"
+        )
 
 
 def _with_needs(job: Job, error: MissingOptions) -> MissingOptions:
