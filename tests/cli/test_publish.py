@@ -14,7 +14,6 @@ from recalled import recall
 
 from counton import PureDP, Stream
 from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
-from counton.run.outputs import Outputs
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -272,10 +271,8 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
         asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
-        with resolve(asked) as settled:
-            outputs = Outputs.of(settled.job, settled.definition)
-            with commit(settled, read_rows(settled)) as outcome:
-                outputs.write(outcome)
+        with resolve(asked) as settled, commit(settled, read_rows(settled)) as outcome:
+            outcome.write()
         publish(state, to)
 
     def published_is_written() -> None:

@@ -22,7 +22,6 @@ from counton.released.figures import totals_curves, window_curves
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run import Job, commit, export, read_rows, resolve, run
-from counton.run.outputs import Outputs
 
 ENDINGS = ("parquet", "csv", "json")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
@@ -103,13 +102,11 @@ def released(job: Job) -> Release:
 def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
-    with resolve(job) as settled:
-        outputs = Outputs.of(settled.job, settled.definition)
-        with commit(settled, read_rows(settled)) as outcome:
-            outputs.write(outcome)
-            found = outcome.read(shown=outputs.shown)
-            other = outcome.read(level, outputs.shown).table()
-            return Release(found.numbers), other
+    with resolve(job) as settled, commit(settled, read_rows(settled)) as outcome:
+        outcome.write()
+        other = outcome.read(level).table()
+        found = outcome.read()
+        return Release(found.numbers), other
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -26,7 +26,6 @@ from counton.cli.app import app
 from counton.job.jobfile import save
 from counton.released.release_facts import facts_of
 from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
-from counton.run.outputs import Outputs
 from counton.run.stream_end import end_stream
 from counton.state import Store, verify
 from counton.statistics.hierarchy import HierarchyReading
@@ -275,7 +274,6 @@ def test_what_a_table_once_cannot_have_is_refused_before_anything(
 
     def carried_out() -> None:
         with resolve(job.having(**more)) as settled:
-            Outputs.of(settled.job, settled.definition)
             commit(settled, read_rows(settled)).close()
 
     with pytest.raises((InvalidInput, StateError)):

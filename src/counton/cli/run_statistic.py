@@ -41,8 +41,7 @@ from counton.released.screen import Screen, screen_of
 from counton.rows.paths import left_in_folders
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
-from counton.run.outputs import Outputs, WrittenOutputs
-from counton.run.runs import commit, read_rows
+from counton.run.runs import WrittenOutputs, commit, read_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
@@ -96,7 +95,6 @@ def carried_out(
     with ExitStack() as held:
         with working(errors) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
-            outputs = Outputs.of(settled.job, settled.definition)
             file = settled.job.format.policies().quarantine
             aside = frozenset() if file is None else distinct_lines(file)
             rows = read_rows(settled, progress)
@@ -109,7 +107,7 @@ def carried_out(
             )
         progress = held.enter_context(working(errors))
         with commit(settled, rows, progress) as outcome:
-            written = outputs.write(outcome, progress, warn=lambda _: None)
+            written = outcome.write(progress, warn=lambda _: None)
             if (
                 job.promise.unit is not None
                 and job.people.per is not None
@@ -136,19 +134,19 @@ def carried_out(
             if (said := counted_column(rows.columns, settled.job)) is not None:
                 report_lines.write_line(f"{about}note: {said}")
             if isinstance(report_lines, ReportLines):
-                return as_json(outcome, written, outputs, warnings=report_lines.lines, notes=notes)
+                return as_json(outcome, written, warnings=report_lines.lines, notes=notes)
             for note in notes:
                 errors.write_line(f"{about}{EXACT}: {note}")
-            show(Console(), outcome, written, outputs)
+            show(Console(), outcome, written)
             return {"not_drawn": written.not_drawn}
 
 
-def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
+def show(console: Console, outcome: Outcome, written: WrittenOutputs) -> None:
     """Print new windows, the last step, the guarantee, and the paths of written files, which do not
     exist before the first release.
     """
     console.write_line(progress_line(outcome), bold=True)
-    watermark = outputs.job.lateness.watermark
+    watermark = outcome.job.lateness.watermark
     if outcome.after == outcome.before:
         for line in next_release(outcome, watermark):
             console.write_line(line)
@@ -160,20 +158,21 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         if screen.left_out:
             console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
     spent = (f"spent: {line}" for line in outcome.stream.totals_apart)
-    for note in (*screen.notes, *time_warnings(outcome, outputs.job), *spent):
+    for note in (*screen.notes, *time_warnings(outcome, outcome.job), *spent):
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
-    state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
+    state = shlex.quote(hide_secrets(str(outcome.job.keeping.state)))
     console.write_line(f"the rest: counton methods {state} --full")
-    default = str(outputs.job.keeping.state).endswith(".counton.db")
-    if outcome.before == 0 and default and is_beside(outputs.job):
-        key = "" if outputs.job.keeping.key is not None else f" and {state}.key"
+    default = str(outcome.job.keeping.state).endswith(".counton.db")
+    if outcome.before == 0 and default and is_beside(outcome.job):
+        key = "" if outcome.job.keeping.key is not None else f" and {state}.key"
         console.write_line(
             f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
             f"give --state: otherwise another stream begins, and spends again"
         )
     if written.released is None:  # then no file was written
         return
+    outputs = outcome.outputs
     for name, path in ("table", outputs.out), ("chart", outputs.plot if written.drawn else None):
         if path is not None:
             console.write_line(f"{name} written to {path}")
@@ -192,7 +191,6 @@ def is_beside(job: Job) -> bool:
 def as_json(
     outcome: Outcome,
     written: WrittenOutputs,
-    outputs: Outputs,
     *,
     warnings: Sequence[str],
     notes: Sequence[str],
@@ -205,7 +203,7 @@ def as_json(
     """
     from counton.released.stream_words import people_note
 
-    job, released = outputs.job, written.released
+    job, released, outputs = outcome.job, written.released, outcome.outputs
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn, counts = released is None or written.drawn, outcome.for_operator()
     report: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -18,10 +17,8 @@ from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
 from counton.rows.paths import left_in_folders
-from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
-from counton.run.runs import Outcome, commit, read_rows
-from counton.run.settlement import resolve
+from counton.run.runs import Outcome, run
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -124,20 +121,18 @@ def release(
     if guarantee is not None:
         named = named | _numbers(guarantee, named)
     job = Job(what, events, state, **named)
-    with ExitStack() as held:
-        try:
-            settled = held.enter_context(resolve(job, progress=progress))
-        except MissingOptions as error:
-            raise _with_needs(job, error) from None
-        outputs = Outputs.of(settled.job, settled.definition)
-        with commit(settled, read_rows(settled, progress), progress) as outcome:
-            written = outputs.write(outcome, progress, all_steps=True)
-            found = written.released or outcome.read(outputs.level, outputs.shown).numbers
-            if (unread := left_in_folders(events, job.format.file_format)) is not None:
-                warnings.warn(unread, stacklevel=2)
-            if told := "; ".join(_other_rows(outcome, unnamed)):
-                warnings.warn(told, stacklevel=2)
-            return Release(replace(found, kept_in=hide_secrets(os.fspath(state))))
+    try:
+        outcome = run(job, progress)
+    except MissingOptions as error:
+        raise _with_needs(job, error) from None
+    with outcome:
+        written = outcome.write(progress, all_steps=True)
+        found = written.released or outcome.read().numbers
+        if (unread := left_in_folders(events, job.format.file_format)) is not None:
+            warnings.warn(unread, stacklevel=2)
+        if told := "; ".join(_other_rows(outcome, unnamed)):
+            warnings.warn(told, stacklevel=2)
+        return Release(replace(found, kept_in=hide_secrets(os.fspath(state))))
 
 
 def _other_rows(outcome: Outcome, unnamed: str | None) -> Iterator[str]:

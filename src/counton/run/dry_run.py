@@ -12,7 +12,6 @@ from counton.base.private import Private
 from counton.job.job import Job
 from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
-from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.run.runs import read_rows
 from counton.run.settlement import resolve
@@ -62,7 +61,6 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
     (None, 2, False)
     """
     with TemporaryDirectory() as nowhere, resolve(job, progress=progress) as settled:
-        Outputs.of(settled.job, settled.definition)
         if settled.saved is not None:
             if (doubt := settled.saved.doubt()) is not None:
                 raise OldCopy(doubt)

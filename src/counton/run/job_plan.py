@@ -25,7 +25,6 @@ from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.outputs import Outputs
 from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, last_step
 from counton.run.settlement import SettledJob, resolve
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
@@ -222,8 +221,8 @@ def planned_jobs(
         for name, job in jobs.items():
             try:
                 book = book_of(job)
-                with _before_rows(job, book.units) as (settled, outputs):
-                    found[name] = _plan_of(settled, outputs, size)
+                with _before_rows(job, book.units) as settled:
+                    found[name] = _plan_of(settled, size)
                     book.enter(settled)
             except (CountonError, OSError) as error:
                 found[name] = error
@@ -241,13 +240,13 @@ def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
         StateError: the job's state cannot be used, or its stream was made with other options.
         BudgetExceeded: the job does not fit the limit of its state.
     """
-    with _before_rows(job) as (settled, outputs):
-        return _plan_of(settled, outputs, size)
+    with _before_rows(job) as settled:
+        return _plan_of(settled, size)
 
 
 @contextmanager
-def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, Outputs]]:
-    """Yield a job completed without reading rows, and its outputs; files need not exist."""
+def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[SettledJob]:
+    """Yield a job completed without reading rows; files need not exist."""
     try:
         paths = event_paths(job.events, job.format.file_format)
     except NoFiles:
@@ -256,13 +255,13 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
         nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
         job = job.having(events=nothing)
     with resolve(job, units) as settled:
-        yield settled, Outputs.of(settled.job, settled.definition)
+        yield settled
 
 
-def _plan_of(settled: SettledJob, outputs: Outputs, size: int | None) -> PlannedJob:
+def _plan_of(settled: SettledJob, size: int | None) -> PlannedJob:
     definition, job = settled.definition, settled.job
     size = job.promise.size if size is None else size
-    level, shown = outputs.level, outputs.shown
+    level, shown = settled.outputs.level, settled.outputs.shown
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(definition, steps, level, rows=size, over=shown.over, ask=shown.ask)

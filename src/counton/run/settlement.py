@@ -58,6 +58,7 @@ from counton.run.definition import (
     remembering,
     stated_guarantee,
 )
+from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
@@ -104,12 +105,14 @@ class SettledJob(OpenedJob):
         definition: definition of the stream (columns, windows, groups and guarantee), including the
             options of this job that it will keep.
         source: source of the rows.
+        outputs: output files of the job.
         asked_at: for a query with ``{since}`` or ``{until}``, the time at which it is asked; only
             windows that ended by then are released.
     """
 
     definition: Definition
     source: Private[Source]
+    outputs: Outputs
     asked_at: datetime | None = None
 
     @property
@@ -205,7 +208,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         source.parts[0].scan(definition.columns.names)
     if saved is not None and (record := remembering(definition.record, job)) != definition.record:
         definition = definition.having(record=record)
-    return SettledJob(job, store, saved, definition, Private(source), asked_at)
+    outputs = Outputs.of(job, definition)
+    return SettledJob(job, store, saved, definition, Private(source), outputs, asked_at)
 
 
 #: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.

@@ -69,7 +69,6 @@ def run(
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    from counton.run.outputs import Outputs
     from counton.run.runs import commit, read_rows
     from counton.run.settlement import resolve
 
@@ -89,13 +88,12 @@ def run(
     settled = resolve(job, progress=progress)
     try:
         check(settled.definition)
-        outputs = Outputs.of(settled.job, settled.definition)
         outcome = commit(settled, read_rows(settled, progress), progress)
     except BaseException:
         settled.close()
         raise
     try:
-        outputs.write(outcome, progress)
+        outcome.write(progress)
     except BaseException:
         outcome.close()
         raise

@@ -29,7 +29,6 @@ from counton.base.errors import (
 from counton.job.job import NEWEST, Job
 from counton.released.release import Release
 from counton.rows.sources import join_columns
-from counton.run.outputs import Outputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import OpenedJob, open_job, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
@@ -103,7 +102,6 @@ class Batches:
         source: Any = SparkSource(frame)
         with resolve(found.job.having(events=source)) as settled:
             found.check(settled.definition)
-            Outputs.of(settled.job, settled.definition)
             columns = settled.definition.columns
             join_columns(source, columns.group).parts[0].scan(columns.names)
         return found
@@ -146,9 +144,8 @@ class Batches:
                     aside = f"{_QUARANTINE}{named}"
                 settled = resolve(opened.having(events=source, yes=True, bad_rows=aside))
                 self.check(settled.definition)
-                outputs = Outputs.of(settled.job, settled.definition)
                 with commit(settled, read_rows(settled)) as outcome:
-                    outputs.write(outcome)
+                    outcome.write()
                     return Release(outcome.read().numbers) if outcome.after else None
         except _WITHOUT_ROWS:
             raise
