@@ -272,7 +272,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
         }  # fmt: skip
         asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
         with resolve(asked) as settled, commit(settled, read_rows(settled)) as outcome:
-            outcome.write()
+            outcome.outputs.write(outcome.stream, outcome.definition)
         publish(state, to)
 
     def published_is_written() -> None:

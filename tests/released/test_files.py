@@ -103,7 +103,7 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
     with resolve(job) as settled, commit(settled, read_rows(settled)) as outcome:
-        outcome.write()
+        outcome.outputs.write(outcome.stream, outcome.definition)
         other = outcome.read(level).table()
         found = outcome.read()
         return Release(found.numbers), other

@@ -234,7 +234,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
         out = tmp_path / f"{what}.{ending}"
         job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
         with run(job) as outcome:
-            outcome.write()
+            outcome.outputs.write(outcome.stream, outcome.definition)
         reads: Any = {"csv": pl.read_csv, "json": pl.read_json}[ending]
         shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
@@ -244,7 +244,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     out = tmp_path / "own.csv"
     declared = declared.having(out=out)
     with run(declared) as outcome:
-        outcome.write()
+        outcome.outputs.write(outcome.stream, outcome.definition)
         assert shown[0] == set(pl.read_csv(out)["group"])
         assert set(read(out).numbers.groups) == set(labels)
 
@@ -291,7 +291,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     out, state = tmp_path / "t.csv", tmp_path / "visits.db"
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
     with run(job) as outcome:
-        written = outcome.write().released
+        written = outcome.outputs.write(outcome.stream, outcome.definition).released
         assert written is not None
         own = written.table()
         assert outcome.read().table().equals(own)

@@ -41,7 +41,8 @@ from counton.released.screen import Screen, screen_of
 from counton.rows.paths import left_in_folders
 from counton.run import Job, Outcome
 from counton.run.clock import length_of
-from counton.run.runs import WrittenOutputs, commit, read_rows
+from counton.run.outputs import WrittenOutputs
+from counton.run.runs import commit, read_rows
 from counton.run.settlement import SettledJob, resolve
 from counton.statistics.catalogue import statistic_to_dict
 
@@ -107,7 +108,9 @@ def carried_out(
             )
         progress = held.enter_context(working(errors))
         with commit(settled, rows, progress) as outcome:
-            written = outcome.write(progress, warn=lambda _: None)
+            written = outcome.outputs.write(
+                outcome.stream, outcome.definition, progress, warn=lambda _: None
+            )
             if (
                 job.promise.unit is not None
                 and job.people.per is not None

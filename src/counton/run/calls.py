@@ -126,7 +126,8 @@ def release(
     except MissingOptions as error:
         raise _with_needs(job, error) from None
     with outcome:
-        written = outcome.write(progress, all_steps=True)
+        given = outcome.stream, outcome.definition
+        written = outcome.outputs.write(*given, progress, all_steps=True)
         found = written.released or outcome.read().numbers
         if (unread := left_in_folders(events, job.format.file_format)) is not None:
             warnings.warn(unread, stacklevel=2)

@@ -1,19 +1,43 @@
-"""The output files of a job, checked before a row is read; `counton.run.runs.Outcome.write` writes
-them.
-"""
+"""The output files of a job: checked before a row is read, written from the journal afterwards."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
 from counton.job.kinds import refuse_stated
 from counton.numbers.intervals import LEVEL, check_level
-from counton.released.read_options import View, check_look, check_shown
+from counton.released.read_options import LOOK, View, check_look, check_shown
+from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import Definition
-from counton.run.journal_values import shown_of
+from counton.run.journal_values import read_released, shown_of
+from counton.run.progress import Progress, silent
+from counton.state import Stream
+
+
+@dataclass(frozen=True)
+class WrittenOutputs:
+    """The releases so far, and the files written.
+
+    Attributes:
+        released: released numbers of all steps, or of the last step alone if neither a file nor the
+            caller needs more; None if no step is released.
+        drawn: whether a chart was drawn without an error.
+        not_drawn: why the chart could not be drawn; None if it was drawn or not wanted.
+    """
+
+    released: ReleasedNumbers | None
+    drawn: bool
+    not_drawn: str | None = None
+
+
+def _warn(said: str) -> None:
+    warnings.warn(NotDrawnWarning(said), stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -24,12 +48,14 @@ class Outputs:
         out, plot: files of the table and the chart.
         shown: selection of the statistic's numbers to show.
         level: probability with which each interval holds.
+        look: words and width of the chart.
     """
 
     out: Path | None
     plot: Path | None
     shown: View
     level: float
+    look: Mapping[str, Any]
 
     @classmethod
     def of(cls, job: Job, definition: Definition) -> Outputs:
@@ -48,4 +74,49 @@ class Outputs:
                 f"{field('plot', str(plot))} draws counts and sums over time, and this is "
                 f"{definition.kind}: leave it out, and draw the table"
             )
-        return cls(out, plot, shown, level)
+        return cls(out, plot, shown, level, {name: job.option(name) for name in LOOK})
+
+    def write(
+        self,
+        stream: Stream,
+        definition: Definition,
+        progress: Progress = silent,
+        *,
+        warn: Callable[[str], object] = _warn,
+        all_steps: bool = False,
+    ) -> WrittenOutputs:
+        """Write the output files of a run, from the released values in its journal, the table of
+        releases.
+
+        Args:
+            stream, definition: stream that the run has released, and its definition.
+            progress: called with the name of the current task, and the fraction (0 to 1) of the run
+                that is done.
+            warn: function that is called with a message if a chart cannot be drawn.
+            all_steps: read all steps, even if no file needs them.
+        """
+        if not stream.step:
+            return WrittenOutputs(None, drawn=False)
+        progress("reading the journal", 0.7)
+        shows_last = definition.shows_cells and definition.release != "windows"
+        last_is_enough = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
+        in_files = self.out is not None or self.plot is not None
+        if last_is_enough and not (all_steps or in_files):
+            last = range(stream.step, stream.step + 1)
+            found = read_released(stream, definition, self.level, self.shown, last)
+            return WrittenOutputs(found, drawn=False)
+        from counton.run.written_files import draw_release, write_release
+
+        released = read_released(stream, definition, self.level, self.shown)
+        if self.out is not None:
+            progress("writing the table", 0.75)
+            write_release(released, self.out)
+        drawn, failed = self.plot is not None and released.drawable, None
+        if self.plot is not None and drawn:
+            progress("drawing", 0.85)
+            try:
+                draw_release(released, self.plot, **self.look)
+            except (CountonError, OSError) as error:  # the numbers are released by now
+                failed = str(error)
+                warn(failed)
+        return WrittenOutputs(released, drawn and failed is None, failed)

@@ -8,8 +8,6 @@ stream releases the sums and journals them.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
@@ -17,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import (
     CountonError,
-    NotDrawnWarning,
     StateError,
     StreamConflict,
     WrongKey,
 )
 from counton.base.private import Private
 from counton.job.job import Job
-from counton.released.read_options import LOOK
-from counton.released.released_numbers import ReleasedNumbers
 from counton.run.changes import Counts, for_operator
 from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
@@ -41,26 +36,6 @@ from counton.state.database import Closing, CommitHook
 if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.released.release import Release
-
-
-@dataclass(frozen=True)
-class WrittenOutputs:
-    """The releases so far, and the files written.
-
-    Attributes:
-        released: released numbers of all steps, or of the last step alone if neither a file nor the
-            caller needs more; None if no step is released.
-        drawn: whether a chart was drawn without an error.
-        not_drawn: why the chart could not be drawn; None if it was drawn or not wanted.
-    """
-
-    released: ReleasedNumbers | None
-    drawn: bool
-    not_drawn: str | None = None
-
-
-def _warn(said: str) -> None:
-    warnings.warn(NotDrawnWarning(said), stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -142,51 +117,6 @@ class Outcome(Closing):
         from counton.released.release import Release
 
         return Release(read_released(self.stream, self.definition, level, shown))
-
-    def write(
-        self,
-        progress: Progress = silent,
-        *,
-        warn: Callable[[str], object] = _warn,
-        all_steps: bool = False,
-    ) -> WrittenOutputs:
-        """Write the output files of a run, from the released values in its journal, the table of
-        releases.
-
-        Args:
-            progress: called with the name of the current task, and the fraction (0 to 1) of the run
-                that is done.
-            warn: function that is called with a message if a chart cannot be drawn.
-            all_steps: read all steps, even if no file needs them.
-        """
-        if not self.after:
-            return WrittenOutputs(None, drawn=False)
-        progress("reading the journal", 0.7)
-        definition, outputs = self.definition, self.outputs
-        shows_last = definition.shows_cells and definition.release != "windows"
-        last_is_enough = shows_last and definition.cells.named_beforehand and definition.cut.goes_on
-        in_files = outputs.out is not None or outputs.plot is not None
-        if last_is_enough and not (all_steps or in_files):
-            last = range(self.after, self.after + 1)
-            found = read_released(self.stream, definition, outputs.level, outputs.shown, last)
-            return WrittenOutputs(found, drawn=False)
-        from counton.run.written_files import draw_release, write_release
-
-        released = read_released(self.stream, definition, outputs.level, outputs.shown)
-        if outputs.out is not None:
-            progress("writing the table", 0.75)
-            write_release(released, outputs.out)
-        drawn, failed = outputs.plot is not None and released.drawable, None
-        if outputs.plot is not None and drawn:
-            progress("drawing", 0.85)
-            try:
-                draw_release(
-                    released, outputs.plot, **{name: self.job.option(name) for name in LOOK}
-                )
-            except (CountonError, OSError) as error:  # the numbers are released by now
-                failed = str(error)
-                warn(failed)
-        return WrittenOutputs(released, drawn and failed is None, failed)
 
     def close(self) -> None:
         """Close the stream that the run has left open, with its database."""

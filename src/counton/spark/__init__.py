@@ -93,7 +93,7 @@ def run(
         settled.close()
         raise
     try:
-        outcome.write(progress)
+        outcome.outputs.write(outcome.stream, outcome.definition, progress)
     except BaseException:
         outcome.close()
         raise

@@ -145,7 +145,7 @@ class Batches:
                 settled = resolve(opened.having(events=source, yes=True, bad_rows=aside))
                 self.check(settled.definition)
                 with commit(settled, read_rows(settled)) as outcome:
-                    outcome.write()
+                    outcome.outputs.write(outcome.stream, outcome.definition)
                     return Release(outcome.read().numbers) if outcome.after else None
         except _WITHOUT_ROWS:
             raise
