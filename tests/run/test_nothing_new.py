@@ -120,15 +120,12 @@ def test_events_of_a_first_run_that_was_cut_off_are_read(
 
 @pytest.mark.parametrize("name", ["t.csv", "t.json"])
 def test_a_table_that_says_the_same_stands(name: str, tmp_path: Path) -> None:
-    from counton.run.outputs import Outputs
-
     table = tmp_path / name
     job = job_in(tmp_path, **DAYS, out=table)
 
     def written(**more: Any) -> int:
-        asked = job.having(**more)
-        with run(asked) as outcome:
-            Outputs.of(asked, outcome.definition).write(outcome)
+        with run(job.having(**more)) as outcome:
+            outcome.outputs.write(outcome.stream, outcome.definition)
         return table.stat().st_mtime_ns
 
     first, content = written(), table.read_bytes()
