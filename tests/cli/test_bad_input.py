@@ -271,9 +271,9 @@ def test_no_events_release_nothing_unless_until_is_stated(place: Any, contents: 
 
 
 SUMS: list[tuple[dict[str, str | None], str]] = [
-    ({"value": None}, r"a sum needs --value, the column whose values"),
-    ({"lower": None}, r"a sum needs --lower: values below"),
-    ({"resolution": None}, r"a sum needs --resolution"),
+    ({"value": None}, r"sum needs --value; choose"),
+    ({"lower": None}, r"sum needs --lower; choose"),
+    ({"resolution": None}, r"sum needs --resolution"),
     ({"lower": "5", "upper": "1"}, r"lower is 5 and upper is 1, but lower must be below upper"),
     ({"upper": "nan"}, r"upper is 'nan'; it must be a finite number"),
     ({"resolution": "0"}, r"resolution is 0; it must be above 0"),

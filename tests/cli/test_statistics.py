@@ -222,16 +222,20 @@ def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: An
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"], "--user and --most"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --most"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--user and --most"),
+        (
+            [*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"],
+            "--user user needs --most",
+        ),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --user"),
+        (["count", "E", "--first"], "--first needs --user"),
+        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--most 2 needs --user"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK"], "not listed: 'LGA'"),
         ([*TOP, "E", "--by", "to"], "--unknown discover"),
         ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "refuse, drop, discover"),
         ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
         (
             [*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"],
-            "--room 9 is the largest number",
+            "--room 9 does not go with --domain",
         ),
         (["statistic", "distinct", "E", "--user", "user", "--lower", "3"], "--lower"),
         (["statistic", "distinct", "E"], "--user"),

@@ -592,7 +592,7 @@ class Users(JobPart):
     first: bool = option(
         "count a user once in the whole stream: the number of different users so far",
         default=False,
-        of=("users once",),
+        of=("users", "users once"),
     )
 
 

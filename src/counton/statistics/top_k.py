@@ -105,6 +105,7 @@ class TopK(TallyStatistic):
             "with unknown discover: how many groups there can be, public; default: 1,000,000",
             "whole",
             kept="view",
+            of=("found",),
         ),
         REPLACE,
     )
@@ -137,19 +138,9 @@ class TopK(TallyStatistic):
     @classmethod
     @override
     def from_spec(cls, stated: Statement) -> Statistic:
-        top, room = stated["top"], stated["room"]
-        if stated.first and stated.most is None:
-            raise InvalidInput(
-                f"{field('first', True)} needs {field('most')} too, in how many groups a user "
-                f"counts: give it, or leave {field('first')} out"
-            )
+        top = stated["top"]
         if top is not None and top < 1:
             raise InvalidInput(f"{field('top', top)} would show nothing; give at least 1")
-        if room is not None and stated.unknown != "discover":
-            raise InvalidInput(
-                f"{field('room', room)} is the largest number of groups that may be found in the "
-                f"data; give {field('unknown', 'discover')} too, or leave it out"
-            )
         if stated.unknown == "discover":
             return Count()
         if stated.domain is None:
@@ -164,11 +155,6 @@ class TopK(TallyStatistic):
     @classmethod
     @override
     def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        if (stated.user is None) != (stated.most is None):
-            raise InvalidInput(
-                f"{field('user')} and {field('most')} need each other: the column of users, and "
-                "the largest number of events of a user that count; give both, or neither"
-            )
         stated.require("by")
         return OwnColumns()
 
