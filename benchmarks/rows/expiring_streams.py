@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
-from counton.numbers.counter_state import StreamProgress, Waiting, write_checkpoint
+from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4
@@ -22,7 +22,7 @@ def counter_at(step: int, delay: int = 0) -> Counter:
     """
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
-    done = StreamProgress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
+    done = StreamProgress(step, np.array(step), np.zeros(delay, np.int64))
     return Counter.resume(write_checkpoint(new.design.text, key.fingerprint, done), key=key)
 
 

@@ -69,7 +69,6 @@ from counton.numbers.counter import OneAtATime
 from counton.numbers.counter_state import (
     StreamProgress,
     Totals,
-    Waiting,
     read_checkpoint,
     write_checkpoint,
 )
@@ -616,7 +615,7 @@ class SparseCounter:
             "counted": now.counted,
         }
         sums = np.array([now.taken, now.waiting], np.int64)
-        done = StreamProgress(now.step, sums, Waiting(np.zeros(0, np.int64)))
+        done = StreamProgress(now.step, sums, np.zeros(0, np.int64))
         return write_checkpoint(json.dumps(terms, sort_keys=True), self.key_fingerprint, done)
 
     @classmethod

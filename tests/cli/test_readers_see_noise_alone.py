@@ -19,7 +19,7 @@ from every_statistic import HEADER
 from counton import Counter, Key
 from counton.base.private import Private
 from counton.cli.run_words import EXACT
-from counton.numbers.counter_state import StreamProgress, Waiting
+from counton.numbers.counter_state import StreamProgress
 from counton.state.seen import Secret
 from counton.statistics.catalogue import statistic_named
 
@@ -41,7 +41,7 @@ def noise_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_totals(self: Any, totals: Any) -> Any:
         done, (_, after) = self._done, add_noise(self, totals)
         step, sums, waiting = self._progress()
-        nothing = Waiting(np.zeros_like(waiting.totals))
+        nothing = np.zeros_like(waiting)
         self._done = Private(StreamProgress(step, np.zeros_like(sums), nothing))
         values, _ = add_noise(self, np.zeros_like(totals))
         self._done = done

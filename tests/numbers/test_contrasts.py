@@ -65,21 +65,6 @@ def test_more_at_once_are_wider() -> None:
             answer(asked, at_once=wrong)  # type: ignore[arg-type]
 
 
-def test_windows_take_weights() -> None:
-    releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
-    one, other = (releases.window(4, 8, cells=[cell]) for cell in (0, 1))
-    both = releases.window(4, 8, cells=[0, 1])
-    apart = releases.window(4, 8, cells=[0, 1], weights=[1, -1])
-    assert apart.value == one.value - other.value
-    assert apart.std == pytest.approx(both.std)
-    assert apart.upper - apart.value == both.upper - both.value  # the law is the same
-    half = releases.window(4, 8, cells=[0, 1], weights=[0.5, -0.5])
-    assert half.value == pytest.approx(apart.value / 2)
-    for wrong in ([1], [0, 0], [1, math.nan], [1, 2, 3]):
-        with pytest.raises(InvalidInput, match="weights are"):
-            releases.window(4, 8, cells=[0, 1], weights=wrong)
-
-
 def test_signs_of_a_hierarchy_are_not_ignored() -> None:
     tree = Tree.from_leaves({"state": ["a", "b"]}, ["state"])
     release = hierarchy([30, 4], tree, ZCDP(2), chosen_key())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counton import Contribution, Counter, Key
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
-from counton.numbers.counter_state import StreamProgress, Waiting, read_checkpoint, write_checkpoint
+from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies import Binary
 from papers.constants.error_quantiles import fewest_runs, largest_error_of_totals
@@ -346,9 +346,7 @@ def test_an_interrupted_release_counts_nothing_twice(monkeypatch: pytest.MonkeyP
     assert again.closed.tolist() == clean.closed[4:].tolist()
     # A checkpoint whose counter has taken more in than the segments that closed is refused.
     state = read_checkpoint(saved)
-    wrong = StreamProgress(
-        state.step, state.sums + np.array([1, 0]), Waiting(np.zeros(0, np.int64))
-    )
+    wrong = StreamProgress(state.step, state.sums + np.array([1, 0]), np.zeros(0, np.int64))
     with pytest.raises(StateError, match="closed segments"):
         SparseCounter.resume(
             write_checkpoint(

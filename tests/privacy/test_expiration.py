@@ -10,7 +10,7 @@ import pytest
 from counton import ZCDP, ApproxDP, Contribution, Counter, ExpiringDP, ExpiringZCDP, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.numbers.counter_state import StreamProgress, Waiting, write_checkpoint
+from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.numbers.node_law import law_for
 from counton.privacy import Ledger, expiration_loss, guarantee_from_dict
 from counton.strategies import Binary, Expiring
@@ -97,7 +97,7 @@ def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> N
 def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
-    done = StreamProgress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
+    done = StreamProgress(10**9, np.array(10**12), np.zeros(0, np.int64))
     far = Counter.resume(write_checkpoint(counter.design.text, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000

@@ -344,7 +344,8 @@ class Counter:
         step, sums, waiting = self._progress()
         count = len(totals)
         if terms.strategy.facts.delay:
-            totals, waiting = waiting.then(totals)
+            queue = np.concatenate([waiting, totals])
+            totals, waiting = queue[:count], queue[count:]
         if count == 1 and self._lookahead.by_cells:
             released, sums = self._compute_by_cells(totals, sums, step + 1)
             return released, StreamProgress(step + 1, sums, waiting)

@@ -27,51 +27,6 @@ _FORMAT = "counton-checkpoint-3"
 Totals = Numbers
 
 
-class Waiting:
-    """The exact totals of the last ``delay`` steps, not counted yet, oldest first; secret.
-
-    The total of a step is counted ``delay`` steps later. `then` returns a new object that shares
-    memory, so a step costs the same for any delay; only the result of its last call on one object
-    is valid.
-
-    >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
-    >>> leaving.tolist(), waiting.totals.tolist()
-    ([1, 2], [3, 4, 5])
-    """
-
-    def __init__(self, totals: NDArray[np.int64]) -> None:
-        self._room = totals
-        self._start = 0
-        self._delay = len(totals)
-        #: The sum of these totals, shape ``shape``.
-        self.sum: NDArray[np.int64] = (
-            totals.sum(axis=0) if len(totals) else np.zeros(totals.shape[1:], np.int64)
-        )
-
-    @property
-    def totals(self) -> NDArray[np.int64]:
-        """The totals of the last ``delay`` steps, ``(delay, *shape)``; a view, never written."""
-        return self._room[self._start : self._start + self._delay]
-
-    def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
-        """Append totals of steps, ``(n, *shape)``; return as many of the oldest, and the rest."""
-        count = len(entering)
-        if count >= self._delay:
-            queue = np.concatenate([self.totals, entering])
-            return queue[:count], Waiting(queue[count:].copy())
-        room, start = self._room, self._start
-        if start + self._delay + count > len(room):
-            room, start = np.empty((3 * self._delay, *room.shape[1:]), np.int64), 0
-            room[: self._delay] = self.totals
-        end = start + self._delay
-        room[end : end + count] = entering
-        after = Waiting.__new__(Waiting)
-        after._room, after._start, after._delay = room, start + count, self._delay
-        leaving = room[start : start + count]
-        after.sum = self.sum + entering.sum(axis=0) - leaving.sum(axis=0)
-        return leaving, after
-
-
 class StreamProgress(NamedTuple):
     """The last step of a stream and its exact sums, which are secret.
 
@@ -79,12 +34,12 @@ class StreamProgress(NamedTuple):
         step: the last released step.
         sums: running totals, in multiples of the resolution and the shape of a step; with
             `WindowVersions` the counts of the last windows. Empty if a release is a step's count.
-        waiting: totals of the last ``delay`` steps, which are not counted yet.
+        waiting: totals of the last ``delay`` steps, which are not counted yet, oldest first.
     """
 
     step: int
     sums: NDArray[np.int64]
-    waiting: Waiting
+    waiting: NDArray[np.int64]
 
     def __repr__(self) -> str:
         return f"StreamProgress(step={self.step}, secret)"
@@ -92,7 +47,7 @@ class StreamProgress(NamedTuple):
     @property
     def totals_taken(self) -> NDArray[np.int64]:
         """Exact running totals of all input, counted or waiting, in the shape of a step."""
-        return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
+        return self.sums + self.waiting.sum(axis=0) if len(self.waiting) else self.sums
 
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
@@ -100,13 +55,13 @@ class StreamProgress(NamedTuple):
         cells = terms.step_shape if terms.counters is None else (0, *terms.step_shape[1:])
         waiting = np.zeros((terms.strategy.facts.delay, *cells), np.int64)
         carried = terms.strategy.facts.workload == "totals" or terms.strategy.facts.versions > 1
-        return cls(0, np.zeros(cells if carried else (0,), np.int64), Waiting(waiting))
+        return cls(0, np.zeros(cells if carried else (0,), np.int64), waiting)
 
     def wider(self, cells: int) -> StreamProgress:
         """Return a copy with ``cells`` cells, of which new ones have sum 0."""
         sums = np.zeros((cells, *self.sums.shape[1:]), np.int64)
         sums[: len(self.sums)] = self.sums
-        return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
+        return StreamProgress(self.step, sums, np.zeros((0, cells), np.int64))
 
 
 def add_arrivals(
@@ -257,7 +212,7 @@ class Checkpoint(NamedTuple):
             or self.step < 0
             or (horizon is not None and self.step > horizon)
             or (self.sums.size != start.sums.size and terms.counters is None)
-            or self.waiting.size != start.waiting.totals.size
+            or self.waiting.size != start.waiting.size
             or _largest(self.sums) > most
             or _largest(self.waiting) > 2 * most
         ):
@@ -265,11 +220,11 @@ class Checkpoint(NamedTuple):
                 f"the checkpoint of stream {terms.name!r} has step {self.step!r}, or sums that are "
                 "impossible in this stream: it was altered; restore it from a copy"
             )
-        waiting = self.waiting.reshape(start.waiting.totals.shape)
+        waiting = self.waiting.reshape(start.waiting.shape)
         if terms.counters is not None:
             sums = self.sums.reshape(-1, *start.sums.shape[1:])
             return start.wider(len(sums))._replace(step=self.step, sums=sums)
-        return StreamProgress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
+        return StreamProgress(self.step, self.sums.reshape(start.sums.shape), waiting)
 
 
 def with_checksum(form: str, *parts: bytes) -> bytes:
@@ -320,7 +275,7 @@ def read_state(saved: bytes, form: str) -> dict[str, Any]:
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
     """Return the bytes of a checkpoint of a design (JSON with sorted names) and its progress."""
-    numbers = {"sums": done.sums, "waiting": done.waiting.totals}
+    numbers = {"sums": done.sums, "waiting": done.waiting}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
     said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}

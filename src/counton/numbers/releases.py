@@ -240,9 +240,7 @@ class Releases(PublicNumbers):
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half)
 
-    def window(
-        self, start: int, stop: int, cells: Any = None, level: float = 0.95, weights: Any = None
-    ) -> Window:
+    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """Return the private count of steps start + 1 to stop, with its interval.
 
         With a delay of d steps, the counted steps are d steps earlier.
@@ -253,11 +251,10 @@ class Releases(PublicNumbers):
             cells: the cells to add up, as an index of one step's array: a list, a slice, a mask,
                 ``...`` for all. None: each cell has a count of its own.
             level: least probability that the interval contains the true value.
-            weights: the factors of the ``cells``: ``[1, -1]`` for a difference; None: all are 1.
 
         Raises:
             InvalidInput: steps that are not among these, cells that are missing or listed twice,
-                weights that do not fit, or a level outside (0, 1 - 1e-9].
+                or a level outside (0, 1 - 1e-9].
 
         >>> from counton import Counter, Key, ZCDP
         >>> from counton.strategies import Binary
@@ -277,30 +274,11 @@ class Releases(PublicNumbers):
             if start > 0:
                 value = value - self._read(start, start + 1)[0]
         value, added = np.broadcast_to(value, terms.shape), 1
-        if cells is not None or weights is not None:
-            chosen = _cell_numbers(terms, ... if cells is None else cells)
-            value, added = value.ravel()[chosen], len(chosen)
-            factors = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
-            if len(factors) != added or not np.isfinite(factors).all() or not factors.any():
-                raise InvalidInput(
-                    f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one "
-                    "finite number for each cell, not all 0"
-                )
-            if not np.isin(factors, (1, -1)).all():
-                from counton.numbers.contrasts import answer, sum_formula
-                from counton.numbers.formulas import Term
-
-                of = dict(zip(chosen.tolist(), value.tolist(), strict=True))
-                numbered = zip(factors.tolist(), chosen.tolist(), strict=True)
-                parts = [Term(weight, start, stop, cell) for weight, cell in numbered]
-                asked = sum_formula(
-                    terms, parts, lambda cell, end: of[cell] if end == stop else 0.0
-                )
-                found = answer(asked, level)
-                ends = found.lower, found.upper
-                return Window(start, stop, found.value, found.std, *ends, float(level), terms)
-            signed = factors.astype(np.int64).astype(object) if value.dtype.kind == "i" else factors
-            value = np.asarray((value * signed).sum())
+        if cells is not None:
+            chosen = _cell_numbers(terms, cells)
+            some, added = value.ravel()[chosen], len(chosen)
+            # Python's integers: the sum of many cells may be beyond int64.
+            value = np.asarray((some.astype(object) if some.dtype.kind == "i" else some).sum())
         std = float(terms.errors.window_std(start, stop)) * math.sqrt(added)
         half = terms.errors.window_halfwidths(start, stop, level, cells=added)
         low, high = _around(value, half)

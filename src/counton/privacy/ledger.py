@@ -296,7 +296,7 @@ class Ledger:
             for entry in self._spends
         )
 
-    def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
+    def cost(self, *, unit: str | None = None) -> Limit | None:
         """Return the total of all entries, as a guarantee; None: nothing is spent.
 
         For a limit of ApproxDP the total is PureDP if it needs no delta; otherwise its delta
@@ -305,25 +305,12 @@ class Ledger:
 
         Args:
             unit: the kind of unit; needed if the ledger has several.
-            relation: that of the total; None: the ledger's own.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``, or entries that cannot be
-                converted.
+            InvalidInput: several kinds of units and no ``unit``.
         """
         account = self._account(unit)
-        if account is None:
-            return None
-        if relation in (None, account.relation):
-            return account.filter.cost
-        check_relation("relation", relation)
-        entries = [one for one in self._spends if self._account(one.unit) is account]
-        assert relation is not None
-        fixed = account.filter
-        total = _Account(relation, Filter.from_dict(fixed.limit, fixed.to_dict()))
-        for entry in entries:
-            total = total.after(self._cost_of_entry(entry, relation))
-        return total.filter.cost
+        return None if account is None else account.filter.cost
 
     def remaining(
         self,

@@ -312,7 +312,7 @@ class _Recomputation:
         start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
         delay, last = terms.strategy.facts.delay, row.step
-        so_far = np.zeros(nothing_yet.waiting.totals.shape[1:], np.int64)
+        so_far = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
             kept = saved.progress(terms)
@@ -337,7 +337,7 @@ class _Recomputation:
             first = max(steps.start - delay, 1)
             self._compare(again, inputs[first + delay - steps.start :])
         if delay and last:  # waiting inputs are in the checkpoint and in no release yet
-            self._compare(again, kept.waiting.totals[-min(delay, last) :])
+            self._compare(again, kept.waiting[-min(delay, last) :])
         number = max(terms.cells, 1)
         of = f"of {number:,} value{'s' * (number != 1)}: each"
         if terms.counters is not None:
