@@ -186,10 +186,11 @@ def _xor(one: bytes, other: bytes) -> bytes:
 def merge(parts: Sequence[MarkSet]) -> MarkSet:
     """Merge sets of marks of one kind and period into one set."""
     digests = np.concatenate([part.digests for part in parts])
-    order = np.argsort(digests, kind="stable")
-    facts = zip(*(part.facts for part in parts), strict=True)
-    held = tuple(np.concatenate(fact)[order] for fact in facts)
-    return MarkSet(parts[0].kind, parts[0].period, digests[order], held)
+    facts = [np.concatenate(fact) for fact in zip(*(part.facts for part in parts), strict=True)]
+    if (digests[1:] < digests[:-1]).any():  # portions of ascending keys follow each other
+        order = np.argsort(digests, kind="stable")
+        digests, facts = digests[order], [fact[order] for fact in facts]
+    return MarkSet(parts[0].kind, parts[0].period, digests, tuple(facts))
 
 
 def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
