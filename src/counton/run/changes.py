@@ -183,7 +183,8 @@ def ended_steps(
     first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
         raise _no_row_within(source, cut, tally.newest)
-    return until, ended, max(ended - int(cut.step_of(past).max(initial=released or 0)), 0)
+    newest = 0 if last == NO_MOMENT else int(cut.step_of(np.array([last]))[0])
+    return until, ended, max(ended - max(newest, released or 0), 0)
 
 
 def _no_row_within(source: Source, windows: Windows, newest: int | None) -> InvalidInput:
@@ -490,6 +491,9 @@ def compare(
         final = pl.col("step") < released + 1 - lags
         too_late = int(found.filter(final)["rows"].sum())
         found = found.filter(~final)
+    arrived = int(found["rows"].sum())
+    if covered is not None:  # rows of windows that are not due change nothing
+        found = found.filter(pl.col("step") < covered.stop)
     before = unpack_observed(kept, measures)
     known = not before.is_empty()
     if known:
@@ -498,7 +502,7 @@ def compare(
     cells = {name: found[name].to_numpy() for name in (*_KEY, "rows", "total")}
     for name in _KEPT:
         cells[name] = found[name].to_numpy() if known else nothing
-    step, arrived = cells["step"], int(cells["rows"].sum())
+    step = cells["step"]
     if covered is None:
         late, late_by = _late(step, cells["rows"], released)
         cells["rows"] = cells["rows"] + cells["seen_rows"]
