@@ -417,16 +417,6 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
     assert place("count", rows, *place.again).code == 0
 
 
-def test_a_plan_of_a_table_over_time_names_its_strategy_in_words(place: Any, events: str) -> None:
-    done = place(
-        *("contingency", events, "--columns", "group", "--domain", "group=a,b", "--time", "time"),
-        *("--every", "1d", "--start", "2013-01-01", "--steps", "365", "--epsilon", "1", "--plan"),
-    )
-    assert done.code == 0
-    (strategy,) = [line for line in done.out.splitlines() if line.startswith("strategy")]
-    assert strategy.split() == ["strategy", "solved", "over", "365", "windows"]
-
-
 def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
     place: Any, events: str, tmp_path: Path
 ) -> None:
