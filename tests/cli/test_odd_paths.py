@@ -34,7 +34,7 @@ COMMANDS = {
     "init": "e.csv --save n.toml", "run": "n.toml", "serve": "n.toml --listen nowhere",
     "plan": "n.toml", "ledger": "s.db", "show": "s.db", "forget": "s.db ann",
     "end": "s.db --name none", "mark": "s.db --window 2024-03-01 --note wrong",
-    "backup": "s.db --out b.db", "key": "new.key", "export": "s.db --out x.csv", "methods": "s.db",
+    "backup": "s.db --out b.db", "export": "s.db --out x.csv", "methods": "s.db",
     "publish": "s.db --to p.db", "verify": "s.db",
 }  # fmt: skip
 COUNT = (

@@ -73,7 +73,7 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
     released = {f"statistic {name}" for name in group.commands if name not in root.commands}
     found: dict[str, list[str]] = {}
     for name in (*root.commands, *sorted(released)):
-        if name in ("key", "statistic"):  # of no state, and of several commands
+        if name == "statistic":  # of several commands
             continue
         if name in _OTHERS:
             said = _OTHERS[name]

@@ -129,7 +129,6 @@ _COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
     "end": (KEEP, "keep_commands.print_end", ("keep_options.EndOptions",)),
     "mark": (KEEP, "keep_commands.print_mark", ("keep_options.MarkOptions",)),
     "backup": (KEEP, "keep_commands.print_backup", ("keep_options.BackupOptions",)),
-    "key": (KEEP, "keep_commands.print_key", ("keep_options.KeyOptions",)),
     "export": (
         READ,
         "export_commands.perform",

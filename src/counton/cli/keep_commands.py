@@ -1,4 +1,4 @@
-"""Commands that maintain a state: ``forget``, ``end``, ``mark``, ``backup`` and ``key``."""
+"""Commands that maintain a state: ``forget``, ``end``, ``mark`` and ``backup``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from counton.cli.keep_options import (
     BackupOptions,
     EndOptions,
     ForgetOptions,
-    KeyOptions,
     MarkOptions,
 )
 
@@ -70,15 +69,6 @@ def print_backup(options: BackupOptions) -> None:
         f"copied to {copy}; the copy holds exact sums, so it is as secret as the state; once the "
         f"state has released more, a restored copy is refused",
     )
-
-
-def print_key(options: KeyOptions) -> None:
-    """Write a new key to a file, and print the file's path and the key's fingerprint."""
-    from counton.noise import Key
-
-    drawn = Key.generate()
-    drawn.save(options.file)
-    typer.echo(f"key written to {options.file}, fingerprint {drawn.fingerprint}")
 
 
 def print_forgotten(options: ForgetOptions) -> None:

@@ -156,16 +156,6 @@ class BackupOptions:
 
 
 @dataclass(frozen=True)
-class KeyOptions:
-    """Draw a key and write it to a new file, for a vault or for --key.
-
-    The key is never shown. A new state derives a key of its own from the key that you give it.
-    """
-
-    file: str = argument("file for the key; a file that exists is never overwritten")
-
-
-@dataclass(frozen=True)
 class VerifyOptions:
     """Compute every released value again, from sums and key, and compare with the journal.
 
