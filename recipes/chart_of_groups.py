@@ -58,7 +58,7 @@ def chart(release: counton.Release) -> Figure:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file", help="released table or published database")
+    parser.add_argument("file", help="released table")
     parser.add_argument("picture", help="file to write: .png, .svg or .pdf")
     given = parser.parse_args()
     chart(counton.read(given.file)).savefig(given.picture)

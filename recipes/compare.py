@@ -4,9 +4,8 @@ together for all pairs.
     python recipes/compare.py orders.parquet north,south north,west
     python recipes/compare.py paid.parquet north,south --of mean --steps 2:3
 
-``counton.read`` takes a database that ``counton publish`` wrote, and the address of a stream of a
-service, as well. `difference` may be `ratio` or `change` (in per cent); `Release` lists the other
-questions: shares, totals, sums of each week, the pattern of a day.
+`difference` may be `ratio` or `change` (in per cent); `Release` lists the other questions: shares,
+totals, sums of each week.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def compared(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file", help="released table or published database")
+    parser.add_argument("file", help="released table")
     parser.add_argument("pairs", nargs="+", help="two groups with a comma between: north,south")
     parser.add_argument("--of", help="number of each group, if it has several: mean, count, 0.9")
     parser.add_argument("--steps", help="steps 2:3, or days 2024-03-18:2024-03-24")

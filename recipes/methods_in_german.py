@@ -40,7 +40,7 @@ def methods(release: counton.Release, what: str) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file", help="released table or published database")
+    parser.add_argument("file", help="released table")
     parser.add_argument("--was", default="Die Zahlen", help="what is published, in German")
     given = parser.parse_args()
     print(methods(counton.read(given.file), given.was))

@@ -121,7 +121,7 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file", help="released table or published database")
+    parser.add_argument("file", help="released table")
     parser.add_argument("--false-alarms", type=float, default=1.0, help="expected in a year")
     given = parser.parse_args()
     found, newest = watch(counton.read(given.file).table(), given.false_alarms)

@@ -14,7 +14,6 @@ import counton
 from counton.base.errors import InvalidInput
 from counton.numbers import halfwidths
 from counton.released.released_numbers import ReleasedNumbers
-from counton.state.journal import PackedEntries
 
 
 def released(folder: Path, days: int, **more: Any) -> counton.Release:
@@ -80,22 +79,3 @@ def test_a_level_out_of_range_is_refused_when_a_release_is_made(tmp_path: Path) 
             start="2024-03-01", steps=9, until="2024-03-03", epsilon=1, level=1.5,
         )  # fmt: skip
     assert not (tmp_path / "new.db").exists()
-
-
-def test_versions_are_decoded_when_they_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoded, decode = list[range](), PackedEntries.entries
-
-    def entries(stored: PackedEntries) -> Any:
-        decoded.append(stored.steps)
-        return decode(stored)
-
-    monkeypatch.setattr(PackedEntries, "entries", entries)
-    first = released(tmp_path, 6, revise="2d", append=True)
-    assert decoded == []
-    sent = pickle.loads(pickle.dumps(first.only(range(2, 5))))  # noqa: S301 - its own bytes
-    (tmp_path / "visits.db").unlink()  # what the release holds is enough
-    assert first.versions().height == 12
-    assert first.table().filter(pl.col("step").is_between(2, 4)).equals(sent.table())
-    assert decoded == [range(1, 6)]  # once, when a part was taken

@@ -292,7 +292,6 @@ QUESTIONS: dict[str, Question] = {
         r.numbers.between(np.array([0, 1]), np.array([1, r.steps[-1]]))
     ),
     "sums": lambda r, _: of_table(r.sums("1d")),
-    "pattern": lambda r, _: of_table(r.pattern("weekday")),
     "total": each(lambda r, n: of_answers(r.total(n.one, of=n.of))),
     "number_of": each(
         lambda r, n: of_answers(answer(r.numbers.number_of(n.one, None, n.of), LEVEL))

@@ -304,27 +304,6 @@ def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> Non
         read(out)
 
 
-def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
-    own = released(made("both", tmp_path))
-    export(tmp_path / "s.db", tmp_path / "2024-1.parquet", steps="1:4")
-    export(tmp_path / "s.db", tmp_path / "2024-2.parquet", steps="4:10")
-    found = read(tmp_path / "2024-*.parquet")
-    assert found.table().equals(own.table())
-    _answers_alike(found, own)
-    other = tmp_path / "other"
-    other.mkdir()
-    released(made("both", other))
-    export(other / "s.db", tmp_path / "2024-3.parquet")
-    with pytest.raises(
-        InvalidInput, match="belong to different streams, because their terms differ"
-    ):
-        read(str(tmp_path / "2024-*.parquet"))
-    released(made("count by group", other, name="third"))
-    export(other / "s.db", tmp_path / "2024-3.parquet", name="third")
-    with pytest.raises(InvalidInput, match="belong to different streams"):
-        read([tmp_path / "2024-1.parquet", tmp_path / "2024-3.parquet"])
-
-
 def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
     out = tmp_path / "t.csv"
     released(made("count", tmp_path, out=out))

@@ -76,10 +76,6 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         assert beside.std == pytest.approx(math.hypot(*alone)), door
         with pytest.raises(InvalidInput, match="whose noise is the same"):
             one.difference("home", "home", beside=runs[0])
-    with pytest.raises(
-        InvalidInput, match="belong to different streams, because their terms differ"
-    ):
-        counton.read([state.with_suffix(".parquet") for state in states])
 
 
 def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound(

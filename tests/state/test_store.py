@@ -50,6 +50,8 @@ def test_an_unknown_stream_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(1), key)
     with Store(state) as store, pytest.raises(StateError, match=r"no stream 'b'; it has 'a'"):
         store.arrivals("b")
+    with Store(state) as store, pytest.raises(StateError, match=r"no stream 'b'; it has 'a'"):
+        store.amend("b", lambda step: {"ended": step})
 
 
 def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:

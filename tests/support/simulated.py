@@ -8,13 +8,12 @@ import numpy as np
 
 from counton import Key, Release
 from counton.numbers.joint import stream_noise
-from counton.released.series import CellValues
 
 
 def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release]:
     """Releases of these true numbers of steps; None: the released numbers are the truth."""
     held = released.numbers
-    if isinstance(held.published, CellValues):
+    if held.has_cells:
         values = held.series.estimates
     else:
         assert held.readings.releases is not None

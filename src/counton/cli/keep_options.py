@@ -163,14 +163,10 @@ class VerifyOptions:
     missing; 7: the state is an old copy.
     """
 
-    state: str = argument(
-        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "or a database that `publish` wrote"
-    )
+    state: str = argument("SQLite file or database URL that keeps the releases, secret")
     name: str | None = option("verify only this stream or table; default: all")
-    key: list[str] | None = option(
-        "where the key is: a file, env:NAME or command:...; default: STATE.key; repeat it for "
-        "a state with several keys"
+    key: str | None = option(
+        "where the key is: a file, env:NAME or command:...; default: STATE.key"
     )
     witness: str | None = option("folder of the state's witness, if the file was moved there")
     accept_old_copy: bool = option(

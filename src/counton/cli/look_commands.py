@@ -505,7 +505,6 @@ def print_verification(options: VerifyOptions) -> None:
     """
     from counton.state import verify
 
-    keys: list[str | None] = [*options.key] if options.key else [None]
     if options.accept_old_copy:
         from counton.state.state_witness import accept_old_copy
 
@@ -513,7 +512,7 @@ def print_verification(options: VerifyOptions) -> None:
             Console(stderr=True).write_line(
                 f"the witness now holds this copy of {name!r} for the newest, on your word"
             )
-    asked: dict[str, Any] = {"key": keys, "witness": options.witness}
+    asked: dict[str, Any] = {"key": options.key, "witness": options.witness}
     found = verify(options.state, options.name, **asked)
     warn_of_witness_beside(Console(stderr=True), (options.state, options.witness))
     wrong = any(one.problems for one in found)
@@ -525,8 +524,6 @@ def print_verification(options: VerifyOptions) -> None:
         console = Console()
         for one in found:
             console.write_line(f"{one.kind} {one.name}", bold=True)
-            if one.key is not None:
-                console.write_line(f"  key: {one.key}")
             for words in one.checks:
                 console.write_line(f"  holds: {words}")
             for words in one.problems:

@@ -18,8 +18,7 @@ class ShowOptions:
     """
 
     state: str = argument(
-        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "or several with commas between"
+        "SQLite file or database URL that keeps the releases, secret; or a released table"
     )
     name: str | None = option("which stream to show; default: all")
     json: bool = option(JSON, default=False)
@@ -55,8 +54,7 @@ class ExportOptions:
     """
 
     state: str = argument(
-        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
-        "or several with commas between"
+        "SQLite file or database URL that keeps the releases, secret; or a released table"
     )
     name: str | None = option("name of the stream or table; needed if there are several")
     out: Path | None = option(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,93 +105,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     return Periods(np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
 
 
-#: An hour and a day in microseconds, and the names of patterns by time.
+#: An hour and a day in microseconds.
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
-PATTERNS = ("hour", "weekday")
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-#: Names of the columns that identify an hour of the week.
-WEEK = ("weekday", "hour")
-
-
-class Occurrences(NamedTuple):
-    """The complete occurrences of an hour of the day, a day of the week or an hour of the week;
-    arrays have shape ``(occurrences,)``.
-
-    Attributes:
-        of: hour of the day from 0, day of the week (Monday is 0), or hour of the week from 0.
-        starts: the step before the first step of each occurrence.
-        stops: the last step of each occurrence.
-    """
-
-    of: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-
-
-def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the time columns of a table of averages.
-
-    Raises:
-        InvalidInput: ``by`` is empty or names another column.
-
-    >>> patterns_of("hour"), patterns_of(["hour", "weekday"])
-    (('hour',), ('weekday', 'hour'))
-    """
-    asked = [name.strip() for name in by.split(",")] if isinstance(by, str) else [*by]
-    for name in asked:
-        if name not in PATTERNS:
-            raise InvalidInput(f"{field('by', name)} is not known; give {' or '.join(PATTERNS)}")
-    if not asked:
-        raise InvalidInput(f"{field('by')} is empty; give {' or '.join(PATTERNS)}")
-    return WEEK if {*asked} == {*WEEK} else (asked[0],)
-
-
-def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
-    """Find all complete hours of the day, days of the week, or hours of the week within some steps.
-
-    Raises:
-        InvalidInput: the name is unknown, windows do not divide the hours or days, or the steps
-            cover none.
-
-    >>> from datetime import UTC
-    >>> windows = Windows(datetime(2024, 3, 1, 12, tzinfo=UTC), "30m", 999)
-    >>> hours = occurrences_of(windows, "hour", range(2, 8))
-    >>> hours.of.tolist(), hours.starts.tolist(), hours.stops.tolist()
-    ([13, 14], [2, 4], [4, 6])
-    """
-    named = patterns_of(by)
-    hourly, by = "hour" in named, named[-1]
-    length = _HOUR if hourly else _DAY
-    starts, ends = windows.starts(steps), windows.ends(steps)
-    first, last = (
-        local_times(windows, us).dt.replace_time_zone(None).cast(pl.Int64).to_numpy()
-        for us in (starts, ends - 1)
-    )
-    if len(wrong := np.flatnonzero(first // length != last // length)):
-        since = windows.at(int(starts[wrong[0]]))
-        raise InvalidInput(
-            f"{field('by', by)} needs windows that lie within {'an hour' if hourly else 'a day'}, "
-            f"but the window of {windows.every} from {since} is longer or crosses its end"
-            + (f": use {PATTERNS[1]}" if hourly else "")
-        )
-    which = starts - first % length if hourly else first // length  # an hour may occur twice
-    edges = np.concatenate([[0], np.flatnonzero(np.diff(which)) + 1, [len(which)]])
-    begin, end = edges[:-1], edges[1:]
-    whole = (first[begin] % length == 0) & ((last[end - 1] + 1) % length == 0)
-    if not whole.any():
-        raise InvalidInput(
-            f"{field('by', by)} needs a whole {'hour' if hourly else 'day'} among the steps, and "
-            "there is none: ask for more steps"
-        )
-    begin, end = begin[whole], end[whole]
-    count = first[begin] // length
-    days = count // 24 if hourly else count
-    of = (days + 3) % 7  # 1 January 1970 was a Thursday
-    if hourly:
-        of = count % 24 + (24 * of if named == WEEK else 0)
-    return Occurrences(of, begin + steps.start - 1, end + steps.start - 1)
 
 
 def parsed_period(every: str) -> tuple[int, str]:
@@ -238,18 +153,13 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
-    check_delay(field("sums", every), delay)
-    steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
-    periods_of(windows, every, max(steps, 1))
-
-
-def check_delay(request: str, delay: int) -> None:
-    """Raise `InvalidInput` for sums of windows (``request``) in a stream with a delay."""
     if delay:
         raise InvalidInput(
-            f"{request} does not go with {field('delay', delay)}, because a delayed release counts "
-            "up to an earlier window; leave it out"
+            f"{field('sums', every)} does not go with {field('delay', delay)}, because a delayed "
+            "release counts up to an earlier window; leave it out"
         )
+    steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
+    periods_of(windows, every, max(steps, 1))
 
 
 #: Lengths of a user's period that do not depend on the calendar, in microseconds.

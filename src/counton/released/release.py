@@ -23,18 +23,16 @@ from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
-from counton.numbers.contrasts import Answer, answer, sum_formula
-from counton.numbers.formulas import Estimate, Ratio, Term, difference, shares_of, shifted_ratio
+from counton.numbers.contrasts import Answer, answer
+from counton.numbers.formulas import Estimate, Ratio, difference, shares_of, shifted_ratio
 from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
 from counton.released.marks import with_notes
-from counton.released.periods import WEEK, WEEKDAYS, check_delay, occurrences_of, patterns_of
 from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import page, screen_of
-from counton.released.series import CellValues
 from counton.released.stream_words import (
     account_of,
     error_in_words,
@@ -60,8 +58,6 @@ if TYPE_CHECKING:
 
 #: Columns of a table of answers, with a row for each group.
 _ANSWERED = ("group", "estimate", "std", "lower", "upper")
-#: Largest number of days whose joint noise is computed.
-_MOST_TIMES = 2048
 
 
 class Comparison(TypedDict, total=False):
@@ -353,7 +349,7 @@ class Release:
         """Return the estimate, between 0 and 1 if it is a quotient of counts."""
         numbers = self.numbers
         exact = numbers.design.contribution.resolution is None
-        counts = exact and isinstance(numbers.published, CellValues)
+        counts = exact and numbers.has_cells
         return (
             replace(estimate, least=0.0, most=1.0)
             if counts and isinstance(estimate, Ratio)
@@ -436,7 +432,7 @@ class Release:
         numbers = self.numbers
         found = versions_at_hand(numbers.revisions, numbers.design.name)
         cut, last = numbers.definition.cut, numbers.design.strategy.horizon or 0
-        if isinstance(numbers.published, CellValues):
+        if numbers.has_cells:
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
             cells = dict(zip(numbers.groups, places, strict=True))
@@ -517,7 +513,7 @@ class Release:
             InvalidInput: groups are declared, so that all are shown; or the level is 0.5 or less.
         """
         terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
-        if not isinstance(self.numbers.published, CellValues):
+        if not self.numbers.has_cells:
             # Of no other statistic is the number published that is compared with the threshold.
             self.numbers._cannot("totals and windows")
         thresholds = self.numbers.definition.cells.thresholds(terms, last)
@@ -537,54 +533,6 @@ class Release:
             level,
             f"a group that was not large enough to be shown up to step {last[0]:,}",
         )
-
-    def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
-        """Return the average number in each hour of the day, or on each day of the week.
-
-        Columns: ``weekday``, ``hour`` (0 to 23), or both; ``times`` (how many the shown steps cover
-        completely), group, estimate (the average), std, lower, upper. Each interval holds alone; it
-        uses the joint noise of all windows in the average. The calendar is the stream's time
-        zone's.
-
-        Raises:
-            InvalidInput: the statistic has no such averages, windows are too long, or there are
-                more than 2,048 days, whose joint noise would be too large a table.
-        """
-        numbers = self.numbers
-        numbers._cells  # noqa: B018 - it is of no other statistic
-        windows, groups = numbers.definition.cut, numbers.groups
-        named = patterns_of(by)
-        check_delay(field("by", ",".join(named)), numbers.delay)
-        found = occurrences_of(windows, by, numbers.shown_steps)
-        numbers._refuse_withdrawn([*found.starts.tolist(), *found.stops.tolist()], groups)
-        series = numbers.between(found.starts, found.stops)
-        known = np.unique(found.of)
-        rows: list[tuple[Any, ...]] = []
-        for one in known.tolist():
-            places = np.flatnonzero(found.of == one)
-            times = len(places)
-            if times > _MOST_TIMES:
-                raise InvalidInput(
-                    f"{field('by', ','.join(named))} would average over {times:,} days, and at "
-                    f"most {_MOST_TIMES:,} are possible: choose fewer {field('steps')}"
-                )
-            # Groups have independent noise of one law, so one group's noise gives the errors of
-            # all.
-            ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
-            terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
-            noise = sum_formula(numbers.design, terms, lambda _cell, _step: 0.0)
-            std, half = noise.std, noise.half(numbers.level)
-            means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
-            day = one // 24 if named == WEEK else one
-            called = {"hour": one % 24, "weekday": WEEKDAYS[day % 7]}
-            of = *(called[name] for name in named), times
-            rows += (
-                (*of, group, mean, std, mean - half, mean + half)
-                for group, mean in zip(groups, means.tolist(), strict=True)
-            )
-        kinds = {"group": pl.String}
-        names = [*named, "times", *_ANSWERED]
-        return pl.DataFrame(rows, names, schema_overrides=kinds, orient="row")
 
     @with_keywords(ChartWords, {})
     def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:
@@ -765,7 +713,7 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
-    if isinstance(numbers.published, CellValues):
+    if numbers.has_cells:
         errors = [
             error_in_words(series, numbers.level, total=total)
             for total, series in ((True, numbers.totals), (False, numbers.windows))

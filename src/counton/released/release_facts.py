@@ -175,5 +175,5 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
         if values is not None and released.since is not None:
             values = values[:, : len(released.since)]
     elif released.definition.ranks:  # the numbers of all shown groups
-        values = released._cells.values
+        values = released._cells
     return None if values is None or values.size > MOST_CELLS else values

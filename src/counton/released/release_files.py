@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +70,7 @@ class _File(NamedTuple):
 
 
 def read(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: str | os.PathLike[str],
     *,
     name: str | None = None,
     level: float | None = None,
@@ -83,14 +82,13 @@ def read(
 
     Args:
         source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
-            description beside it (``visits.csv.json``); or a pattern such as
-            ``2024-*.parquet``. Or several tables of one stream. Or a frame of Spark from
+            description beside it (``visits.csv.json``). Or a frame of Spark from
             `Release.to_spark`, or from a table that keeps the metadata of its columns.
         name: name of the stream that the file must hold; None: any.
         level: probability with which each interval holds; None: the level of the file.
 
     Raises:
-        InvalidInput: the file is missing or has no description, or files are of several streams.
+        InvalidInput: the file is missing, has no description, or is of another stream.
         StateError: another version of counton wrote the file in an unknown form.
 
     >>> import polars as pl
@@ -110,24 +108,24 @@ def read(
 
         with _file_named_in_errors("the Spark frame"):
             rows, facts = rows_of(cast("Any", source))
-            files = [_file("the Spark frame", rows, facts)]
+            file = _file("the Spark frame", rows, facts)
     else:
-        files = []
-        for place in _places(source):
-            with _file_named_in_errors(place):
-                files.append(_open_file(Path(place)))
-    for one in files:
-        own = one.described["terms"]["name"]
+        given: Any = source
+        if not isinstance(given, str | os.PathLike) or not os.path.isfile(given):
+            shown = hide_secrets(given) if isinstance(given, str) else quote(given)
+            raise InvalidInput(
+                f"{shown!r} is not a file: give a table that a run or an export wrote"
+            )
+        with _file_named_in_errors(os.fspath(source)):
+            file = _open_file(Path(source))
+    with _file_named_in_errors(file.label):
+        own = file.described["terms"]["name"]
         if name not in (None, own):
             raise InvalidInput(
-                f"{one.label!r} belongs to stream {own!r}: correct {field('name', name)}"
+                f"{file.label!r} belongs to stream {own!r}: correct {field('name', name)}"
             )
-    newest = max(files, key=_File.last)
-    for one in files:
-        _refuse_others(one, newest)
-    with _file_named_in_errors(newest.label):
-        found = _release_of(files, newest.described, level)
-        for note in dict.fromkeys(note for one in files for note in one.notes):
+        found = _release_of(file, level)
+        for note in file.notes:
             if note not in found.facts().get("notes", ()):
                 found = found.with_note(note)
         found.only(found.steps[-1:]).table()  # an unreadable release is refused
@@ -139,26 +137,22 @@ def read(
 def read_public(
     given: str | os.PathLike[str], *, name: str | None = None, level: float | None = None
 ) -> Release | None:
-    """Read released tables, as `read` does; None if the source is a state."""
-    places = public_places(given)
-    return None if places is None else read(places, name=name, level=level)
+    """Read a released table, as `read` does; None if the source is a state."""
+    return read(given, name=name, level=level) if is_table(given) else None
 
 
-def public_places(given: str | os.PathLike[str]) -> list[str] | None:
-    """Return the paths of released tables, with commas between; None for a state."""
-    source = os.fspath(given)
-    names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
-    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None
+def is_table(given: str | os.PathLike[str]) -> bool:
+    """Return True for the path of a released table, by its ending; False for a state."""
+    return Path(given).suffix.lower() in TABLES
 
 
-def _release_of(
-    files: Sequence[_File], described: Mapping[str, Any], level: float | None
-) -> ReleasedNumbers:
-    """Return the release that several files of one stream contain together."""
+def _release_of(file: _File, level: float | None) -> ReleasedNumbers:
+    """Return the release that a file contains."""
+    described = file.described
     terms = Design.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
-    last = max(map(_File.last, files)) or int(described.get("steps", 0))
+    last = file.last() or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
     if horizon is not None and last > horizon:
         raise InvalidInput(
@@ -173,7 +167,7 @@ def _release_of(
     of = _readings
     if definition.statistic.additive and not definition.ranks:
         of = _cells
-    found = of(files, described, definition, terms, level)
+    found = of(file, definition, terms, level)
     return found if "revisions" not in described else _with_revisions(found, described)
 
 
@@ -189,7 +183,7 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
     if since is not None:
         cells = (len(names), *release.definition.inner.cells)
     values = unpack(described["revisions"], (*cells, terms.strategy.facts.versions))
-    return replace(release, revisions=Revisions.of(terms, values, since))
+    return replace(release, revisions=Revisions(terms, values, since))
 
 
 @contextmanager
@@ -213,30 +207,6 @@ def _file_named_in_errors(label: str) -> Iterator[None]:
         raise InvalidInput(
             f"{label!r} cannot be read as a released table ({why}): give it as counton wrote it"
         ) from error
-
-
-def _places(source: Any) -> list[str]:
-    given = list(source) if isinstance(source, list | tuple) else [source]
-    found: list[str] = []
-    for one in given:
-        if not isinstance(one, str | os.PathLike):
-            raise InvalidInput(
-                f"{quote(one)} is not a file: give the path of a table that a run or an export "
-                "wrote"
-            )
-        name = os.fspath(one)
-        paths = [name]
-        if not os.path.exists(name) and glob.has_magic(name):
-            paths = sorted(glob.glob(name, recursive=True))
-            paths = [path for path in paths if not path.endswith(".json") or path in given]
-        if not paths or not all(os.path.isfile(path) for path in paths):
-            raise InvalidInput(
-                f"{hide_secrets(name)!r} is not a file: give a table that a run or an export wrote"
-            )
-        found += paths
-    if not found:
-        raise InvalidInput("the file is missing: give a table that a run or an export wrote")
-    return found
 
 
 def _open_file(path: Path) -> _File:
@@ -332,32 +302,9 @@ def _facts(path: Path, kind: str) -> dict[str, Any] | None:
     return dict(parse_json(beside.read_bytes()))
 
 
-def _refuse_others(one: _File, newest: _File) -> None:
-    """Refuse a file whose stream or statistic differs from that of the newest.
-
-    Groups and the last step may differ. Ids of noise are compared if both files have one.
-    """
-    for name in ("terms", "what", "windows", "once", "release", "shown", "unit"):
-        of: Any = one.described.get(name)
-        others: Any = newest.described.get(name)
-        if name == "terms" and not ("noise_id" in of and "noise_id" in others):
-            of, others = ({**terms, "noise_id": None} for terms in (of, others))
-        if of != others:
-            raise InvalidInput(
-                f"{one.label!r} and {newest.label!r} belong to different streams, because their "
-                f"{name} differ; read them one by one"
-            )
-
-
-def _cells(
-    files: Iterable[_File],
-    described: Mapping[str, Any],
-    definition: Description,
-    terms: Design,
-    level: float,
-) -> ReleasedNumbers:
-    """Return the counts or sums that several files contain together."""
-    files, since = list(files), _since(described)
+def _cells(file: _File, definition: Description, terms: Design, level: float) -> ReleasedNumbers:
+    """Return the counts or sums that a file contains."""
+    rows, since = file.rows, _since(file.described)
     if since is not None and definition.cut.lags:  # versions may be of later nights
         night = terms.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= night}
@@ -366,49 +313,40 @@ def _cells(
     name = "estimate"
     if definition.release == "windows":
         name = f"{definition.of_windows}estimate"
-    last = max(_File.last(one) for one in files) or int(described["steps"])
+    last = file.last() or int(file.described["steps"])
     whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
     unit = float(terms.units.released)
-    for one in files:
-        rows = one.rows
-        if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
-            raise InvalidInput(
-                f"{one.label!r} has no columns 'group' or {name!r} any more: give the file with "
-                "them"
-            )
-        needed = {name, "window_estimate" if both else name} & set(rows.columns)
-        rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
-        named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
-        other = set(named.unique().to_list()) - set(place)
-        if other:
-            raise InvalidInput(
-                f"{one.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
-                "does not list: give the file as counton wrote it"
-            )
-        at = rows["step"].to_numpy() - 1
-        of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
-        number = rows[name].cast(pl.Float64).to_numpy()
-        if not np.isfinite(number).all():
-            raise InvalidInput(f"{one.label!r} has an {name} that is not a number: correct it")
-        if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
-            raise InvalidInput(
-                f"{one.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
-                "numbers are: give the file as counton wrote it"
-            )
-        given = rows[name].cast(pl.Int64).to_numpy() if whole else number
-        again = there[at, of]
-        if (values[at, of][again] != given[again]).any():
-            raise InvalidInput(
-                f"{one.label!r} and an earlier file have different numbers for one step: give "
-                "files of a single stream, as counton wrote them"
-            )
-        values[at, of], there[at, of] = given, True
-        if own is not None and "window_estimate" in rows.columns:
-            own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+    if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
+        raise InvalidInput(
+            f"{file.label!r} has no columns 'group' or {name!r} any more: give the file with them"
+        )
+    needed = {name, "window_estimate" if both else name} & set(rows.columns)
+    rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
+    named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
+    other = set(named.unique().to_list()) - set(place)
+    if other:
+        raise InvalidInput(
+            f"{file.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
+            "does not list: give the file as counton wrote it"
+        )
+    at = rows["step"].to_numpy() - 1
+    of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
+    number = rows[name].cast(pl.Float64).to_numpy()
+    if not np.isfinite(number).all():
+        raise InvalidInput(f"{file.label!r} has an {name} that is not a number: correct it")
+    if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+        raise InvalidInput(
+            f"{file.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
+            "numbers are: give the file as counton wrote it"
+        )
+    given = rows[name].cast(pl.Int64).to_numpy() if whole else number
+    values[at, of], there[at, of] = given, True
+    if own is not None and "window_estimate" in rows.columns:
+        own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
     expected = np.ones_like(there)
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
@@ -437,69 +375,56 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
 
 
-def _cell_values(
-    files: Sequence[_File], described: Mapping[str, Any], terms: Design
-) -> NDArray[Any]:
-    """Return the released cells in files, ``(steps, cells)``; refuse too many."""
-    if (cells := described.get("cells")) is None:
+def _cell_values(file: _File, terms: Design) -> NDArray[Any]:
+    """Return the released cells in a file, ``(steps, cells)``; refuse too many."""
+    if (cells := file.described.get("cells")) is None:
         raise InvalidInput(
-            f"{files[0].label!r} shows only results of {terms.name!r}, and the more than "
+            f"{file.label!r} shows only results of {terms.name!r}, and the more than "
             f"{MOST_CELLS:,} numbers behind them are not in the file: read its rows as a plain "
             "table"
         )
     return unpack(cells, (-1,))
 
 
-def _rows_there(files: Sequence[_File], released: ReleasedNumbers) -> pl.DataFrame | None:
-    """Return the rows that files contain, as columns that identify them; None: none is missing."""
-    table = _with_steps(released.table())
+def _rows_there(file: _File, released: ReleasedNumbers) -> pl.DataFrame | None:
+    """Return the rows of a file, as columns that identify them; None: none is missing."""
+    table, rows = _with_steps(released.table()), file.rows
     names = labels_of(table)
-    kinds = {name: table.schema[name] for name in names}
-    parts = []
-    for one in files:
-        rows = one.rows
-        if lost := [name for name in names if name not in rows.columns]:
-            raise InvalidInput(
-                f"{one.label!r} has no column {lost[0]!r} any more, which tells its rows apart: "
-                "give the file with it"
-            )
-        rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
-        parts.append(rows)
-    there = pl.concat(parts)
+    if lost := [name for name in names if name not in rows.columns]:
+        raise InvalidInput(
+            f"{file.label!r} has no column {lost[0]!r} any more, which tells its rows apart: "
+            "give the file with it"
+        )
+    there = rows.select(pl.col(name).cast(table.schema[name], strict=False) for name in names)
     return None if rows_among(table, there).height == table.height else there
 
 
-def _readings(
-    files: Sequence[_File],
-    described: Mapping[str, Any],
-    definition: Description,
-    terms: Design,
-    level: float,
-) -> ReleasedNumbers:
+def _readings(file: _File, definition: Description, terms: Design, level: float) -> ReleasedNumbers:
     """Return the release computed from released cells: not of counts and sums, but rankings."""
+    described, rows = file.described, file.rows
     shown, since = View.from_dict(described["shown"]), _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:
-        values = _cell_values(files, described, terms)
+        values = _cell_values(file, terms)
         found = ReleasedNumbers.of(definition, terms, values, level, since=since, shown=shown)
-    elif not any(one.rows.height for one in files):
+    elif not rows.height:
         raise InvalidInput(
-            f"{field('source', files[0].label)} has no rows, because nothing was released: read it "
+            f"{field('source', file.label)} has no rows, because nothing was released: read it "
             "after the first release"
         )
     else:
-        values = _cell_values(files, described, terms)
+        values = _cell_values(file, terms)
         values = values.reshape(len(values), *terms.shape)
         found = ReleasedNumbers.of(definition, terms, values, level, shown=shown)
-    there = pl.concat([one.rows["step"] for one in files]).sort()
+    there = rows["step"].sort()
     found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
     if (
         definition.domain is not None
-        and "group" in files[0].rows.columns
+        and "group" in rows.columns
         and hasattr(definition.statistic, "group")
     ):
-        here = {group for one in files for group in one.rows["group"].unique().to_list()}
+        here = {*rows["group"].unique().to_list()}
         left = [group for group in definition.groups if group in here]
         if len(left) < len(definition.groups):
             found = found.only(groups=left)
-    return replace(found, rows_there=_rows_there(files, found))
+    return replace(found, rows_there=_rows_there(file, found))

@@ -42,11 +42,9 @@ from counton.released.periods import (
 )
 from counton.released.read_options import EVERYTHING, View
 from counton.released.series import (
-    CellValues,
     LateValues,
     Numbers,
     Series,
-    StepErrors,
     columns_below,
     finite,
     local_times,
@@ -81,8 +79,8 @@ class ReleasedNumbers:
 
     Attributes:
         steps: steps 1 to the last released step.
-        published: `CellValues` of this stream's totals, or of windows if no totals are published;
-            readings; or releases of a program's numbers.
+        published: cells of this stream's totals, or of windows if no totals are published, by
+            step and group; readings; or releases of a program's numbers.
         first: the first step that tables and charts show.
         chosen: names of the selected groups; None: all.
         shown: the selection of numbers to show.
@@ -104,7 +102,7 @@ class ReleasedNumbers:
     definition: Description
     design: Design
     steps: range
-    published: CellValues | Readings | Releases
+    published: Numbers | LateValues | Readings | Releases
     level: float
     first: int = 1
     chosen: tuple[str, ...] | None = None
@@ -147,13 +145,12 @@ class ReleasedNumbers:
         if definition.statistic.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat = flat if start == 1 else LateValues(flat, start)
-            errors = StepErrors(terms, steps, check_level(level))
-            published: CellValues | Readings = CellValues(partial(read_only, flat), errors)
+            published: Any = read_only(flat)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
             published = Readings.of(definition.statistic, readable, values)
         return cls(
-            *(definition, terms, steps, published, level),
+            *(definition, terms, steps, published, check_level(level)),
             shown=shown,
             since=since,
             there=there,
@@ -161,23 +158,28 @@ class ReleasedNumbers:
         )
 
     @property
-    def _cells(self) -> CellValues:
+    def has_cells(self) -> bool:
+        """True if the published numbers are those of cells, as for counts and sums."""
+        return not isinstance(self.published, Readings | Releases)
+
+    @property
+    def _cells(self) -> Any:
         """The cells of counts and sums; `InvalidInput` for others."""
-        if not isinstance(self.published, CellValues):
+        if not self.has_cells:
             self._cannot("totals and windows")
         return self.published
 
     @cached_property
     def series(self) -> Series:
         """The cells of counts and sums with their errors; `InvalidInput` for others."""
-        std, half = (errors[: self.steps.stop - 1] for errors in self._cells.errors.by_step)
-        half = half if self.together is None else self.together
-        return Series(self._cells.values, std, half, self.there)
+        cells, errors, half = self._cells, self.design.errors, self.together
+        half = errors.halfwidths(self.steps, self.level) if half is None else half
+        return Series(cells, errors.std(self.steps), half, self.there)
 
     @property
     def readings(self) -> Readings:
         """The statistic's numbers at each step; `InvalidInput` without a statistic."""
-        if isinstance(self.published, CellValues | Releases):
+        if not isinstance(self.published, Readings):
             self._cannot("differences, shares and sums")
         return self.published
 
@@ -189,7 +191,7 @@ class ReleasedNumbers:
     @property
     def _by_group(self) -> bool:
         """True if tables have one number for each group, as for counts and sums."""
-        return isinstance(self.published, CellValues) and not self.definition.ranks
+        return self.has_cells and not self.definition.ranks
 
     @property
     def groups(self) -> Sequence[str]:
@@ -198,7 +200,7 @@ class ReleasedNumbers:
             return self.chosen
         if self.since is not None:
             return tuple(self.since)
-        if isinstance(self.published, CellValues):
+        if self.has_cells:
             return self.definition.groups
         return self.definition.domain or ()
 
@@ -221,7 +223,7 @@ class ReleasedNumbers:
     @property
     def over(self) -> int | str | None:
         """Number of last steps of each number, or its period, such as "week"; None: all so far."""
-        if self.shown.over is not None or isinstance(self.published, CellValues):
+        if self.shown.over is not None or self.has_cells:
             return self.shown.over
         release = self.definition.release
         if release == "periods":
@@ -263,8 +265,8 @@ class ReleasedNumbers:
         found = self
         if steps is not None:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
-            if isinstance(self.published, CellValues):
-                found = found._until(steps.stop - 1, self.published)
+            if self.has_cells:
+                found = found._until(steps.stop - 1)
             elif isinstance(self.published, Readings) and self.since is not None:
                 found = found._readings_until(steps.stop - 1, self.published)
             elif isinstance(self.published, Readings):
@@ -273,7 +275,7 @@ class ReleasedNumbers:
                 )
         return found if groups is None else found._of_groups(tuple(groups))
 
-    def _until(self, last: int, cells: CellValues) -> Self:
+    def _until(self, last: int) -> Self:
         """Return counts or sums up to step ``last``, without groups that were shown later."""
         key: Any = slice(last)
         known, since = self.chosen, self.since
@@ -285,7 +287,7 @@ class ReleasedNumbers:
             known = None if known is None else tuple(names)
         return replace(
             self,
-            published=cells.part(key),
+            published=read_only(self._cells[key]),
             together=None if self.together is None else self.together[:last],
             chosen=known,
             since=since,
@@ -311,7 +313,7 @@ class ReleasedNumbers:
             for group in groups:
                 place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
-        if isinstance(self.published, CellValues):
+        if self.has_cells:
             if groups == self.groups:
                 return self
             of = GroupNames(self.groups).places(groups)
@@ -340,7 +342,7 @@ class ReleasedNumbers:
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
-            published=self._cells.part((slice(None), of)),
+            published=read_only(self._cells[:, of]),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
             there=None if there is None else there[:, of],
@@ -371,10 +373,7 @@ class ReleasedNumbers:
 
     def at(self, level: float) -> Self:
         """Return the numbers with another level; see `Release.at`."""
-        published, level = self.published, check_level(level)
-        if isinstance(published, CellValues):
-            published = replace(published, errors=replace(published.errors, level=level))
-        return replace(self, published=published, level=level, together=None)
+        return replace(self, level=check_level(level), together=None)
 
     @cached_property
     def totals(self) -> Series | None:
@@ -479,7 +478,7 @@ class ReleasedNumbers:
 
     @cached_property
     def _totals(self) -> Numbers:
-        estimates = self._cells.values  # callers have refused missing values
+        estimates: Numbers = self._cells  # callers have refused missing values
         if self.design.strategy.facts.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
@@ -513,7 +512,7 @@ class ReleasedNumbers:
         weights = {one: 1.0} if isinstance(one, str) else one
         if not isinstance(weights, Mapping):
             weights = dict.fromkeys(weights, 1.0)
-        if isinstance(self.published, CellValues):
+        if self.has_cells:
             return self._sum_of_cells(weights, steps, of)
         if not weights:
             raise InvalidInput(f"{field('groups')} is empty; give at least one group")
@@ -606,7 +605,7 @@ class ReleasedNumbers:
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Return the number of all groups together, the divisor of shares."""
-        if isinstance(self.published, CellValues):
+        if self.has_cells:
             self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
@@ -787,7 +786,7 @@ class ReleasedNumbers:
         """Return rows of ``there``, no single step, and each part of a group's name."""
         if there is not None:
             table = rows_among(table, there)
-        if not (self.definition.cut.goes_on or isinstance(self.published, CellValues)):
+        if not (self.definition.cut.goes_on or self.has_cells):
             return table.drop("step")
         table = with_notes(table, self.definition.marks)
         return table if self.definition.ranks else with_parts(table, self.definition)
@@ -836,7 +835,7 @@ class ReleasedNumbers:
                 "a band holds only for groups that were chosen beforehand, but here groups were "
                 "found in the data because they are large; use the table, or list the groups"
             )
-        if not isinstance(self.published, CellValues):
+        if not self.has_cells:
             table = self.plain_table()
             if "lower" not in table.columns:
                 self._cannot("bands")
@@ -862,7 +861,7 @@ class ReleasedNumbers:
         windows, groups = self.definition.cut, self.groups
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        if isinstance(self.published, CellValues):
+        if self.has_cells:
             first, last = periods.edges[:-1], periods.edges[1:]
             self._refuse_withdrawn(periods.edges.tolist(), groups)
             sums = self.between(first, last).columns()

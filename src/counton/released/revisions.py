@@ -7,9 +7,8 @@ answers all questions. Two versions of one window share noise; different windows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,33 +28,18 @@ class Revisions:
     """All released counts ("versions") of all windows, in a stream that releases windows again.
 
     Attributes:
-        nights: number of releases.
-        read_values: returns `values` when they are first used.
+        values: released counts in data units, shape ``(nights, *cells, versions)``. The last axis
+            begins with the window that ended that night, and ends with the one that became final.
         since: the first night that shows each undeclared group, in the order of cells; its earlier
             values are 0 and were not published.
     """
 
     design: Design[WindowVersions]
-    nights: int
-    read_values: Callable[[], NDArray[Any]]
+    values: NDArray[Any]
     since: Mapping[str, int] | None = None
 
-    @classmethod
-    def of(
-        cls, design: Design[Any], values: NDArray[Any], since: Mapping[str, int] | None = None
-    ) -> Revisions:
-        """Return the counts, given `values`."""
-        return cls(design, len(values), partial(read_only, values), since)
-
-    @cached_property
-    def values(self) -> NDArray[Any]:
-        """Released counts in data units, shape ``(nights, *cells, versions)``.
-
-        The last axis begins with the window that ended that night, and ends with the one that
-        became final.
-        """
-        found: NDArray[Any] = read_only(self.read_values())
-        return found
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
 
     @property
     def lags(self) -> int:

@@ -13,7 +13,7 @@ from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import percent, quantity, text
 from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
-from counton.released.series import CellValues, Series
+from counton.released.series import Series
 from counton.released.stream_words import statistic_in_words
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
 def screen_of(released: ReleasedNumbers) -> Screen:
     """Return what a terminal shows of the last step."""
     released._check_released()
-    if isinstance(released.published, CellValues) and not released.definition.ranks:
+    if released.has_cells and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if released.definition.ranks:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import some_of
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import Windows
-from counton.numbers import Design
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
@@ -88,38 +86,6 @@ class Series:
             f"{prefix}lower": self.lower.ravel(),
             f"{prefix}upper": self.upper.ravel(),
         }
-
-
-@dataclass(frozen=True)
-class StepErrors:
-    """Errors of a stream's releases by step, computed from the design when first used."""
-
-    design: Design
-    steps: range
-    level: float
-
-    @cached_property
-    def by_step(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Standard deviations and half-widths, each of shape ``(steps,)``."""
-        errors = self.design.errors
-        return errors.std(self.steps), errors.halfwidths(self.steps, self.level)
-
-
-@dataclass(frozen=True)
-class CellValues:
-    """Published counts and sums by step and group, read when first used; errors may go on."""
-
-    read: Callable[[], Numbers]
-    errors: StepErrors
-
-    @cached_property
-    def values(self) -> Numbers:
-        """The numbers in data units, shape ``(steps, groups)``."""
-        return self.read()
-
-    def part(self, key: Any) -> CellValues:
-        """Return some steps or groups, by an index of `values`."""
-        return replace(self, read=partial(read_only, self.values[key]))
 
 
 @dataclass(frozen=True)

@@ -516,17 +516,15 @@ class _HashFile:
 
 
 def _same_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """Return texts that are the same in all types: times to the microsecond, and whole floats.
+    """Return values that are the same in all types: times in microseconds, and whole floats.
 
-    >>> seconds = pl.Series("at", [1], pl.Int64).cast(pl.Datetime("ns"))
+    >>> seconds = pl.Series("at", [5000], pl.Int64).cast(pl.Datetime("ns"))
     >>> seconds.to_frame().select(_same_text(pl.col("at"), seconds.dtype)).item()
-    '1970-01-01 00:00:00.000000'
+    5
     """
     if isinstance(dtype, pl.Datetime):
-        same = pl.Datetime("us", dtype.time_zone and "UTC")
-        us = physical_us(column, dtype)
-        stored = column.to_physical().cast(pl.String)
-        return pl.coalesce(as_text(us.cast(same), same), stored)
+        us = pl.coalesce(physical_us(column, dtype), column.to_physical())
+        return us if dtype.time_zone is None else us.name.suffix(" in UTC")
     if dtype.is_float():
         whole = (column == column.floor()) & (column.abs() < 2**53)
         integer = pl.when(whole).then(column).cast(pl.Int64).cast(pl.String)

@@ -6,7 +6,7 @@ import re
 import warnings
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from counton.base.errors import InvalidInput, field
@@ -127,8 +127,14 @@ def moments(
 
 #: Matches one directive of a strftime format.
 _DIRECTIVE = re.compile(r"%[-_0]?(?::{1,3}|#|\.?[0369]?)([A-Za-z%+])")
-#: Directives of years of two digits, each with what says the century.
-_TWO_DIGITS = {"%y": "%Y", "%D": "%m/%d/%Y", "%x": "%m/%d/%Y", "%g": "%G"}
+_CENTURY = "a year of two digits, whose century nobody can tell"
+#: Directives that are not read as they are meant, what to write in place of them, and why.
+_MISREAD = (
+    ("%Z", "%z", "the name of a zone, which would be ignored"),
+    *(("%y", "%Y", _CENTURY), ("%g", "%G", _CENTURY)),
+    *((short, "%m/%d/%Y", _CENTURY) for short in ("%D", "%x")),
+    *((short, "%.f", "which would be read as nanoseconds") for short in (".%f", "%f")),
+)
 #: Times that a format has to say so that they are read as they were.
 _PROBES = [datetime(year, month, 23, 15, 45) for year, month in ((1961, 7), (1999, 2), (2024, 11))]
 
@@ -142,39 +148,18 @@ def check_time_format(form: str) -> None:
     """
     if form in _EPOCHS:
         return
-    letters = set(_DIRECTIVE.findall(form))
-    said = _as_format(form)
-    if "Z" in letters:
-        raise InvalidInput(
-            f"{said} has %Z, the name of a zone, which would be ignored: if times have their "
-            f"offset, as in +0100, give {_as_format(form.replace('%Z', '%z'))}; if all "
-            "are of one zone, write its name in place of %Z, and name the zone in "
-            f"{field('timezone')}"
-        )
-    if not letters & set("z+") and re.search(r"(?<![A-Za-z])[Zz]\s*$", _DIRECTIVE.sub("0", form)):
-        right = re.sub(r"[Zz](\s*)$", r"%z\1", form)
-        raise InvalidInput(
-            f"{said} ends in Z, which means UTC, but would be read as any other sign: give "
-            f"{_as_format(right)}"
-        )
-    for short, right in _TWO_DIGITS.items():
-        if short in form:
-            raise InvalidInput(
-                f"{said} has {short}, a year of two digits, whose century nobody can tell: write "
-                "years of four digits into the events, and give "
-                f"{_as_format(form.replace(short, right))}"
-            )
-    if "%f" in form:
-        right = form.replace(".%f", "%f").replace("%f", "%.f")
-        raise InvalidInput(
-            f"{said} has %f, which would be read as nanoseconds: give "
-            f"{_as_format(right)}, where %.f is the point and the fraction of a second"
-        )
-    if "s" in letters:
-        raise InvalidInput(
-            f"{said} has %s, seconds since 1970: give {_as_format('epoch')}, and a column of such "
-            "numbers alone"
-        )
+    said, wrong = _as_format(form), None
+    for directive, right, why in _MISREAD:
+        if directive in form and wrong is None:
+            wrong = directive, why, form.replace(directive, right)
+    if re.search(r"(?<![A-Za-z])[Zz]\s*$", _DIRECTIVE.sub("0", form)):
+        why = "which means UTC, but would be read as any other sign"
+        wrong = "a Z at its end", why, re.sub(r"[Zz](\s*)$", r"%z\1", form)
+    if "%s" in form:
+        wrong = "%s", "seconds since 1970", "epoch"
+    if wrong is not None:
+        has, why, right = wrong
+        raise InvalidInput(f"{said} has {has}, {why}: write times for {_as_format(right)}")
     read = list(map(partial(_read_back, form), _PROBES))
     if None in read:
         raise InvalidInput(
@@ -182,6 +167,7 @@ def check_time_format(form: str) -> None:
             f"{_as_format('%d.%m.%Y %H:%M')}"
         )
     if [one and one.date() for one in read] != [probe.date() for probe in _PROBES]:
+        letters = set(_DIRECTIVE.findall(form))
         clock_alone = letters & set("HIklTRXr") and not letters & set("YmdbBhej")
         more = f"%Y-%m-%d {form}" if clock_alone else "%d.%m.%Y %H:%M"
         raise InvalidInput(
@@ -268,56 +254,9 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
         return column.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
     else:
         return column.cast(pl.String, strict=False)
-    shown = pl.when(there).then(column)
-    if isinstance(dtype, pl.Datetime) and dtype.time_zone in (None, "UTC"):
-        text = shown.map_batches(_clock_texts, return_dtype=pl.String, is_elementwise=True)
-    else:
-        text = shown.cast(pl.String, strict=False)
+    text = pl.when(there).then(column).cast(pl.String, strict=False)
     stored = pl.when(~there).then(column.to_physical())
     return pl.coalesce(text, stored.cast(pl.String))
-
-
-def _clock_texts(moments: pl.Series) -> pl.Series:
-    """Format times without a zone, or in UTC, as polars does, in a fifth of the time.
-
-    >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
-    >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
-    True
-    """
-    dtype = moments.dtype
-    assert isinstance(dtype, pl.Datetime)
-    digits = {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
-    second, stored = 10**digits, moments.to_physical()
-    day = stored // (86_400 * second)
-    low, high = (int(cast("int", bound)) for bound in (day.min() or 0, day.max() or 0))
-    if high - low < len(day) + _FEW_DAYS:
-        days = pl.int_range(low, high + 1, dtype=pl.Int32, eager=True).cast(pl.Date)
-        date = days.cast(pl.String).gather(day - low)
-    else:
-        date = day.cast(pl.Int32).cast(pl.Date).cast(pl.String)
-    fraction = stored % second
-    whole = not (fraction != 0).any()
-    parts: list[pl.Expr | pl.Series | str] = [
-        date,
-        _clock().gather(stored // second % 86_400),
-        pl.lit("." + "0" * digits) if whole else fraction.cast(pl.String).str.zfill(digits),
-        pl.lit("" if dtype.time_zone is None else "+00:00"),
-    ]
-    if not whole:
-        parts.insert(2, pl.lit("."))
-    return pl.select(pl.concat_str(parts).alias(moments.name)).to_series()
-
-
-_FEW_DAYS = 1000
-
-
-@cache
-def _clock() -> pl.Series:
-    """Return " 00:00:00" to " 23:59:59"."""
-    second = pl.int_range(86_400, eager=True)
-    times = (second // 3600, second // 60 % 60, second % 60)
-    hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
-    return pl.select(pl.format(" {}:{}:{}", hour, minute, rest)).to_series()
 
 
 def _decode(values: pl.Series) -> pl.Series:

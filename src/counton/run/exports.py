@@ -24,7 +24,7 @@ from counton.released.description import Description
 from counton.released.periods import Moment, groups_named
 from counton.released.release import Release
 from counton.released.release_facts import promise_of
-from counton.released.release_files import public_places, read_public
+from counton.released.release_files import is_table, read_public
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
@@ -189,7 +189,7 @@ def export(
 
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
-            table, or several.
+            table.
         out: a table (.parquet, .csv, .json), or a chart (.png, .svg, .pdf). A table carries its
             guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
         name: name of the stream; needed if the state has several.
@@ -302,8 +302,7 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
-    public = public_places(state)
-    inputs = state_files(state, None) if public is None else [Path(place) for place in public]
+    inputs = [Path(state)] if is_table(state) else state_files(state, None)
     check_output(path, PICTURES if chart else None, inputs=[*inputs, *map(beside, inputs)])
     return path
 

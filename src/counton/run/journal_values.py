@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from counton.base.private import open_private
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.released_numbers import ReleasedNumbers
-from counton.released.series import CellValues, StepErrors
 from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from counton.released.description import Description
     from counton.released.read_options import View
     from counton.released.revisions import Revisions
-    from counton.state.journal import PackedEntries
     from counton.state.reader import JournalReader
 
 #: Most values that are read together, for groups that were found in the data.
@@ -54,8 +52,8 @@ def read_released(
         found = _found_cells(stream, definition, level, shown)
     elif additive and not (definition.cut.lags and stream.step):
         start = 1 if steps is None else max(steps.start - 1, 1)
-        stored = stream.packed_releases(start, None if steps is None else steps.stop)
-        values = stored.entries().values.reshape(len(stored.steps), len(definition.groups))
+        stored = stream.releases(start, None if steps is None else steps.stop)
+        values = stored.values.reshape(len(stored), len(definition.groups))
         found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
     else:
         from counton.released.read_options import with_shown_groups
@@ -112,38 +110,20 @@ def _newest_versions(
     """Read revised windows: the newest version of each, and all earlier ones."""
     from counton.released.revisions import Revisions
 
-    stored, terms = stream.packed_releases(), cast("Any", stream.design)
-    shape = len(definition.groups), terms.strategy.facts.versions
-    cells = shape if definition.statistic.additive else None
-    read = partial(_versions, stored, cells)
-    return _read_versions(definition, Revisions(terms, len(stored.steps), read), level, shown)
-
-
-def _versions(stored: PackedEntries, cells: tuple[int, int] | None) -> NDArray[Any]:
-    """Decode windows in several versions; cells without a name are left out."""
-    values = stored.entries().values
-    if cells is None:
-        return values
-    return values.reshape(len(values), -1, cells[1])[:, : cells[0]]
+    values, terms = stream.releases().values, cast("Any", stream.design)
+    if definition.statistic.additive:  # cells without a name are left out
+        versions = terms.strategy.facts.versions
+        values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
+    return _read_versions(definition, Revisions(terms, values), level, shown)
 
 
 def _read_versions(
     definition: Description, revisions: Revisions, level: float, shown: View
 ) -> ReleasedNumbers:
-    """Return the versions of windows; counts and sums are decoded when used."""
-    from counton.released.read_options import EVERYTHING
-
-    night, since = revisions.nights, revisions.since
-    terms = revisions.design_at(night)
+    """Return the versions of windows, the newest of each as the numbers."""
+    night, since = len(revisions.values), revisions.since
+    terms, numbers = revisions.design_at(night), revisions.newest(night)
     definition = replace(definition, strategy=terms.strategy)
-    if definition.statistic.additive:
-        steps = range(1, night + 1)
-        errors = StepErrors(terms, steps, check_level(level))
-        cells = CellValues(partial(revisions.newest, night), errors)
-        shown = shown.of_ranking() if definition.ranks else EVERYTHING
-        found = ReleasedNumbers(definition, terms, steps, cells, level, shown=shown, since=since)
-        return replace(found, revisions=revisions)
-    numbers = revisions.newest(night)
     found = ReleasedNumbers.of(definition, terms, numbers, level, shown=shown, since=since)
     return replace(found, revisions=revisions)
 
@@ -188,6 +168,6 @@ def _found_cells(
     if versions:
         from counton.released.revisions import Revisions
 
-        revisions = Revisions.of(terms, estimates, shown_since)
+        revisions = Revisions(cast("Any", terms), estimates, shown_since)
         return _read_versions(definition, revisions, level, shown)
     return ReleasedNumbers.of(definition, terms, estimates, level, since=shown_since, shown=shown)

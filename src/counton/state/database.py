@@ -131,14 +131,13 @@ class Database:
         self.path = self.address.file
         self.is_sqlite, self.label = self.path is not None, self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
-        self._owner, self._moment = os.getpid(), None
+        self._owner = os.getpid()
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
             sqlite_file.check(self.path)
             # After the check: before it, another process may not have made the file yet.
             self._file = sqlite_file.identity(self.path)
-            self._moment = sqlite_file.moment_of(self.path)
         pause = f"-c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
         self._connections = self.address.connections(
             self.lock_timeout_seconds, pause if short_transactions else ""
@@ -177,13 +176,6 @@ class Database:
         try:
             with self._connections.transaction(begin) as connection:
                 yield connection
-                moment = self.path and self._moment and sqlite_file.moment_of(self.path)
-                if moment != self._moment:  # the file was read without locks
-                    raise StateUnavailable(
-                        f"state {self.label} was changed by another process while it was read, and "
-                        "this process may not write there, so it cannot lock the state: try again, "
-                        "or read it as a user who may write there"
-                    )
         except self.address.errors as error:
             raise self._explain(error) from error
 
@@ -240,12 +232,6 @@ class Database:
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({why}): restore it from a copy"
-            )
-        if self.path is not None and not sqlite_file.may_be_written(self.path):
-            return StateUnavailable(
-                f"state {self.label} is in a place where this process may not write "
-                f"({why}), so nothing can be released from it: use the state where it may "
-                "be written; to read it, use a copy made by counton backup"
             )
         return StateUnavailable(
             f"state {self.label} cannot be used ({why}): check the path or address, its "

@@ -8,8 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
@@ -143,73 +142,6 @@ _ENTRIES = (
 )
 
 
-class _Row(NamedTuple):
-    """A row of the journal that can be pickled: steps written together."""
-
-    step: int
-    steps: int
-    unit: str | None
-    estimates: bytes
-    input_digests: bytes
-    std: float
-
-
-@dataclass(frozen=True)
-class PackedEntries:
-    """Consecutive steps of the journal as stored; decoded even after the database is closed."""
-
-    rows: Sequence[_Row]
-    steps: range
-    shape: tuple[int, ...]
-
-    def entries(self) -> Entries:
-        """Decode the released values exactly, and the digests of their inputs."""
-        shape, parts = self.shape, list[NDArray[Any]]()
-        start, stop = self.steps.start, self.steps.stop
-        digests, following, std = [], start, None
-        with reading(f"the journal between steps {start} and {stop - 1}"):
-            for row in self.rows:
-                first = row.step - row.steps + 1
-                part = slice(following - first, min(row.step + 1, stop) - first)
-                if part.start < 0 or (part.start and parts) or part.stop <= part.start:
-                    break  # a step is missing or doubled
-                if len(row.input_digests) != _DIGEST * row.steps:
-                    raise ValueError(
-                        f"the digests of inputs of {row.steps:,} steps take "
-                        f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
-                    )
-                if shape and shape[0] < 0:  # any number of cells
-                    flat = unpack(row.estimates, (row.steps, -1))
-                    whole = flat.reshape(
-                        row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:]
-                    )
-                else:
-                    whole = unpack(row.estimates, (row.steps, *shape))
-                parts.append(_values(whole, row.unit)[part])
-                digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
-                following, std = first + part.stop, row.std
-            if following != stop or len({part.dtype for part in parts}) > 1:
-                raise StateError(
-                    f"the journal has {following - start} readable releases for the "
-                    f"{stop - start} steps from {start} to {stop - 1}: the state was altered; "
-                    "restore it from a copy"
-                )
-            if shape and shape[0] < 0:  # cells that came later had no values before
-                width = max((part.shape[1] for part in parts), default=0)
-                rest = [(0, 0)] * len(shape[1:])
-                parts = [
-                    np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
-                    if part.shape[1] < width
-                    else part
-                    for part in parts
-                ]
-                shape = (width, *shape[1:])
-            values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
-            if len(parts) > 1:
-                values = np.concatenate(parts)
-            return Entries(values=values, input_digests=b"".join(digests), std=std)
-
-
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the shape of one step's released values, from a stream's terms (its public design as
     JSON values). A length of -1 means any.
@@ -224,10 +156,10 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     return (-1,) if several else tuple(terms["shape"])
 
 
-def read_packed(
+def read(
     connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
-) -> PackedEntries:
-    """Read the rows of steps ``start..stop-1`` from the database, without decoding them.
+) -> Entries:
+    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs.
 
     ``terms`` is the stream's design, or its JSON values, which leave more lengths open.
     """
@@ -235,15 +167,53 @@ def read_packed(
         shape = shape_of(terms)
     else:
         shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
-    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    return PackedEntries([_Row(*row) for row in found], range(start, stop), shape)
+    rows = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
+    return _decode([*rows], start, stop, shape)
 
 
-def read(
-    connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
-) -> Entries:
-    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs."""
-    return read_packed(connection, stream_id, start, stop, terms).entries()
+def _decode(rows: Iterable[Any], start: int, stop: int, shape: tuple[int, ...]) -> Entries:
+    """Decode the values of steps, and the digests of their inputs; refuse a gap."""
+    parts = list[NDArray[Any]]()
+    digests, following, std = [], start, None
+    with reading(f"the journal between steps {start} and {stop - 1}"):
+        for row in rows:
+            first = row.step - row.steps + 1
+            part = slice(following - first, min(row.step + 1, stop) - first)
+            if part.start < 0 or (part.start and parts) or part.stop <= part.start:
+                break  # a step is missing or doubled
+            if len(row.input_digests) != _DIGEST * row.steps:
+                raise ValueError(
+                    f"the digests of inputs of {row.steps:,} steps take "
+                    f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
+                )
+            if shape and shape[0] < 0:  # any number of cells
+                flat = unpack(row.estimates, (row.steps, -1))
+                whole = flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
+            else:
+                whole = unpack(row.estimates, (row.steps, *shape))
+            parts.append(_values(whole, row.unit)[part])
+            digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+            following, std = first + part.stop, row.std
+        if following != stop or len({part.dtype for part in parts}) > 1:
+            raise StateError(
+                f"the journal has {following - start} readable releases for the "
+                f"{stop - start} steps from {start} to {stop - 1}: the state was altered; "
+                "restore it from a copy"
+            )
+        if shape and shape[0] < 0:  # cells that came later had no values before
+            width = max((part.shape[1] for part in parts), default=0)
+            rest = [(0, 0)] * len(shape[1:])
+            parts = [
+                np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
+                if part.shape[1] < width
+                else part
+                for part in parts
+            ]
+            shape = (width, *shape[1:])
+        values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
+        if len(parts) > 1:
+            values = np.concatenate(parts)
+        return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
 def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[range, int]]:

@@ -90,15 +90,6 @@ class JournalReader:
         Raises:
             InvalidInput: the steps are not all released.
         """
-        found = self.packed_releases(start, stop)
-        return Releases(found.steps, found.entries().values, self.design)
-
-    def packed_releases(self, start: int = 1, stop: int | None = None) -> journal.PackedEntries:
-        """Return what `releases` decodes; it can be decoded after the stream is closed.
-
-        Raises:
-            InvalidInput: the steps are not all released.
-        """
         if not self._shown:
             let_show(self._database, self.name)
             self._shown = True
@@ -111,7 +102,8 @@ class JournalReader:
                 f"released steps 1 to {step}: ask only for these"
             )
         with self.database.transaction(write=False) as connection:
-            return journal.read_packed(connection, self._row.id, start, stop, terms)
+            values = journal.read(connection, self._row.id, start, stop, terms).values
+        return Releases(range(start, stop), values, terms)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None

@@ -41,15 +41,10 @@ def files_of(path: Path) -> list[Path]:
 
 
 def connect(path: Path, timeout_seconds: float) -> Any:
-    """Open a connection to an existing state, even without the right to write in its folder;
-    transactions begin only by explicit statements.
-    """
-    more: Any = {"timeout": timeout_seconds, "isolation_level": None, "check_same_thread": False}
-    if may_be_written(path):
-        connection = sqlite3.connect(path, **more)
-    else:
-        mode = "mode=ro" if _has_log(path) else "immutable=1"
-        connection = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, **more)
+    """Open a connection to an existing state; transactions begin only by explicit statements."""
+    connection = sqlite3.connect(
+        path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
+    )
     try:
         # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power
         # cut cannot take back what has been shown. NORMAL would sync only now and then.
@@ -61,34 +56,6 @@ def connect(path: Path, timeout_seconds: float) -> Any:
         connection.close()
         raise
     return connection
-
-
-def may_be_written(path: Path) -> bool:
-    """Return True if files can be made in the state's folder, as SQLite needs for writing."""
-    return os.access(path.parent, os.W_OK)
-
-
-def _has_log(path: Path) -> bool:
-    """Return True if commits wait in SQLite's log: the file alone is an old state."""
-    with suppress(OSError):
-        return path.with_name(f"{path.name}-wal").stat().st_size > 0
-    return False
-
-
-def moment_of(path: Path) -> tuple[object, ...] | None:
-    """Return facts about a file (such as its size and time of change) that show whether another
-    process changes it during a read; None if SQLite can lock the file against changes.
-
-    Call this function before and after a read: if the results differ, the file was changed
-    meanwhile.
-
-    Without permission to write, SQLite reads the file without locks, as if nobody could change it.
-    But another process may write it, by another path or from another machine.
-    """
-    if may_be_written(path) or _has_log(path):
-        return None
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @contextmanager
@@ -110,16 +77,11 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
     try:
         try_lock(handle)  # held while this process writes: an unlocked file is a leftover
         with os.fdopen(handle):  # closed before the copy has a name that others may lock
-            before = moment_of(path)
             with (
                 closing(connect(path, timeout)) as source,
                 closing(sqlite3.connect(name)) as whole,
             ):
                 source.backup(whole)  # its log included, in one step, under one snapshot
-                if moment_of(path) != before:
-                    raise sqlite3.OperationalError(
-                        "another process changed it, in a folder where it cannot be locked"
-                    )
                 yield whole
             os.fsync(handle)
         os.link(name, target)
@@ -156,6 +118,12 @@ def check(path: Path) -> None:
         raise RequestMismatch(
             f"{path} is a SQLite file of another program (application_id {header.application_id}), "
             "not a state: give another path"
+        )
+    if not os.access(path.parent, os.W_OK):  # SQLite could not lock it, nor read its log
+        raise StateUnavailable(
+            f"state {path} is in a place where this process may not write, so it cannot be locked "
+            "against other processes: use it where it may be written; to read it, copy it there "
+            "together with its log (counton backup)"
         )
     identity(path)  # SQLite's opening might merge a log
     # While a log waits to be merged the file may be short: its pages are in the log. SQLite itself

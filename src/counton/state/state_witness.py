@@ -36,7 +36,6 @@ from counton.state import journal, records
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, parse_address
 from counton.state.sql import Connection
-from counton.state.sqlite_file import may_be_written
 
 #: Where a witness is kept: a folder.
 Place = str | os.PathLike[str]
@@ -409,9 +408,7 @@ class Witness:
         try:
             os.close(open_plain(path, os.O_RDWR))
         except OSError as error:
-            state = self._database.path  # nothing is released where the state cannot be written
-            if state is None or may_be_written(state):
-                return f"the witness {path} cannot be written ({error.strerror}): make it writable"
+            return f"the witness {path} cannot be written ({error.strerror}): make it writable"
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = Witness(self._database, connection, self._named or None)

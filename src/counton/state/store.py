@@ -116,10 +116,12 @@ class Store(Closing):
 
         Raises:
             InvalidInput: the facts are no dictionary of JSON values.
+            StateError: there is no such stream.
             StreamConflict: another process holds the lock.
         """
         with self.database.transaction(write=True) as connection:
-            connection.execute(records.TAKE, name=name, further=1)
+            if not connection.execute(records.TAKE, name=name, further=1).rowcount:
+                raise records.no_such_stream(connection, self.database, name)
             row = records.find(connection, name)
             public = facts.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -52,7 +52,6 @@ from counton.state.unit_names import by_its_clock
 
 #: Values recomputed at once.
 _CHUNK = 2**20
-_ONE = (Key, str, os.PathLike)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ class Verification:
         problems: facts that do not hold; empty if all is well.
         old_copy: whether ``problems`` say that the state is an old copy.
         skipped: reason why nothing could be recomputed; None if values were recomputed.
-        key: place or fingerprint of the key that fits, if several keys were given; else None.
 
     >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
     True
@@ -80,7 +78,6 @@ class Verification:
     checks: tuple[str, ...]
     problems: tuple[str, ...]
     skipped: str | None = None
-    key: str | None = None
     old_copy: bool = False
 
     @property
@@ -93,7 +90,7 @@ def verify(
     state: str | os.PathLike[str],
     name: str | None = None,
     *,
-    key: keyfile.Kept | Sequence[keyfile.Kept] = None,
+    key: keyfile.Kept = None,
     witness: str | os.PathLike[str] | None = None,
 ) -> tuple[Verification, ...]:
     """Recompute every released value of a state, and compare. Nothing is changed.
@@ -101,8 +98,8 @@ def verify(
     Args:
         state: path of a SQLite file, or a database URL.
         name: name of one stream; None: all.
-        key: the key, or its place; None: ``STATE.key`` beside a SQLite file. For a state with
-            several keys, a list of them: each release takes the one that fits.
+        key: the key, or its place; None: ``STATE.key`` beside a SQLite file. Releases under another
+            key are ``skipped``.
         witness: folder of the witness (a record of releases away from the state), if it is another
             one than the state remembers.
 
@@ -121,9 +118,7 @@ def verify(
     >>> found.right, found.values
     (True, 3)
     """
-    given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
-    for place_of_key in given:
-        keyfile.state_files(state, place_of_key)  # refuses the text of a key in place of its place
+    keyfile.state_files(state, key)  # refuses the text of a key in place of its place
     database = Database(state)
     try:
         known = _read(database, witness)  # before the state
@@ -131,9 +126,9 @@ def verify(
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
-            keys = {row.name: _fitting(database, row, given) for row in rows}
+            keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
-                row.name: _witness_problem(connection, database, row, known, keys[row.name][0])
+                row.name: _witness_problem(connection, database, row, known, keys[row.name])
                 for row in rows
             }
             lost = [*_forgotten_releases(connection, database, known, name)]
@@ -144,7 +139,7 @@ def verify(
             )
         found = []
         for row in rows:
-            held, place = keys[row.name]
+            held = keys[row.name]
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
@@ -154,10 +149,6 @@ def verify(
                     one = _Recomputation(database, row, held).verify(spent.get(row.name))
                 except StateError as error:  # its terms cannot be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
-                if len(given) > 1:
-                    which: Any = held if given[place] is None else given[place]
-                    word = which.fingerprint if isinstance(which, Key) else os.fspath(which)
-                    one = replace(one, key=word)
             if (problem := refused[row.name]) is not None:
                 told = tuple(dict.fromkeys([*one.problems, str(problem)]))
                 old = isinstance(problem, OldCopy | StateUnavailable)
@@ -217,21 +208,13 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(
-    database: Database, row: Any, given: Sequence[keyfile.Kept]
-) -> tuple[Key | WrongKey, int]:
-    reasons = []
-    for place, key in enumerate(given):
-        try:
-            held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-            records.check_key_of(row, held)
-            return held, place
-        except WrongKey as error:
-            reasons.append(error)
-    if len(given) == 1:
-        return reasons[0], 0
-    why = "; ".join(dict.fromkeys(map(str, reasons)))
-    return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
+def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | WrongKey:
+    try:
+        held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+        records.check_key_of(row, held)
+    except WrongKey as error:
+        return error
+    return held
 
 
 class _Recomputation:

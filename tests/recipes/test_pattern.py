@@ -1,0 +1,59 @@
+"""The recipe ``recipes/pattern.py`` averages hours of the day and days of the week."""
+
+import runpy
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import PureDP, read, release
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "pattern.py"
+PATTERN = runpy.run_path(str(RECIPE), run_name="recipe")["pattern"]
+
+
+def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24) -> Any:
+    """Rows in every hour from 30 March 2024 on, over the night in which Berlin skips an hour."""
+    begin = datetime(2024, 3, 30, 3, tzinfo=UTC)
+    visits = pl.DataFrame({
+        "time": [begin + timedelta(minutes=10 + 20 * n) for n in range(3 * hours)],
+        "page": ["home", "shop", "home"] * hours,
+    })  # fmt: skip
+    release(
+        "count", visits, time="time", every=every, start="2024-03-30T04:00",
+        steps=720 if every == "1h" else 1440, until="newest", guarantee=PureDP(1),
+        timezone="Europe/Berlin", state=tmp_path / "s.db", out=tmp_path / "t.parquet", by="page",
+        domain=["home", "shop"],
+    )  # fmt: skip
+    return read(tmp_path / "t.parquet")
+
+
+def test_days_of_the_week_are_averages_of_sums_of_days(tmp_path: Path) -> None:
+    found = released(tmp_path).only(range(30, 600))
+    days = found.sums("1d").filter("whole", pl.col("first_step") >= 30, group="home")
+    table = PATTERN(found, "weekday", "home")
+    assert table.columns == ["weekday", "times", "estimate", "std", "lower", "upper"]
+    assert table.height == 7
+    for name, times, estimate, std, lower, upper in table.iter_rows():
+        own = days.filter(pl.col("window_start").dt.strftime("%A") == name)
+        assert times == own.height
+        assert estimate == pytest.approx(own["sum"].mean())
+        parts = [
+            found.total("home", steps=range(first, last + 1)).asked
+            for first, last in own.select("first_step", "last_step").iter_rows()
+        ]
+        together = sum(parts[1:], parts[0]) / times
+        half = together.half(0.95)
+        assert std == pytest.approx(together.std)
+        assert (lower, upper) == pytest.approx((estimate - half, estimate + half))
+
+
+def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
+    table = PATTERN(released(tmp_path, "30m"), "hour", "home").sort("hour")
+    assert table["hour"].to_list() == [*range(24)]
+    times = dict(table.select("hour", "times").iter_rows())
+    assert times[2] == times[1] - 1  # on 31 March there is none
+    off = (table["estimate"] - 2) / table["std"]  # 2 of 3 rows are of home: 2 an hour
+    assert off.abs().max() < 6
