@@ -307,7 +307,7 @@ QUESTIONS: dict[str, Question] = {
     "between of quantiles": lambda r, _: of_quantiles(r),
 }
 #: Methods that return numbers and have a test of their own below, or no error of noise alone.
-ELSEWHERE = {"most_of_hidden", "lazy", "jointly", "versions"}
+ELSEWHERE = {"lazy", "jointly", "versions"}
 #: How much wider than one alone intervals may be that hold for several numbers at once.
 SEVERAL = {"band": 2.2, "changes": 1.35, "shares_of_groups": 1.35}
 

@@ -10,9 +10,9 @@ import pytest
 from keys import chosen_key
 
 import counton
-from counton import ZCDP, ApproxDP, Counter, Job, PureDP, Release
+from counton import ZCDP, Counter, Job, PureDP, Release
 from counton.base.errors import InvalidInput
-from counton.numbers import Answer, halfwidths
+from counton.numbers import halfwidths
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
 from counton.released.released_numbers import ReleasedNumbers
@@ -112,30 +112,3 @@ def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path
     with pytest.raises(InvalidInput, match="changes of groups"):
         run_of("quantiles", tmp_path, by=None, domain=None, value="paid", lower=0, upper=8,
                cells=8).changes("2:2", "1:1")  # fmt: skip
-
-
-def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
-    found = run_of("count", tmp_path, domain=None, unknown="discover",
-                   guarantee=ApproxDP(1, "1e-6"))  # fmt: skip
-    bound = found.most_of_hidden()
-    assert bound.describe().startswith(
-        "a group that was not large enough to be shown up to step 2: "
-    )
-    assert found.most_of_hidden(groups=1000).upper > bound.upper
-    # A group that is larger by one is hidden that seldom, whenever its rows come.
-    terms, discovery = found.numbers.design, found.numbers.definition.cells
-    counter = Counter(terms.strategy, PureDP(1), key=chosen_key(), name="h", shape=(4000,))
-    assert counter.design.law == terms.law
-    x = np.zeros((2, 4000), np.int64)
-    x[1] = int(bound.upper) + 1
-    hidden = counter.release_many(x).values < discovery.thresholds(terms, range(1, 3))[:, None]
-    missed = float(hidden.all(axis=0).mean())
-    assert missed <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
-    assert missed > 0.02  # wrong: a bound so low, or so high, that it says nothing
-    with pytest.raises(InvalidInput, match="shows all groups that were listed"):
-        run_of("sum", tmp_path, value="paid", lower=0, upper=9, resolution=1).most_of_hidden()
-
-
-def test_answers_of_which_only_an_end_is_known_say_so() -> None:
-    found = Answer(math.nan, 1.0, 0.0, 12.0, 0.95, "a group")
-    assert found.describe() == "a group: at most 12, with probability 95%"

@@ -22,7 +22,7 @@ class Answer:
     """A number computed from releases, with its interval.
 
     Attributes:
-        value: the estimate; NaN if only an upper bound is known.
+        value: the estimate.
         std: standard deviation of its noise (of a ratio to first order); NaN if none describes the
             error, as for a quantile.
         lower, upper: ends of the interval; infinite if the divisor of a ratio may be 0.
@@ -81,9 +81,6 @@ class Answer:
             + unit
             for one in (factor * self.value, factor * self.lower, factor * self.upper)
         )
-        if math.isnan(self.value) and math.isfinite(self.upper):
-            most = quantity(self.upper, error, self.upper == math.floor(self.upper))
-            return f"{self.what}: at most {most}, with probability {percent(self.level)}%"
         if math.isinf(self.lower) and math.isinf(self.upper):
             return (
                 f"{self.what}: {value}, and what is released does not bound it: what it is divided "

@@ -7,7 +7,6 @@ intervals follow from the joint distribution of all noise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
@@ -16,7 +15,7 @@ import numpy as np
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, percent, quantity
+from counton.base.exact import percent, quantity
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
 from counton.frame.groups import GroupNames
@@ -25,7 +24,6 @@ from counton.frame.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import Estimate, Ratio, difference, shares_of, shifted_ratio
-from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
 from counton.released.marks import with_notes
@@ -499,40 +497,6 @@ class Release:
         union bound.
         """
         return self.numbers.with_band().plain_table()
-
-    def most_of_hidden(self, *, groups: int = 1) -> Answer:
-        """Return an upper bound on the number of a group that is not shown, after the last step.
-
-        At the last step its estimate was below the threshold, so its true number is below the
-        threshold plus the largest amount that noise may have subtracted.
-
-        ``groups``: number of groups for which it holds at once; 1 for one named without looking at
-        numbers.
-
-        Raises:
-            InvalidInput: groups are declared, so that all are shown; or the level is 0.5 or less.
-        """
-        terms, level, last = self.numbers.design, self.numbers.level, self.numbers.steps[-1:]
-        if not self.numbers.has_cells:
-            # Of no other statistic is the number published that is compared with the threshold.
-            self.numbers._cannot("totals and windows")
-        thresholds = self.numbers.definition.cells.thresholds(terms, last)
-        missed = (1 - level) / check_integer("groups", groups, 1)
-        if missed >= 0.5:
-            raise InvalidInput(
-                f"{field('level', level)} is the probability with which a bound holds, and must be "
-                "above 0.5"
-            )
-        hidden = int(thresholds[0]) - 1
-        half = terms.errors.halfwidths(last, check_level(1 - 2 * missed))
-        return Answer(
-            math.nan,
-            float(terms.errors.std(last)[0]),
-            0.0,
-            float(hidden + half[0]),
-            level,
-            f"a group that was not large enough to be shown up to step {last[0]:,}",
-        )
 
     @with_keywords(ChartWords, {})
     def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:

@@ -128,11 +128,8 @@ class Declared:
         return None
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
-        """Raise `InvalidInput`: declared groups have no threshold."""
-        raise InvalidInput(
-            f"{terms.name!r} shows all groups that were listed, so no group is hidden: ask for the "
-            "number of a group"
-        )
+        """Return the thresholds of groups that are found; declared groups have none."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
