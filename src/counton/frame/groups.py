@@ -112,7 +112,10 @@ class _Many:
 
     def duplicate(self) -> str | None:
         names = self.column
-        return None if names.n_unique() == len(names) else names.filter(names.is_duplicated())[0]
+        if names.hash().n_unique() == len(names):  # equal names have equal hashes
+            return None
+        twice = names.filter(names.is_duplicated())
+        return twice[0] if len(twice) else None
 
     def with_letter(self, letter: str) -> str | None:
         found = self.column.filter(self.column.str.contains(letter, literal=True))

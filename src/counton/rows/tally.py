@@ -386,8 +386,10 @@ def tally(
             skipped, quarantined = set_bad_rows_aside(source, reading)
         found = found.filter(pl.col("cell") >= 0)
     cells, counts = found["cell"].to_numpy(), found["rows"].to_numpy()
-    steps, groups_of = cells // across // width, cells // across % width
-    outside = cells % across == (across - 1 if across > 1 else -1)
+    places = cells // across
+    steps = places // width
+    groups_of = places - steps * width  # as % would, which is slow
+    outside = cells - places * across == (across - 1 if across > 1 else -1)
     if domain is not None:
         outside |= groups_of == len(domain)
     unknown = int(counts[outside].sum())

@@ -402,9 +402,9 @@ class Intake:
         else:
             sizes = np.abs(due.astype(np.float64))
             # Several windows of a group are released together only at the first new step.
-            first = step == self.released + 1 if alone else np.ones(len(step), bool)
+            first = step == self.released + 1 if alone else slice(None)
             together = np.bincount(group[first], sizes[first])
-            largest = max(together.max(initial=0.0), sizes[~first].max(initial=0.0))
+            largest = max(together.max(initial=0.0), sizes.max(initial=0.0))
         return int(largest), _sums_of_places(group, due, places, step if alone else None)
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
@@ -416,11 +416,13 @@ class Intake:
         version: the first for its own window, the next for the window before, and so on. The last
         row is for the window that becomes final.
         """
-        dense = np.zeros((len(steps), self.versions, self.groups), dtype=np.int64)
+        dense = np.zeros(len(steps) * self.versions * self.groups, dtype=np.int64)
         step, group, due = (self.cells[name] for name in ("at", "group", "due"))
         now = (step >= steps.start) & (step < steps.stop)
-        lag = step - self.cells["step"] if self.versions > 1 else np.zeros_like(step)
-        np.add.at(dense, (step[now] - steps.start, lag[now], group[now]), due[now])
+        row = (step - steps.start) * self.versions
+        if self.versions > 1:
+            row += step - self.cells["step"]
+        np.add.at(dense, (row * self.groups + group)[now], due[now])
         return dense.reshape(-1, self.groups)
 
     def observations(
