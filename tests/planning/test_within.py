@@ -188,7 +188,7 @@ def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
         calls += 1
         return math.ceil(1000 * 30 / math.pow(guarantee.epsilon, 0.7)) / 1000
 
-    found: Any = least_guarantee(error, within)
+    found: Any = least_guarantee(lambda guarantee: error(guarantee) / within)
     number = found.epsilon
     assert error(found) <= within
     step = Fraction(10) ** (math.floor(math.log10(number)) - 3)
@@ -199,4 +199,4 @@ def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
 
 def test_no_loss_is_enough() -> None:
     with pytest.raises(InvalidInput, match="cannot be reached: even with epsilon = 1000"):
-        least_guarantee(lambda guarantee: 3.0, 2)
+        least_guarantee(lambda guarantee: 1.5)

@@ -382,7 +382,7 @@ def test_other_places_in_the_middle_of_a_run_are_refused() -> None:
     late = noise_with(secret(key), key)
     assert late.sampler is not None
     late.sampler.batch(2)
-    with pytest.raises(StateError, match="before the first batch"):
+    with pytest.raises(InvalidInput, match="before the first batch"):
         late.load_state_dict(first.state_dict())
     run = {name: value for name, value in first.run.items() if name != "places"}
     with pytest.raises(StateError, match="lacks the order of its examples"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Literal, NamedTuple
 
 from counton.base.errors import InvalidInput, field
@@ -124,63 +125,54 @@ def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) 
 
 
 def least_guarantee(
-    error: Callable[[Guarantee], float],
-    within: float,
+    factor: Callable[[Guarantee], float],
     least: Loss = "epsilon",
     delta: Number | None = None,
 ) -> Guarantee:
-    """Return the guarantee with the least epsilon or rho that keeps an error within a bound.
+    """Return the guarantee with the least epsilon or rho that keeps all errors within bounds.
 
-    The error must fall as the epsilon or rho grows, apart from small rises where the planner
-    changes its strategy; at the result, of four significant digits, it is within the bound in any
-    case.
+    ``factor``, the largest ratio of an error to its bound, must fall as the epsilon or rho grows,
+    apart from small rises where the planner changes its strategy; at the result, of four
+    significant digits, it is at most 1 in any case.
 
-    >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
+    >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon) / 20)
     PureDP(epsilon=1.5)
     """
-    if not 0 < within < math.inf:
-        raise InvalidInput(
-            f"{field('within', within)} must be above 0: it is the largest distance of a number "
-            f"from the truth"
-        )
-    errors: dict[int, float] = {}
 
-    def error_at(place: int) -> float:
-        if place not in errors:
-            try:
-                errors[place] = error(guarantee_of_loss(_loss_at(place), least, delta))
-            except InvalidInput:
-                if place >= highest:
-                    raise
-                errors[place] = math.inf
-        return errors[place]
+    @cache
+    def factor_at(place: int) -> float:
+        try:
+            return factor(guarantee_of_loss(_loss_at(place), least, delta))
+        except InvalidInput:
+            if place >= highest:
+                raise
+            return math.inf
 
     lowest, highest = _place_of(_power_of_ten(_LOWEST)), _place_of(_power_of_ten(_HIGHEST))
     start = 0  # where the loss is 1
-    if 0 < error_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
-        log = (2 if least == "rho" else 1) * math.log10(error_at(start) / within)
-        log += math.log10(_loss_at(start))
+    if 0 < factor_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
+        log = (2 if least == "rho" else 1) * math.log10(factor_at(start))
         guess = _place_of(Fraction(10 ** min(max(log, _LOWEST), _HIGHEST)))
         start = min(max(guess, lowest), highest)
-    if error_at(start) <= within:
+    if factor_at(start) <= 1:
         high, stride = start, 1
-        while high > lowest and error_at(max(high - stride, lowest)) <= within:
+        while high > lowest and factor_at(max(high - stride, lowest)) <= 1:
             high, stride = max(high - stride, lowest), min(4 * stride, 9 * _ONE_DECADE)
         low = max(high - stride, lowest)
     else:
         low, stride = start, 1
-        while low < highest and error_at(min(low + stride, highest)) > within:
+        while low < highest and factor_at(min(low + stride, highest)) > 1:
             low, stride = min(low + stride, highest), min(4 * stride, 9 * _ONE_DECADE)
         high = min(low + stride, highest)
-    if error_at(high) > within:
+    if factor_at(high) > 1:
         raise InvalidInput(
             f"{field('within')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
-            f"which protects nothing, a number is off by {figures(error_at(highest) / within)} "
+            f"which protects nothing, a number is off by {figures(factor_at(highest))} "
             "times the given half-width; allow a larger error"
         )
     while high - low > 1:
-        middle = _between(low, high, error_at, within)
-        low, high = (low, middle) if error_at(middle) <= within else (middle, high)
+        middle = (low + high) // 2
+        low, high = (low, middle) if factor_at(middle) <= 1 else (middle, high)
     return guarantee_of_loss(_loss_at(high), least, delta)
 
 
@@ -208,17 +200,3 @@ def _place_of(loss: Fraction) -> int:
     power = math.floor(math.log10(loss) + 1e-12)
     digits = math.ceil(loss / _power_of_ten(power - DIGITS + 1)) - _FIRST
     return power * _ONE_DECADE + digits
-
-
-def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
-    """Guess a place at which the error is near ``within``, linearly in logarithms."""
-    first, last = error_at(low), error_at(high)
-    middle = (low + high) // 2
-    if high - low <= 8 or not (0 < last < first < math.inf):
-        return middle
-    part = math.log(first / within) / math.log(first / last)
-    ends = [math.log(_loss_at(low)), math.log(_loss_at(high))]
-    guess = _place_of(Fraction(math.exp(ends[0] + (ends[1] - ends[0]) * part)))
-    # A guess close to one end would not move the other end: stay a 16th away from both.
-    room = max((high - low) // 16, 1)
-    return min(max(guess, low + room), high - room)

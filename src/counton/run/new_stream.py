@@ -514,7 +514,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
 
     promise = request.job.promise
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
-    return replace(request, guarantee=least_guarantee(factor, 1.0, least, promise.delta))
+    return replace(request, guarantee=least_guarantee(factor, least, promise.delta))
 
 
 def _as_wanted(statistic: TallyStatistic, most: int) -> tuple[TallyStatistic, Guarantee | None]:

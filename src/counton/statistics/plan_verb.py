@@ -206,4 +206,4 @@ def _within(
         assert found is not None
         return found.factor
 
-    return plan_with(least_guarantee(factor, 1.0, least, delta))
+    return plan_with(least_guarantee(factor, least, delta))

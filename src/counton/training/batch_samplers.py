@@ -375,8 +375,8 @@ class _SecretSampler(Sampler):
         if identity != self.identity:
             if self._taken:
                 raise InvalidInput(
-                    "join must be called before the first batch is taken, but a batch was taken "
-                    "already: call it first"
+                    "a run that goes on, or is joined, gives the batches of its sampler, but a "
+                    "batch was taken in another order: load, resume or join before the first batch"
                 )
             self._set_identity(identity)
 

@@ -285,11 +285,6 @@ class TrainingNoise:
         """
         self.check_step(step)
         found = trees.distinct_leaves(gradients)
-        if shards is not None and not isinstance(shards, Mapping):
-            raise InvalidInput(
-                f"shards are {quote(shards)}; give a mapping from names of gradients to pairs: the "
-                "number of the first coordinate given, and the size of the whole parameter"
-            )
         unknown = set(shards or ()) - {name for name, _ in found}
         if unknown:
             raise InvalidInput(
@@ -634,8 +629,8 @@ class TrainingNoise:
         """Give each example the secret place that it has in ``run``.
 
         Raises:
-            StateError: the run does not contain places, or batches with other places were already
-                taken.
+            StateError: the run does not contain places.
+            InvalidInput: batches with other places were already taken.
         """
         if self.sampler is None or self.sampler.secret_places is None:
             return
@@ -646,14 +641,7 @@ class TrainingNoise:
                 "and in another order an example could count twice in an epoch: give the value "
                 "that noise.run had when it was saved"
             )
-        try:
-            self.sampler.join(places)
-        except InvalidInput as error:
-            raise StateError(
-                f"the run of {self.name!r} orders its examples by a secret key, but the sampler "
-                "has already given batches in another order: load the checkpoint before the first "
-                "batch is taken"
-            ) from error
+        self.sampler.join(places)
 
     def begin(self, identity: str, session: str) -> None:
         """Begin to draw noise: check the process and the run's name, and bind the sampler to the
