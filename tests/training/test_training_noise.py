@@ -252,7 +252,7 @@ def test_gradients_that_are_refused(gradients: Any, words: str, key: Key) -> Non
 
 
 @pytest.mark.parametrize(
-    "more", [{"name": ""}, {"clip": 0}, {"clip": -1}, {"group": 0}, {"guarantee": PureDP(1)}]
+    "more", [{"name": ""}, {"clip": 0}, {"clip": -1}, {"guarantee": PureDP(1)}]
 )
 def test_terms_that_are_refused(more: dict[str, Any], key: Key) -> None:
     with pytest.raises(InvalidInput):
