@@ -412,10 +412,8 @@ def _job(
             near = in_python or other_name(key, known)
             near = near or get_close_matches(key, [*known, STATISTIC], 1)
             meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
-            is_none = "is not an option of jobs"
-            if key in others:
-                is_none = "is an option of another statistic"
-            raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
+            of = "an option of another statistic" if key in others else "not an option of jobs"
+            raise InvalidInput(f"{where}: {key!r} is {of}{meant or '; leave it out'}")
     if events is not None:
         if "events" in taken:
             raise InvalidInput(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from counton.base.errors import InvalidInput, field, is_one
+from counton.base.errors import InvalidInput, field
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.frame.options import wrong_type
 
 #: Name that stands for a strategy of the user's own.
 OWN = "own"
@@ -34,11 +35,7 @@ def check_strategy(given: object) -> None:
     from counton.strategies.strategy import StreamStrategy
 
     if not isinstance(given, StreamStrategy):
-        shown = f" {given!r}" if is_one(given) else ""
-        raise InvalidInput(
-            f"{field('strategy')} is{shown} of type {type(given).__name__}; give a strategy for "
-            f"streams, such as Factorisation, or the name of one"
-        )
+        raise wrong_type("strategy", given, "a strategy for streams, as Factorisation, or its name")
     text = json.dumps(given.to_dict())
     if len(text) > _MOST_TEXT:
         raise InvalidInput(

@@ -513,9 +513,8 @@ def compare(
         inside = (step >= covered.start) & (step < covered.stop)
         closed = step <= (released - lags if target > released else target)
         known_here = inside & (step <= released)
-        by_rows = _differing(cells, known_here, ~closed, "rows")
-        gone, shut = (sum(one[at] for one in by_rows if not one.counts) for at in (4, 3))
-        differing = by_rows
+        differing = _differing(cells, known_here, ~closed, "rows")
+        gone, shut = (sum(one[at] for one in differing if not one.counts) for at in (4, 3))
         if told != "rows":
             differing = _differing(cells, known_here, ~closed, told)
         late = shut

@@ -229,17 +229,13 @@ def export(
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
-            found = _with_doubt(reader, _of_stream(reader, level, chosen))
+            found, doubt = _of_stream(reader, level, chosen), reader.doubt()
+            if doubt is not None:  # the state may be an old copy that was restored
+                found = found.with_note(doubt)
     if path is not None:
         look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, **look)
     return Release(found)
-
-
-def _with_doubt(reader: JournalReader, found: ReleasedNumbers) -> ReleasedNumbers:
-    """Add a warning to a release if its state (database) may be an old copy that was restored."""
-    doubt = reader.doubt()
-    return found if doubt is None else found.with_note(doubt)
 
 
 def methods(

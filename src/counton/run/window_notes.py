@@ -14,10 +14,6 @@ from counton.run.definition import Definition
 from counton.state import Store
 
 
-def _place(one: WindowMark) -> tuple[int, str]:
-    return one.step, one.group or ""
-
-
 def mark(
     state: str | os.PathLike[str],
     window: str | datetime,
@@ -90,9 +86,8 @@ def mark(
         def details(_: int) -> dict[str, object]:
             kept = Definition.reopen(reader.design, store.reader(name).details)
             others = [one for one in kept.marks if (one.step, one.group) != (step, group)]
-            return dict(
-                kept.having(marks=[[*one] for one in sorted([*others, found], key=_place)]).details
-            )
+            marks = sorted([*others, found], key=lambda one: (one.step, one.group or ""))
+            return dict(kept.having(marks=[[*one] for one in marks]).details)
 
         store.amend(name, details)
     return found
