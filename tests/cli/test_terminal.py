@@ -11,6 +11,7 @@ from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
 from counton.cli.print_forms import Console
 from counton.job.jobfile import read_file
+from counton.released.screen import text_table
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
 
@@ -49,7 +50,7 @@ def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) ->
     name, console = "[b]:x:[/b] :smile:", Console()
     console.write_line(name)
     console.write_words([(name, name)])
-    console.write_released(pl.DataFrame({"group": [name], "estimate": [3]}))
+    console.write_table(text_table(pl.DataFrame({"group": [name], "estimate": [3]})))
     table = Table(name)
     table.add_row(name)
     console.write_table(table)

@@ -12,6 +12,7 @@ from counton.released.read_options import LOOK
 from counton.released.release_facts import facts_of
 from counton.released.release_files import read_public
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.screen import text_table
 from counton.released.stream_words import promise_in_words
 from counton.run.exports import export, methods, publish
 from counton.run.written_files import PICTURES
@@ -53,7 +54,7 @@ def perform(options: ExportOptions) -> None:
         return
     console.write_line("")
     table = found.table()
-    console.write_released(table.tail(_ROWS))
+    console.write_table(text_table(table.tail(_ROWS)))
     if table.height > _ROWS:
         console.write_line(
             f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"

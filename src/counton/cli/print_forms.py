@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.state import Store
 
-#: Columns that a narrow screen leaves out, in this order, because other columns imply them.
-_SPARED = ("window_end", "step")
 #: A guarantee with a larger epsilon or rho protects almost nothing.
 MOST_LOSS = 20
 
@@ -111,9 +109,9 @@ class Console:
     def write_table(self, table: TextTable | Table) -> None:
         """Print a table, with the text of its cells unchanged.
 
-        On a narrow screen, the rows of a table that does not fit are printed one after the other.
-        Output that other programs read has no frame and is never wrapped: a line for the names of
-        columns, and one for each row.
+        The rows of a table that does not fit a terminal are printed one after the other. Output
+        that other programs read has no frame and is never wrapped: a line for the names of columns,
+        and one for each row.
         """
         if self.is_terminal:
             self.terminal.write_table(table)
@@ -126,26 +124,6 @@ class Console:
         rows = [[shown_name(cell) for cell in row] for row in table.rows]
         for line in align_lines(table._replace(columns=columns, rows=rows)):
             self.write_line(line)
-
-    def write_released(self, table: pl.DataFrame) -> None:
-        """Print rows of a release without breaking any number or date over two lines.
-
-        On a narrow screen, columns that a reader can spare are left out.
-        """
-        from counton.released.screen import text_table
-
-        if not self.is_terminal:
-            self.write_table(text_table(table))
-            return
-        left, spared = table, []
-        for name in _SPARED:
-            if self.terminal.fits(text_table(left)):
-                break
-            if name in left.columns and "window_start" in left.columns:
-                left = left.drop(name)
-                spared.append(name)
-        if self.terminal.write_unbroken(text_table(left), text_table(table)) and spared:
-            self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
 
 
 class ReportLines(Console):

@@ -44,31 +44,16 @@ class Terminal(rich.console.Console):
         self.print(_clean(_beside(rows)), highlight=False, markup=False)
 
     def write_table(self, table: TextTable | Table) -> None:
-        """Print a table; on a narrow screen, print the rows of a table that does not fit one after
-        the other.
+        """Print a table; if it does not fit, print the rows one after the other.
+
+        Tables of rich are folded if the screen is not narrow.
         """
+        folds = not isinstance(table, TextTable) and self.width >= _NARROW
         shown = _clean(table_of_texts(table) if isinstance(table, TextTable) else table)
-        if shown.columns and self.width < _NARROW and not self._holds(shown):
+        if shown.columns and not folds and not self._holds(shown):
             self._write_cards(shown)
         else:
             self.print(shown, highlight=False, markup=False)
-
-    def write_unbroken(self, table: TextTable, whole: TextTable) -> bool:
-        """Print a table if it fits the screen without breaking a number over two lines.
-
-        Otherwise print ``whole``, the table with all columns, as a block of lines for each row.
-        Return True if the table fitted.
-        """
-        shown = table_of_texts(table, unbroken=True)
-        if self._holds(shown):
-            self.write_table(shown)
-            return True
-        self._write_cards(_clean(table_of_texts(whole)))
-        return False
-
-    def fits(self, table: TextTable) -> bool:
-        """Return whether a table fits the screen without a line break within a cell."""
-        return self._holds(table_of_texts(table))
 
     def _holds(self, table: Table) -> bool:
         widest = Measurement.get(self, self.options.update(width=1000), table).maximum
@@ -103,16 +88,12 @@ def _beside(rows: Iterable[tuple[str, str]]) -> Table:
     return words
 
 
-def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
-    """Convert a table of texts to a table of rich.
-
-    Args:
-        unbroken: keep each number on one line, even on a narrow screen.
-    """
+def table_of_texts(table: TextTable) -> Table:
+    """Convert a table of texts to a table of rich."""
     shown = Table()
     for name, number in table.columns:
         justify: Literal["right", "left"] = "right" if number else "left"
-        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
+        shown.add_column(name, justify=justify, overflow="fold")
     for row in table.rows:
         shown.add_row(*row)
     return shown
