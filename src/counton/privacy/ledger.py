@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
-import numpy as np
-
 from counton.base.errors import BudgetExceeded, InvalidInput, field
 from counton.base.exact import Number, exact, text
 from counton.base.expiry import checked_age
@@ -178,35 +176,6 @@ class Ledger:
             rest = self.remaining(unit=unit)
             lines.append(f"remaining for one {unit}: {'nothing' if rest is None else rest}")
         return "\n".join(lines)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each stream or table that spent: name, guarantee, unit, relation."""
-        return [
-            {
-                "name": entry.name,
-                "guarantee": str(entry.guarantee),
-                "unit": entry.unit,
-                "relation": entry.relation,
-            }
-            for entry in self.spends
-        ]
-
-    def table(self) -> Any:
-        """Return the rows of `rows` as a polars data frame.
-
-        Raises:
-            MissingExtra: polars is not installed.
-        """
-        from counton.base.columns import data_frame_of_rows
-
-        return data_frame_of_rows(self.rows())
-
-    def _repr_html_(self) -> str:
-        from counton.base.columns import html
-
-        rows = self.rows()
-        names = list(rows[0]) if rows else []
-        return html(self.describe(), {name: np.array([r[name] for r in rows]) for name in names})
 
     @property
     def spends(self) -> tuple[Spend, ...]:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
-from counton.base.columns import codes_of, columns_of, labels_bytes, refuse_added
+from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput
+from counton.tables.label_columns import codes_of, columns_of, labels_bytes
 
 Path = tuple[Hashable, ...]
 
