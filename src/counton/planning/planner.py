@@ -625,7 +625,7 @@ def ranked_designs(
                 error, _ = choice.errors.by(metric), choice.errors.by(other)
             except InvalidInput as refusal:
                 message = f"{kind}: {strategy!r} left out, {refusal}"
-                refused.append(shorten(message, 240, placeholder=" ..."))
+                refused.append(shorten(message, 210, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
             if better is None or error < better.errors.by(metric):
