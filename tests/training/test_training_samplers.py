@@ -23,6 +23,7 @@ from counton.training import (
     noise_multiplier,
     plan,
     poisson_multiplier,
+    training_plan,
 )
 from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
@@ -292,7 +293,8 @@ def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
     assert {choice.strategy.buffers == 0 for choice in found.choices} == {True, False}
 
 
-def test_errors_that_are_printed_are_those_to_choose_by() -> None:
+def test_errors_that_are_printed_are_those_to_choose_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_plan, "multiplier", lambda *_: 0.7)  # it takes ten seconds
     plans = [
         plan(sampler=poisson(0.2, 40), dimension=9, guarantee=ApproxDP(1, 1e-5)),
         plan(steps=8, epochs=2, dimension=9, guarantee=ZCDP(0.02), clip=3),
