@@ -50,7 +50,7 @@ BARS = {
     "counton plan, 365 steps": 4.5,
     "counton run, nothing new": 3,
     "counton run, nothing new, of bounded people": 3,
-    "counton run, nothing new, with a table": 3,
+    "counton run, nothing new, with a table": 4,  # polars writes it
     FIRST: 6,
 }
 

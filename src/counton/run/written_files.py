@@ -174,15 +174,6 @@ def _as_lines(facts: Mapping[str, Any]) -> str:
     return json.dumps(facts, indent=2, sort_keys=True) + "\n"
 
 
-def _stands(path: Path, facts: Mapping[str, Any]) -> bool:
-    """Return True if a table of text has these facts beside it, and was not written after them."""
-    try:
-        text, since = beside(path).read_bytes(), beside(path).stat().st_mtime_ns
-        return path.stat().st_mtime_ns <= since and text == _as_lines(facts).encode()
-    except OSError:
-        return False
-
-
 #: Largest number of characters of a description in an Arrow schema.
 _MOST_IN_SCHEMA = 2**22
 #: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
@@ -198,9 +189,7 @@ def write_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
-        facts = facts_of(found)
-        if not _stands(path, facts):
-            write_table(found.lazy(), path, facts)
+        write_table(found.lazy(), path, facts_of(found))
 
 
 def write_figure(figure: Figure, path: Path) -> None:
