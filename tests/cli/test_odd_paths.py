@@ -43,7 +43,7 @@ COUNT = (
 )
 #: How the name ends of what an option takes by its ending.
 ENDINGS = {
-    "events": ".csv", "out": ".csv", "plot": ".png", "statistics": ".toml",
+    "events": ".csv", "out": ".csv", "plot": ".png", "strategy": ".json", "statistics": ".toml",
     "file": ".toml", "save": ".toml", "asked": ".toml", "source": ".parquet",
 }  # fmt: skip
 
@@ -113,7 +113,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_options_that_name_files_are_tried() -> None:
     tried = {name for _command, _option, name in NAMED}
-    assert {"key", "state", "witness", "domain", "out"} <= tried
+    assert {"key", "state", "witness", "domain", "strategy", "out"} <= tried
     assert {"plot", "save", "bad_rows", "statistics", "file"} <= tried
 
 

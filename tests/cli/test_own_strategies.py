@@ -1,5 +1,6 @@
-"""A strategy of one's own is one of jobs in Python, of streams, and of files that answer."""
+"""A strategy of one's own is one of jobs, streams, job files, and files that answer."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 import counton
 from counton import release
 from counton.base.errors import InvalidInput, StateError
-from counton.job.jobfile import save
-from counton.job.own_strategies import check_strategy
+from counton.job.jobfile import load, save
+from counton.job.own_strategies import own_strategy, write_strategy
 from counton.run import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 
@@ -63,8 +64,21 @@ def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path)
             run(job.having(strategy=other))
 
 
-def test_a_job_file_holds_no_object(events: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="a job file holds only the name of one"):
+def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
+    write_strategy(root(), tmp_path / "mine.json")
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
+    file = tmp_path / "jobs.toml"
+    file.write_text(
+        f'[jobs.visits]\nevents = "e.csv"\nstate = "a.db"\nstrategy = "mine.json"\n{lines}'
+    )
+    with run(load(file)["visits"]) as outcome:
+        assert outcome.definition.strategy == root()
+    words = [f"--{key}={value}" for key, value in STREAM.items()]
+    done = place(
+        "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
+    )
+    assert done.code == 0, done.err
+    with pytest.raises(InvalidInput, match="and a job file names the file of a"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 
 
@@ -77,7 +91,7 @@ def test_a_job_file_holds_no_object(events: Path, tmp_path: Path) -> None:
         (root(), {"steps": None, "around": 6}, "the stream has no last step"),
         (root(), {"unknown": "discover", "domain": None, "delta": "1e-6"}, "does not go with"),
         (np.eye(6), {}, "strategy is of type ndarray; give a strategy for streams"),
-        ("mine.json", {}, "strategy 'mine.json' is not known; .*or in Python a strategy of your"),
+        ("nowhere.json", {}, "strategy=nowhere.json cannot be read"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -94,19 +108,14 @@ class Private(KAry):
 
 def test_a_class_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"cannot build it again.*Factorisation"):
-        check_strategy(Private(6, 3))
+        own_strategy(Private(6, 3))
 
 
-class Forgetful(Factorisation):
-    """A strategy whose dictionary is that of another one."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return Factorisation(np.eye(self.horizon)).to_dict()
-
-
-def test_a_strategy_that_becomes_another_one_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot build it again.*it gives"):
-        check_strategy(Forgetful(np.array([[1, 0], [0.5, 1]])))
+def test_a_file_that_holds_no_strategy_is_refused(tmp_path: Path) -> None:
+    for text in ("[]", "{", '{"strategy": "None"}'):
+        (tmp_path / "mine.json").write_text(text)
+        with pytest.raises(InvalidInput):
+            own_strategy(str(tmp_path / "mine.json"))
 
 
 def test_python_takes_it_by_name(events: Path, tmp_path: Path) -> None:

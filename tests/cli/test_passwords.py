@@ -177,7 +177,6 @@ def test_the_text_of_a_key_in_place_of_its_place_is_not_shown(place: Any, tmp_pa
             ("count", rows, *new, "--key", key, "--save", str(tmp_path / "saved.toml")),
             ("count", rows, "--state", str(place.state), "--key", key),
             ("verify", str(place.state), "--key", key),
-            ("key", key),
             ("run", str(job)),
             ("plan", str(job)),
         ]

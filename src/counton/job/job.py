@@ -31,7 +31,7 @@ from counton.frame.options import (
     check_value,
     wrong_type,
 )
-from counton.job.own_strategies import check_strategy
+from counton.job.own_strategies import check_name, own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -489,7 +489,8 @@ class Promise(JobPart):
 class Arrangement(JobPart):
     """The choice of the noise: its strategy, its error metric, and the released series.
 
-    A ``strategy`` may be an object of your own, such as a `Factorisation`.
+    A ``strategy`` may be a `Factorisation` of your own, or a file with the output of its
+    ``to_dict``.
     """
 
     heading = "Noise"
@@ -506,9 +507,10 @@ class Arrangement(JobPart):
     strategy: str | StreamStrategy | None = option(
         f"method that arranges the noise; auto chooses the best; {PUBLISHED}: the best of "
         f"refereed papers; or {', '.join(KINDS)}; a method exactly as in its paper: "
-        f"{', '.join(PAPERS)}",
-        other=lambda _: None,
-        check=check_strategy,
+        f"{', '.join(PAPERS)}; or a file with your own, mine.json",
+        file=True,
+        other=own_strategy,
+        check=check_name,
         usual="auto",
         of=("windows", "endless", "revised"),
     )

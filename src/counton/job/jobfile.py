@@ -34,6 +34,7 @@ from counton.base.outside_input import parse_toml, read_plain
 from counton.frame.options import Kind, Option, split_names
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
 from counton.job.kinds import refuse_of_service
+from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
     other_name,
@@ -500,6 +501,7 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
         "key": path.startswith(("env:", "command:")),
         "witness": path == "none",
         "domain": not (folder / path).exists(),  # a list of groups
+        "strategy": not is_file_of(path),
     }
     return None if names_none.get(name) else (before + quarantine, path)
 
@@ -634,8 +636,9 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
             )
         elif item.name == "strategy":
             raise InvalidInput(
-                f"{field('strategy')} is {value!r}, and a job file holds only the name of one: run "
-                "this job from Python"
+                f"{field('strategy')} is {value!r}, and a job file names the file of a strategy: "
+                "write the strategy with counton.job.own_strategies.write_strategy, and give the "
+                "path"
             )
         elif not isinstance(value, bool | int | float):
             value = str(value)

@@ -1,39 +1,81 @@
-"""Strategies that a job states: by name, or in Python an object of the user's own."""
+"""Strategies of a user's own in jobs: a Python object, or a JSON file with its dictionary."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput, field
+from counton.base.outside_input import parse_json, read_plain
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.frame.options import wrong_type
 
+if TYPE_CHECKING:
+    from counton.strategies.strategy import StreamStrategy
+
 #: Name that stands for a strategy of the user's own.
 OWN = "own"
+#: Ending of the name of a file that holds a strategy's `to_dict`, in JSON.
+ENDING = ".json"
 #: Most characters of a strategy's dictionary, which every release of its stream carries.
 _MOST_TEXT = 2**24
 
 
-def check_strategy(given: object) -> None:
-    """Refuse the name of a strategy that is not known, and an object that no state can keep.
+def is_file_of(given: object) -> bool:
+    """Return whether a job's option for the strategy names a file.
+
+    >>> is_file_of("mine.json"), is_file_of("kary")
+    (True, False)
+    """
+    return isinstance(given, str) and given.lower().endswith(ENDING)
+
+
+def check_name(strategy: object) -> None:
+    """Refuse the name of a strategy that is not known."""
+    named = isinstance(strategy, str) and not is_file_of(strategy)
+    if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
+        raise InvalidInput(
+            f"strategy {strategy!r} is not known; give auto, or one of "
+            f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
+            "such as mine.json"
+        )
+
+
+def own_strategy(given: object) -> StreamStrategy | None:
+    """Return the strategy that a job states as an object or as a file; None if it states no
+    strategy, or only a name.
+
+    Args:
+        given: a strategy, such as `counton.strategies.Factorisation`; a JSON file with the output
+            of its ``to_dict``; or a name.
 
     >>> from counton.strategies import Factorisation
-    >>> check_strategy("kary")
-    >>> check_strategy(Factorisation([[1, 0], [0.5, 1]]))
-    >>> check_strategy("tree")
-    Traceback (most recent call last):
-    counton.base.errors.InvalidInput: strategy 'tree' is not known; give auto, or one of ...
+    >>> mine = Factorisation([[1, 0], [0.5, 1]])
+    >>> own_strategy(mine) is mine, own_strategy("kary")
+    (True, None)
     """
-    if isinstance(given, str):
-        if given not in ("auto", PUBLISHED, *KINDS, *PAPERS):
-            raise InvalidInput(
-                f"strategy {given!r} is not known; give auto, or one of "
-                f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or in Python a strategy of your own"
-            )
-        return
+    if given is None or (isinstance(given, str) and not is_file_of(given)):
+        return None
     from counton.strategies import strategy_from_dict
     from counton.strategies.strategy import StreamStrategy
 
+    if isinstance(given, str):
+        try:
+            read = parse_json(read_plain(given))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
+            raise InvalidInput(
+                f"{field('strategy', given)} cannot be read ({why}); write the output of a "
+                f"strategy's to_dict() into it, as JSON"
+            ) from error
+        if not isinstance(read, dict):
+            raise InvalidInput(
+                f"{field('strategy', given)} does not hold a strategy; write the output of the "
+                "strategy's to_dict() into it, as JSON"
+            )
+        return strategy_from_dict(read)
     if not isinstance(given, StreamStrategy):
         raise wrong_type("strategy", given, "a strategy for streams, as Factorisation, or its name")
     text = json.dumps(given.to_dict())
@@ -45,13 +87,32 @@ def check_strategy(given: object) -> None:
     try:
         rebuilt = strategy_from_dict(json.loads(text))
     except InvalidInput as error:
-        why = str(error)
-    else:
-        if rebuilt == given:
-            return
-        why = f"it gives {rebuilt!r}"
-    raise InvalidInput(
-        f"{field('strategy')} is {given!r}, and counton cannot build it again from the output of "
-        f"its to_dict() ({why}): correct to_dict(), or pass the matrix C to "
-        "counton.strategies.Factorisation instead"
-    )
+        raise InvalidInput(
+            f"{field('strategy')} is {given!r}, and counton cannot build it again from the output "
+            f"of its to_dict() ({error}); pass its matrix C to counton.strategies.Factorisation "
+            "instead"
+        ) from error
+    if rebuilt != given:
+        raise InvalidInput(
+            f"{field('strategy')} is {given!r}, but building it again from the output of its "
+            f"to_dict() gives {rebuilt!r}; correct to_dict(), or pass the matrix C to "
+            "counton.strategies.Factorisation instead"
+        )
+    return given
+
+
+def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
+    """Write a strategy to a JSON file that jobs can name.
+
+    >>> from counton.strategies import Factorisation
+    >>> file = Path("mine.json")
+    >>> write_strategy(Factorisation([[1, 0], [0.5, 1]]), file)
+    >>> own_strategy(str(file)).horizon
+    2
+    """
+    if not is_file_of(os.fspath(path)):
+        raise InvalidInput(
+            f"{os.fspath(path)!r} must end in {ENDING}, because it is the file of a strategy; "
+            "rename it"
+        )
+    Path(path).write_text(json.dumps(strategy.to_dict()), "utf-8")

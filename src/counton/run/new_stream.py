@@ -26,7 +26,7 @@ from counton.frame.windows import Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
 from counton.job.job import Job, check_most_a_window, require_guarantee
 from counton.job.kinds import kinds_of, refuse_other_kinds
-from counton.job.own_strategies import OWN
+from counton.job.own_strategies import OWN, own_strategy
 from counton.numbers.design import Design
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
@@ -109,9 +109,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
         steps = record.get("steps") if job.times.around is None or not cut.goes_on else None
         if cut.lags:
             steps = cut.lags + 1  # of one window, whose noise is that of its versions
-        if request.counting.users:
-            statistic = statistic.for_people(most)
-        statistic = statistic.settle(promised, steps)
+        statistic = statistic.for_people(most).settle(promised, steps)
         contribution = request.contribution(statistic)
         recounts = job.lateness.recounts or 0
         if job.lateness.recounts is not None:
@@ -189,6 +187,7 @@ class StreamRequest:
             keeps them.
         cut, counting: rule that assigns each row to a step, and rule that decides which rows count.
         guarantee: stated guarantee; None if it follows from the wanted accuracy.
+        own: strategy of the user's own; None if the record names one.
     """
 
     job: Job
@@ -199,13 +198,12 @@ class StreamRequest:
     cut: Windows
     counting: Counting
     guarantee: Guarantee | None
+    own: StreamStrategy | None
 
     def contribution(self, statistic: Statistic) -> Contribution:
         """Return the contribution bound of a row, or of a user's counted rows."""
         found = statistic.contribution(batched=True)
         found = replace(found, unit=self.counting.of(self.record["unit"]))
-        if not self.counting.users:
-            return self.counting.bounding(found)
         return self.counting.bounding(found, statistic.norms_of_people(self.counting.most))
 
 
@@ -242,7 +240,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
             f"a {statements.name_of(job.what)} that counts users needs {needs}; give it"
         )
     guarantee = stated_guarantee(job, expires=job.promise.expire)
-    groups, strategy = groups_of(job), job.noise.strategy or "auto"
+    groups, own = groups_of(job), own_strategy(job.noise.strategy)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
     record |= statements.stated_options(job, parts)
     if job.times.time is not None:
@@ -268,14 +266,14 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     record |= {
         # The word that is stated, or that the state has for such a unit already.
         "unit": unit_word(units, kind, unit, kind),
-        "strategy": strategy if isinstance(strategy, str) else OWN,
+        "strategy": OWN if own is not None else job.noise.strategy or "auto",
         "metric": job.noise.metric or "mean",
         "delay": job.promise.delay or 0,
         "growth": growth_of(job) if job.promise.expire else None,
     }
     stated = {name: one for name, one in record.items() if one is not None and one is not False}
     kept = remembering(stated, asked)
-    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee)
+    return StreamRequest(job, statistic, parts, groups, kept, cut, counting, guarantee, own)
 
 
 def _new_statistic(job: Job, *, once: bool) -> tuple[Statistic, OwnColumns]:
@@ -546,7 +544,7 @@ def _strategy(
     job, form = request.job, "totals" if request.cut.lags else request.record["release"]
     release = cast("ReleaseForm", "totals" if form == "periods" else form)
     name = request.record["strategy"]
-    if (own := job.noise.strategy) is not None and not isinstance(own, str):
+    if (own := request.own) is not None:
         if own.horizon != horizon:
             ends = own.horizon, horizon
             has, steps = ("no last step" if end is None else f"{end:,} steps" for end in ends)

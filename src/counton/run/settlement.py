@@ -25,7 +25,7 @@ from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
 from counton.job.job import NEWEST, Job, usual_name
 from counton.job.kinds import refuse_other_kinds
-from counton.job.own_strategies import OWN
+from counton.job.own_strategies import OWN, own_strategy
 from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain, refuse_events_as_domain
@@ -475,7 +475,7 @@ def _beside(job: Job, kept: Definition) -> dict[str, tuple[Any, Any]]:
         stated["unit"] = known_unit(unit, [kept.record["unit"]])
     if kept.expires and job.promise.growth is not None:
         stated["growth"] = growth_of(job)
-    if (own := job.noise.strategy) is not None and not isinstance(own, str):
+    if (own := own_strategy(job.noise.strategy)) is not None:
         stated["strategy"] = OWN if own == kept.strategy else repr(own)
     statistic, columns = _other_statistic(job, kept)
     return {

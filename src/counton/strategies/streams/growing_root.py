@@ -640,8 +640,8 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
     Within each quarter octave a < n < b, b = 2^(1/4) a, by cubic polynomials in log((n - a) / (b -
     n)).
 
-    >>> _interpolated_variances(np.array([2**14, 2**20])).round(4).tolist()
-    [21.4709, 36.7794]
+    >>> _interpolated_variances(np.array([2**14, 2**20 - 1])).round(4).tolist()
+    [21.4709, 36.3421]
     """
     known, variances = _load_shipped()[0], _load_shipped()[1][even]
     found = np.empty(len(nodes))
