@@ -246,3 +246,10 @@ def test_a_level_that_no_ranking_has_is_refused_before_a_release(
             steps=3, until="2024-03-02", epsilon=1, **own,
         )  # fmt: skip
     assert not (tmp_path / "s.db").exists()
+
+
+def test_an_event_has_no_more_groups_than_stated() -> None:
+    running = started(TopK(["a", "b", "c"], cells=2), 3, PureDP(1))
+    with pytest.raises(InvalidInput, match="up to 2"):
+        running.release(["a", "b", "c"])
+    assert running.release(["a", "b"]).step == 1

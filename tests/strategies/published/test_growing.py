@@ -1,6 +1,7 @@
 """The cascade that grows: the paper's measurements and its law at every size."""
 
 from fractions import Fraction
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import GrowingCascade, matrices
+from counton.strategies import GrowingCascade, matrices, sensitivities
 from counton.strategies.strategy import window_rounding
 from counton.tables import Haar
 
@@ -93,3 +94,30 @@ def test_noise_beyond_its_sums_is_refused() -> None:
     cascade._check_law(narrow)
     with pytest.raises(InvalidInput, match=r"hold at most 2\.749e\+11"):
         cascade._check_law(wide)
+
+
+@pytest.mark.parametrize("doublings", [0, 1, 2, 3, 4])
+def test_units_that_act_in_several_steps_by_brute_force(doublings: int) -> None:
+    """Over all sets of steps: with products of columns as they are, which no signs can exceed."""
+    cascade = GrowingCascade(doublings)
+    columns = measured(cascade).astype(object)
+    products = columns.T @ columns
+    assert (products > 0).all()
+    lengths = np.abs(columns).sum(axis=0)
+    cells = range(cascade.horizon)
+    for steps in (2, 3, 4):
+        for apart in (1, 2, 3, 5):
+            sets = [
+                list(chosen)
+                for size in range(1, steps + 1)
+                for chosen in combinations(cells, size)
+                if all(b - a >= apart for a, b in pairwise(chosen))
+            ]
+            squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in sets)
+            found = sensitivities(cascade, steps=steps, separation=apart)
+            assert squared <= found.l2_squared <= squared + 1
+            assert max(lengths[chosen].sum() for chosen in sets) <= found.l1
+            schedules = [list(cells[i::apart][:steps]) for i in cells]
+            squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in schedules)
+            found = sensitivities(cascade, steps=steps, every=apart)
+            assert squared <= found.l2_squared <= 1.05 * squared
