@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton import ZCDP, Contribution, PureDP
+from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers import halfwidths, interval_halfwidth, intervals, window_halfwidths
 from counton.numbers.intervals import (
     _gaussian_tail,
@@ -19,6 +20,7 @@ from counton.numbers.intervals import (
     laplace_tail,
 )
 from counton.numbers.node_law import law_for
+from counton.privacy import Guarantee
 from counton.strategies import (
     Binary,
     Expiring,
@@ -222,6 +224,24 @@ def test_laplace_nodes_with_fractional_weights_are_covered_a_little_too_often(
     assert (covered < 0.967).all()
 
 
+def test_coarse_laws_with_fractional_weights_are_covered() -> None:
+    law, draws = DiscreteGaussian(Fraction(1, 5)), 40_000
+    inside = by_convolution(law, 1)
+    assert inside[0] < 0.9  # mostly 0: the normal quantile alone would be too short
+    mass = masses(law)
+    rng = np.random.default_rng(13)
+
+    class Table(Draws):
+        def _node(self, level: int, node: int) -> NDArray[np.int64]:
+            return rng.choice(np.arange(len(mass)) - len(mass) // 2, self.shape, p=mass)
+
+    strategy = HonakerOnline(15)
+    noise = strategy.noise(Table(law, draws, 0), range(1, 16)) / 2.0**strategy.facts.fraction_bits
+    assert (
+        (np.abs(noise) <= halfwidths(strategy, law, range(1, 16))[:, None]).mean(axis=1) > 0.945
+    ).all()
+
+
 def test_halfwidths_of_a_year_of_hours_are_those_of_single_steps() -> None:
     strategy = KAry.best(8760)
     law = DiscreteLaplace(strategy.l1_sensitivity())
@@ -298,6 +318,25 @@ def test_terms_and_steps_are_checked() -> None:
         halfwidths(Binary(3), LAPLACE, range(1, 5))
 
 
+@pytest.mark.parametrize(
+    "guarantee", [PureDP(5), PureDP(1), ZCDP(2), ZCDP(Fraction(1, 8))], ids=repr
+)
+def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -> None:
+    """Early steps read one or two nodes of whole numbers: no normal law."""
+    size, steps = 100_000, range(1, 17)
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(7)
+    counter = Counter(HonakerOnline(16), guarantee, key=key, name="early", shape=(size,))
+    noise = np.abs(counter.release_many(np.zeros((16, size), np.int64)).values)
+    for level in (0.5, 0.9, 0.95, 0.99):
+        widths = halfwidths(counter.design.strategy, counter.design.law, steps, level)
+        covered = (noise <= widths[:, None]).mean(axis=1)
+        assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
+        # wider than the grid of the nodes asks for would be careless
+        shorter = (noise <= widths[:, None] - 1.5).mean(axis=1)
+        assert (shorter < level).any()
+
+
 @pytest.mark.parametrize("horizon", [1, 2, 7, 100])
 def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: int) -> None:
     """It reads one node of whole numbers: as many of them as it takes, and no more."""
@@ -308,6 +347,21 @@ def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: in
             for level in (0.5, 0.95, 0.99, 0.999999):
                 width = halfwidths(strategy, law, range(1, 2), level)[0]
                 assert width == interval_halfwidth(law, 1, level)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(20), PureDP(8), ZCDP(10), ZCDP(3)], ids=repr)
+@pytest.mark.parametrize("horizon", [2, 7])
+def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
+    size = 200_000
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(11)
+    strategy = HonakerOnline(horizon)
+    counter = Counter(strategy, guarantee, key=key, name="narrow", shape=(size,))
+    noise = np.abs(counter.release_many(np.zeros((horizon, size), np.int64)).values)
+    for level in (0.9, 0.99, 0.999):
+        widths = halfwidths(strategy, counter.design.law, range(1, horizon + 1), level)
+        covered = (noise <= widths[:, None]).mean(axis=1)
+        assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
 
 
 @pytest.mark.parametrize("cells", [1, 30])

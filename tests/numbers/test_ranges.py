@@ -1,6 +1,7 @@
 """Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
 
 import itertools
+import json
 import math
 import re
 from pathlib import Path
@@ -14,9 +15,9 @@ from once import line
 from tables_of_noise import WrittenNoise
 
 import counton
-from counton import ZCDP, ApproxDP, Contribution, PureDP, Ranges
+from counton import ZCDP, ApproxDP, Contribution, Key, PureDP, Ranges
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.tables import AllRanges, Haar, Nodes, gaussian_bound
+from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound, line_strategy_from_dict
 from counton.tables.line_catalogue import NAMES
 
 KEY = chosen_key()
@@ -31,9 +32,9 @@ def kronecker(grid: Any) -> Any:
 
 
 @pytest.mark.parametrize("strategy", [name for name in NAMES if name != "square_root"])
-def test_privacy_shift_by_brute_force_over_cells(strategy: Any) -> None:
-    """On a grid, one unit more in a cell and noise shifted by its column give the same release."""
-    shape = (3, 4)
+@pytest.mark.parametrize("shape", [(11,), (3, 4)])
+def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
+    """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
         choice = counton.plan_cells(shape, guarantee=guarantee, line=strategy).best
         matrix = kronecker(choice.strategy)
@@ -53,6 +54,18 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any) -> None:
             shifted = WrittenNoise({0: noise - matrix[:, cell]})
             other, _ = choice.strategy.running_sums(neighbour.reshape(shape), shifted, 24)
             assert (other == base).all()
+
+
+def test_square_root_privacy_shift_and_sensitivity() -> None:
+    choice = counton.plan_cells(30, guarantee=ZCDP(1), line="square_root").best
+    axis = choice.strategy.axes[0]
+    matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
+    assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
+    assert axis.squared_sensitivity() == (matrix**2).sum(axis=0).max()
+    moves = matrix[:, :, None] - matrix[:, None, :]
+    assert axis.largest_move(2) >= (moves**2).sum(axis=0).max()
+    assert axis.largest_move(1) >= np.abs(moves).sum(axis=0).max()
+    assert axis.least_inner <= (matrix.T @ matrix).min()
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
@@ -132,6 +145,16 @@ def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     assert choice.expected_error == pytest.approx((gram * joint).sum(), rel=1e-6)
 
 
+def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
+    reading = line([0] * 1024, ZCDP(0.5), KEY, strategy="cascade")
+    sigma = math.sqrt(1 + 10 / 3)
+    low, high = np.triu_indices(1025, 1)
+    ratio = reading.boxes(low[None], high[None])[1] ** 2 / sigma**2
+    assert f"{ratio.max():.6f}" == "7.111111"
+    assert f"{ratio.mean():.6f}" == "4.751952"
+    assert reading.std() == pytest.approx(sigma)
+
+
 @pytest.mark.parametrize("shape", [(8, 4), (6, 7), (3, 4, 5)])
 @pytest.mark.parametrize("strategy", ["auto", "cascade", "haar", "binary", "identity"])
 def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
@@ -188,6 +211,27 @@ def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
     assert std(Contribution.add_remove(cells=2, per_cell=3)) == pytest.approx(6 * base)
 
 
+def test_the_same_key_gives_the_same_release_and_other_terms_other_noise() -> None:
+    base = line([5, 6, 7, 8], ZCDP(1), KEY, strategy="haar").counts
+    assert (base == line([5, 6, 7, 8], ZCDP(1), KEY, strategy="haar").counts).all()
+    changes: list[dict[str, Any]] = [
+        {"name": "other"},
+        {"guarantee": ZCDP(1.1)},
+        {"strategy": "cascade"},
+        {"neighbours": "replace"},
+        {"key": Key.generate()},
+    ]
+    for changed in changes:
+        terms: dict[str, Any] = {"guarantee": ZCDP(1), "key": KEY, "strategy": "haar", **changed}
+        assert (line([5, 6, 7, 8], **terms).counts != base).any()
+
+
+def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
+    text = str(line([1, 2], PureDP(1), KEY))
+    assert "added or removed, which counts in one of 2 cells, which are measured together" in text
+    assert "pure differential privacy with epsilon = 1" in text
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [((3, 2), "ends before it begins"), ((0, 7), "is not among"), ((-1, 2), "is not among")],
@@ -236,6 +280,16 @@ def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
     statistic = Ranges(2, counts=True).settle(ZCDP(1), 1)
     with pytest.raises(SumOverflow, match="larger units"):
         statistic.measure(np.array([[1, count]]))
+
+
+def test_a_saved_strategy_gives_the_same_release_again() -> None:
+    counts = np.arange(30)
+    first = line(counts, ZCDP(1), KEY)
+    (axis,) = first.statistic.grid.axes
+    assert isinstance(axis, Dense)
+    saved = json.loads(json.dumps(axis.to_dict()))
+    again = line(counts, ZCDP(1), KEY, strategy=line_strategy_from_dict(saved))
+    assert (again.counts == first.counts).all()
 
 
 @pytest.mark.parametrize(

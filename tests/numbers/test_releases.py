@@ -9,6 +9,7 @@ import pytest
 from keys import chosen_key
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers import Counter, Releases, StepRelease, Window
 from counton.privacy import ZCDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.state import Stream
@@ -59,6 +60,31 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
         assert together.upper - together.lower < several.upper - several.lower or not alone.std
         if strategy.facts.fraction_bits == 0:
             assert type(together.value) is type(together.lower) is int
+
+
+def test_windows_hold_the_truth_as_often_as_they_say() -> None:
+    """Over many keys; half a percent too few would be noticed."""
+    draws, counts = 20_000, np.full(12, 5)
+    for strategy, guarantee in (
+        (KAry(12, 3), PureDP(1)),
+        (SqrtToeplitz(12), ZCDP(0.5)),
+        (GrowingCascade(4), ZCDP(0.5)),
+    ):
+        with pytest.warns(InsecureKeyWarning):
+            key = InsecureSeededKey(1)
+        counter = counter_of(strategy, guarantee, key=key, shape=(draws,))
+        releases = counter.release_many(np.repeat(counts[:, None], draws, axis=1))
+        for start, stop in ((0, 8), (3, 7), (7, 12)):
+            truth = 5 * (stop - start)
+            window = releases.window(start, stop, level=0.9)
+            covered = float(((window.lower <= truth) & (truth <= window.upper)).mean())
+            assert 0.9 - 0.01 < covered < 0.93
+            assert np.std(window.value - truth) == pytest.approx(window.std, rel=0.03)
+        low, high = releases.interval(0.9)
+        truths = (counts if strategy.facts.workload == "windows" else np.cumsum(counts))[:, None]
+        each = ((low <= truths) & (truths <= high)).mean(axis=1)
+        assert (each > 0.9 - 0.01).all()
+        assert (each < 0.95).all()
 
 
 def test_windows_that_cannot_be_had_are_refused() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import counton
+from counton import Counter
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures_above
-from counton.noise import NoiseField
+from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.numbers.intervals import largest_expiring_error
 from counton.planning import FadingPlan
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
@@ -101,9 +102,32 @@ def test_numbers_may_be_given_in_any_exact_form() -> None:
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
 
 
+def test_errors_are_those_of_the_strategy() -> None:
+    plan = counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    assert isinstance(plan.guarantee, ExpiringDP)
+    law = DiscreteLaplace(1 / plan.guarantee.epsilon)
+    variance = noise_variance(plan.best.strategy, law, range(1, 5001)).mean()
+    assert plan.best.errors.mean_std**2 == pytest.approx(float(variance))
+    assert plan.best.errors.rmse**2 == pytest.approx(
+        float(variance) + (0.01 * plan.best.strategy.facts.delay) ** 2
+    )
+
+
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
     assert counton.plan_expiring({24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
+
+
+@pytest.mark.slow
+def test_a_plan_can_be_run() -> None:
+    plan = counton.plan_expiring({24: 1, 8760: 3})
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(1)
+    counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
+    releases = counter.release_many(np.ones(2000, np.int64))
+    errors = releases.values - np.arange(1, 2001)
+    assert 0.3 * plan.best.errors.rmse < np.sqrt((errors**2).mean()) < 3 * plan.best.errors.rmse
+    assert np.abs(errors).max() < plan.best.errors.largest_error()
 
 
 def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
@@ -209,6 +233,16 @@ def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
     plan = counton.plan_expiring(**{unit: {24: 0.01}})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
         plan.best.errors.loss(24)  # type: ignore[arg-type]
+
+
+def test_gaussian_bound_on_all_errors_holds() -> None:
+    strategy, guarantee, steps = Expiring(1), ExpiringZCDP("0.02"), 400
+    law = DiscreteGaussian(Fraction(25))
+    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (1500,))
+    largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
+    bound = largest_expiring_error(guarantee.bound_to(strategy), steps, 2 / 3)
+    assert (largest < bound).mean() > 2 / 3
+    assert (largest < bound / 2).mean() < 2 / 3
 
 
 @pytest.mark.parametrize(

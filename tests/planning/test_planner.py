@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_noise import drawn_noise
 from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.statistics import Average, Distinct
+from counton.statistics import Average, Count, Distinct, Quantiles, Statistic
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -38,6 +40,7 @@ from counton.strategies import (
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
+    noise_variance,
 )
 from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import ReleaseForm
@@ -80,6 +83,15 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
     assert best.errors.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
+def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
+    for choice in plan(300, guarantee):
+        variance = noise_variance(choice.strategy, choice.law, range(1, 301))
+        assert choice.errors.mean_std**2 == pytest.approx(variance.mean())
+        assert choice.errors.max_std**2 == pytest.approx(variance.max())
+        assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
+
+
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_choices_are_in_order(metric: Metric) -> None:
     result = plan(8760, PureDP(1), metric)
@@ -90,6 +102,28 @@ def test_choices_are_in_order(metric: Metric) -> None:
     kinds = {type(choice.strategy) for choice in result}
     trees = {Binary, HonakerOnline, KAry, SmoothBinary}
     assert kinds == {*trees, SqrtToeplitz, LookAhead, LeastSquaresFactorization}
+
+
+@pytest.mark.slow
+def test_known_best_trees() -> None:
+    """Arities and errors from exact enumeration ("Count on Your Elders" gives k = 19 for all)."""
+    for horizon, arity in ((2**8, 23), (2**10, 13), (2**12, 21), (2**20, 19)):
+        ranked = plan(horizon, PureDP(1))
+        best = next(c.strategy for c in ranked if isinstance(c.strategy, KAry))
+        assert isinstance(best, KAry)
+        assert best.subtraction
+        odd = {2**8: 90.25, 2**10: 170.5078125, 2**12: 270.861328, 2**20: 1147.434044}[horizon]
+        assert 2 * best.overall_variance("mean") * best.height**2 <= odd + 1e-6
+        if horizon != 2**12:
+            assert best.arity in (arity, arity - 1, arity + 1)
+    assert SmoothBinary(2**20, 33, 6) in {c.strategy for c in plan(2**20, PureDP(1), "max")}
+    assert plan(2**10, ZCDP(0.5)).best.errors.mean_std < 2.992
+
+
+def test_both_smooth_rules_are_listed() -> None:
+    strategies = [choice.strategy for choice in plan(2**20, ZCDP(0.5))]
+    assert SmoothBinary(2**20, 23, 10) in strategies
+    assert SmoothBinary.even(2**20) in strategies
 
 
 # --- units that act several times ----------------------------------------------------------------
@@ -141,6 +175,16 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
 
     least = np.min([costs(strategy) for strategy in everything], axis=0)
     assert (np.min([costs(strategy) for strategy in candidates], axis=0) <= least).all()
+
+
+def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
+    """Values found by enumeration over dense matrices."""
+    for height, zeros, expected in [(8, 2, 6 * 6), (9, 2, 7 * 5)]:
+        tree = SmoothBinary(21, height, zeros)
+        moved = sensitivities(tree, steps=100, separation=10)
+        assert moved.l2_squared * tree.overall_variance("max") == expected
+    kinds = members(21, "mean", 100, 10)
+    assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]
 
 
 @pytest.mark.parametrize(
@@ -272,6 +316,13 @@ def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: 
     assert f"{planned_crossing(horizon, published):.3g}" == tighter
 
 
+def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
+    crossing = planned_crossing(2**10)
+    assert 1e-5 < crossing < 1e-3
+    assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.family == "laplace"
+    assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.family == "gaussian"
+
+
 # --- contributions, shapes, given strategies -----------------------------------------------------
 
 
@@ -295,6 +346,24 @@ def test_given_strategies_are_ranked() -> None:
     result = plan(100, PureDP(1), strategies=given)
     assert [choice.strategy for choice in result] == [KAry.best(100), Binary(100)]
     assert "fewer than 100" in result.notes[0]
+
+
+def test_table_and_text() -> None:
+    result = plan(8760, PureDP(1))
+    rows = result.rows()
+    assert result.table().height == len(rows)
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    assert list(rows[0]) == [
+        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "kind", "why", "paper"),
+    ]
+    text = result.describe(full=True)
+    assert "8,760 steps" in text
+    assert "epsilon = 1" in text
+    assert len(str(result).splitlines()) == 7
+    for row in rows:
+        assert row["strategy"] in text
+    assert repr(result).startswith("<StreamPlan of 10 choices, PureDP(epsilon=1), best Solved(")
+    assert len(repr(result)) < 200
 
 
 def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
@@ -616,15 +685,6 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
     )
 
 
-def test_without_a_last_step_a_unit_in_several_steps_has_as_many_times_the_deviation() -> None:
-    several = Contribution.add_remove(steps=3)
-    for guarantee in (PureDP(1), ZCDP(0.5)):
-        once, thrice = (
-            plan(None, guarantee, around=1000, contribution=unit).best for unit in (UNIT, several)
-        )
-        assert thrice.errors.mean_std == pytest.approx(3 * once.errors.mean_std, rel=5e-3)
-
-
 def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
     with pytest.raises(InvalidInput, match="can only be planned for totals"):
         plan(None, ZCDP(0.5), release="windows")
@@ -651,6 +711,28 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     assert (high - low >= 2 * 1.9 * released.std()).all()
 
 
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
+def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
+    """Of planned strategies too, whose lattice is finer than what is counted."""
+    bound = Contribution.values(0, 8, resolution="0.5")
+    ranked = plan(600, guarantee, contribution=bound)
+    assert ranked.std(7) == ranked.best.errors.std(7)
+    steps = [1, 7, 600]
+    for choice in ranked:
+        strategy, key = choice.strategy, chosen_key()
+        counter = Counter(strategy, guarantee, key=key, name="asked", contribution=bound)
+        std = choice.errors.std(steps)
+        assert std.tolist() == [choice.errors.std(step) for step in steps]
+        assert std.tolist() == counter.std(steps).tolist() == [counter.std(n) for n in steps]
+        assert counter.release(1).std == pytest.approx(choice.errors.std(1))
+        every = choice.errors.std(range(1, 601))
+        assert math.sqrt((every**2).mean()) == pytest.approx(choice.errors.mean_std)
+        assert every.max() == pytest.approx(choice.errors.max_std)
+    for wrong in ("mean", 1.5, True, [0]):
+        with pytest.raises(InvalidInput):
+            ranked.best.errors.std(wrong)
+
+
 def test_there_is_one_way_to_ask_for_an_error() -> None:
     """Of plan, choice, counter and releases, with the same arguments; one release has a number."""
     ranked = plan(60, PureDP(1))
@@ -670,6 +752,26 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
         releases.std([3, 61])
     with pytest.raises(InvalidInput, match="has no last step"):
         plan(None, PureDP(1)).std()
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [Average(0, 60, resolution=1), Quantiles(lower=0, upper=4, cells=4), Count()],
+    ids=lambda each: type(each).__name__,
+)
+def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statistic) -> None:
+    for choice in plan_statistic(statistic, 12, PureDP(1), batched=True).choices:
+        assert math.sqrt(np.mean(np.square(choice.errors.std()))) == pytest.approx(
+            choice.errors.mean_std
+        )
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
+@pytest.mark.slow
+def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
+    for choice in plan(64, guarantee):
+        noise = drawn_noise(choice.strategy, choice.law, 4000, chosen_key())
+        assert np.allclose(noise.std(axis=0), choice.errors.std(range(1, 65)), rtol=0.1)
 
 
 @pytest.mark.parametrize("steps", [*range(37, 140), 323, 365, 1000, 8760, 105_120, 10**8])

@@ -141,6 +141,17 @@ def test_pure_and_concentrated() -> None:
         concentrated_by_pure(Fraction(-1))
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 6.0])
+def test_randomised_response_has_the_concentration_claimed(epsilon: float) -> None:
+    """The extreme epsilon-DP mechanism: no Renyi divergence exceeds alpha * rho."""
+    rho = float(concentrated_by_pure(Fraction(epsilon)))
+    with mpmath.workdps(30):
+        p = 1 / (1 + mpmath.exp(-epsilon))
+        for alpha in (1.001, 1.5, 2, 5, 20, 100):
+            moment = p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)
+            assert mpmath.log(moment) / (alpha - 1) <= alpha * rho
+
+
 @settings(max_examples=60)
 @given(st.floats(1e-4, 60), st.floats(-6, 8))
 def test_pure_guarantees_at_one_order_are_those_of_randomised_response(

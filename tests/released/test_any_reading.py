@@ -14,7 +14,7 @@ import counton
 from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers import StepRelease
-from counton.numbers.formulas import Formula, PairEstimate, difference, shifted_ratio
+from counton.numbers.formulas import Estimate, Formula, PairEstimate, difference, shifted_ratio
 from counton.released.release import Release as Released
 from counton.statistics import (
     Average,
@@ -148,6 +148,36 @@ def test_formulas_of_groups_have_cells_of_their_own() -> None:
 # ---------------------------------------------------------------- intervals hold as often as said
 
 KEYS, LEVEL = 400, 0.9
+#: Three standard deviations of how many of so many intervals hold.
+BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / KEYS)
+
+
+def held(asked: Estimate, truth: float) -> bool:
+    low, high = asked.interval(LEVEL)
+    return low <= truth <= high
+
+
+@pytest.mark.slow
+def test_intervals_of_averages_hold_as_often_as_they_say() -> None:
+    # 400 pairs of groups, whose noise is as independent as that of so many keys.
+    names = [f"{side}{key}" for key in range(KEYS) for side in "ab"]
+    paid = Grouped(Average(0, 60, resolution=1), names)
+    found = cells_of(paid, np.tile(np.array([[20, 40], [40, 20]]) * 900, (KEYS, 1)))
+    week = found[13].since(found[6])
+    inside: dict[str, list[bool]] = {"groups": [], "weeks": [], "ratio": [], "apart": []}
+    for key in range(KEYS):
+        before, after = found[6].of(f"a{key}"), week.of(f"a{key}")
+        now, then, other = after.number_of(), before.number_of(), found[6].of(f"b{key}").number_of()
+        inside["groups"].append(held(difference(now, other), -20))
+        inside["weeks"].append(held(difference(now, then), 0))
+        inside["ratio"].append(held(shifted_ratio(now, then), 1))
+        # Wrong: as if both weeks had noise of their own.
+        spread = 1.645 * math.hypot(after.std("mean"), before.std("mean"))
+        inside["apart"].append(abs(now.value - then.value) <= spread)
+    shares = {name: float(np.mean(some)) for name, some in inside.items()}
+    for name in ("groups", "weeks", "ratio"):
+        assert abs(shares[name] - LEVEL) < BAND, shares
+    assert shares["apart"] < LEVEL - BAND, shares
 
 
 # ---------------------------------------------------------------- from runs and files

@@ -67,6 +67,23 @@ def test_the_input_of_the_last_release_is_not_read_again(
     assert reads(job)  # a run that releases nothing keeps nothing of its input
 
 
+@pytest.mark.parametrize("until", ["newest", "2024-03-04"])
+def test_whether_a_run_reads_hangs_on_no_row(until: str, tmp_path: Path) -> None:
+    """A row before the start, a late or an unlisted one: the run is as without it."""
+    found = []
+    for number, more in enumerate(("", "2024-02-01T09:00,a\n", "2024-03-02T09:00,z\n")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "events.csv").write_text(ROWS + more)
+        job = job_in(folder, **DAYS | {"until": until, "unknown": "drop"})
+        outcome_of(job)
+        again = outcome_of(job)
+        assert not reads(job)
+        found.append((again.before, again.after, again.until))
+    assert found[0] == found[1] == found[2]
+    assert found[0][2] is not None
+
+
 def test_other_rows_are_read_and_told(tmp_path: Path) -> None:
     job = job_in(tmp_path, **DAYS)
     outcome_of(job)

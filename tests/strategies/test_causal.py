@@ -1,7 +1,12 @@
 """Which strategies are causal: no release before step i reads a node that item i enters."""
 
-from counton.strategies import KAry, LookAhead, StreamStrategy
+import pytest
+
+from counton.strategies import KAry, LookAhead, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until
+
+#: Those that never are; of k-ary and look-ahead trees it depends on the parameters.
+AHEAD = {"Expiring", "GrowingCascade", "Solved"}
 
 
 def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
@@ -12,6 +17,16 @@ def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
             return True
         seen |= {node[:2] for node in strategy.row(step)}
     return False
+
+
+@pytest.mark.parametrize("cls", public_strategies(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 26])
+def test_a_strategy_says_whether_it_is_causal(cls: type[StreamStrategy], horizon: int) -> None:
+    for strategy in cls.examples(horizon):
+        if strategy.facts.causal:
+            assert not reads_ahead(strategy, horizon), strategy
+        if cls.saved_name in AHEAD:
+            assert not strategy.facts.causal, strategy
 
 
 def test_what_says_that_it_is_not_reads_ahead() -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
+from counton.privacy import Sensitivity
 from counton.strategies import (
     Binary,
     Expiring,
@@ -27,6 +28,7 @@ from counton.strategies import (
     check_step,
     participation,
     sensitivities,
+    sensitivity,
 )
 from counton.strategies.participation import Schedule, pattern_sensitivity
 
@@ -80,6 +82,19 @@ def test_short_horizons_are_exact_over_all_sets(horizon: int) -> None:
 def test_fixed_schedules_are_exact_over_all_starts(horizon: int) -> None:
     for every, steps in itertools.product((1, 2, 3, 7), (None, 1, 2, 4)):
         sets = [range(i, horizon, every)[:steps] for i in range(horizon)]
+        for strategy in strategies(horizon):
+            claimed = sensitivities(strategy, steps=steps, every=every)
+            assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
+
+
+@pytest.mark.parametrize("horizon", HORIZONS)
+def test_units_may_miss_some_of_a_schedule(horizon: int) -> None:
+    """Any part of so many scheduled steps in a row moves no more than all of them."""
+    for every, steps in itertools.product((1, 2, 3), (2, 3, 5)):
+        rows = [range(i, horizon, every)[:steps] for i in range(horizon)]
+        sets = {
+            s for row in rows for n in range(1, steps + 1) for s in itertools.combinations(row, n)
+        }
         for strategy in strategies(horizon):
             claimed = sensitivities(strategy, steps=steps, every=every)
             assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
@@ -183,6 +198,30 @@ def _leaves(strategy: SmoothBinary) -> Iterator[int]:
     for leaf in range(2**strategy.height):
         if strategy.height - leaf.bit_count() == strategy.zeros:
             yield leaf
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 9, 100, 1000])
+def test_one_step_is_what_it_was(horizon: int) -> None:
+    for strategy in strategies(horizon):
+        unit = 2**strategy.facts.lattice_bits
+        l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
+        entries = ((unit, int(l1)),) if strategy.facts.unit_columns else None
+        expected = Sensitivity(int(l1 * unit), int(squared * unit**2), entries)
+        assert sensitivities(strategy) == sensitivities(strategy, steps=1, separation=9) == expected
+        assert sensitivities(strategy, every=horizon) == expected
+        assert sensitivity(strategy, 1) == float(l1)
+        assert sensitivity(strategy, 2) == float(squared) ** 0.5
+
+
+def test_sensitivities_as_floats_are_never_below() -> None:
+    for strategy in strategies(11):
+        for p in (1, 2):
+            moved = sensitivities(strategy, steps=3)
+            unit = 2 ** (p * strategy.facts.lattice_bits)
+            exact = Fraction((moved.l1, moved.l2_squared)[p - 1], unit)
+            claimed = sensitivity(strategy, p, steps=3)
+            assert Fraction(claimed) ** p >= exact
+            assert claimed**p == pytest.approx(float(exact), rel=1e-14)
 
 
 class OnlyColumns(StreamStrategy):

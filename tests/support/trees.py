@@ -41,6 +41,36 @@ def leaf_places(tree: Any) -> Any:
     return [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
 
 
+def membership(tree: Any) -> Any:
+    """For each level, which leaves lie below each node."""
+    places = leaf_places(tree)
+    below = [np.zeros((size, len(places)), dtype=object) for size in tree.sizes]
+    for column, (level, node) in enumerate(places):
+        while True:
+            below[level][node, column] = 1
+            if level == 0:
+                break
+            level, node = level - 1, int(tree.parents[level - 1][node])
+    return below
+
+
+def measured_matrix(measurement: Any) -> Any:
+    """C by levels, written out from its definition."""
+    tree, below = measurement.tree, membership(measurement.tree)
+    rows = {0: [measurement.total * below[0][0]]}
+    for level in range(len(tree.parents)):
+        rows[level + 1] = []
+        for node in range(tree.sizes[level]):
+            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
+            p, q = int(measurement.own[level][node]), int(measurement.shared[level][node])
+            if m == 2:
+                rows[level + 1].append(q * (below[level + 1][start] - below[level + 1][start + 1]))
+            elif m > 2:
+                for child in range(start, start + m):
+                    rows[level + 1].append(p * below[level + 1][child] - q * below[level][node])
+    return {level: np.array(part, dtype=object) for level, part in rows.items() if len(part)}
+
+
 def sums_of(tree: Any, counts: Any) -> Any:
     """Sums of all nodes from counts in the order of ``Tree.leaves``."""
     sums = [np.zeros(size, np.int64) for size in tree.sizes]

@@ -106,6 +106,22 @@ def off(made: Floats, claimed: Floats) -> float:
     return float((np.abs(made @ made.T / many - claimed) / spread).max())
 
 
+@pytest.mark.parametrize("made_by", [by_torch, by_jax])
+@pytest.mark.parametrize("strategy", STRATEGIES[:3])
+def test_outputs_have_the_joint_covariance_that_is_claimed(
+    strategy: TrainingStrategy, made_by: Callable[..., Floats]
+) -> None:
+    noise = noise_of(strategy)
+    made = made_by(noise, MANY)
+    matrix, _ = strategy.increments()
+    claimed = matrix @ matrix.T * noise.std**2
+    assert off(made, claimed) < 4.5
+    assert off(math.sqrt(1.03) * made, claimed) > 4.5  # a variance 3% off
+    again = made.copy()
+    again[-1] = made_by(noise_of(strategy, name="other"), MANY)[-1]  # earlier normals drawn anew
+    assert off(again, claimed) > 4.5
+
+
 @pytest.mark.parametrize("nodes_of", [nodes_of_torch, nodes_of_jax])
 def test_a_node_has_the_normal_law(nodes_of: Callable[..., Any]) -> None:
     drawn = np.concatenate(list(nodes_of(noise_of(STRATEGIES[0]), [(0, 1), (3, 2)], 5 * MANY)))

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from keys import chosen_key
 
 from counton.base.errors import InvalidInput
 from counton.noise import Key
@@ -84,6 +85,16 @@ def test_errors_are_those_of_weights(optimizer: SGD) -> None:
         weights = descended(optimizer, increments)
         wanted = math.sqrt(strategy.squared_sensitivity() * (weights**2).sum() / STEPS)
         assert strategy.rmse == pytest.approx(wanted, rel=1e-8), strategy
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_drawn_noise_moves_weights_by_the_stated_error(optimizer: SGD) -> None:
+    """A deviation 3% off would be rejected: 20,000 coordinates, one key."""
+    best = plan(steps=STEPS, epochs=4, dimension=20_000, optimizer=optimizer, draws=3).best
+    noise = best.noise(key=chosen_key(), name="weights")
+    drawn = np.array([noise.read(step, "w", 20_000) for step in range(1, STEPS + 1)], np.float64)
+    found = math.sqrt((descended(optimizer, drawn) ** 2).mean())
+    assert found == pytest.approx(best.error, rel=0.015)
 
 
 @pytest.mark.parametrize(

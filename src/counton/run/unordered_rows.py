@@ -4,7 +4,7 @@ If groups are not declared, the names (labels) of groups are secret until a grou
 
 **Repeated files.** Inputs that hold all rows of the windows they cover say each row anew, so
 several files of a run are one input. It is not read again if the last release counted these files,
-which were not written since, by the same job, no window is due, and nothing was wrong with a row.
+which were not written since, by the same job, and no window is due.
 A file of new events is recognised by
 SHA-256 of its unpacked bytes. A data frame, and rows that a database or Spark counts in place, are
 recognised by the columns that are read. A file counts once, and each row in it is new: no row's
@@ -204,8 +204,7 @@ class AddedRows:
             late_by=intake.late_by,
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
-        plain = Counts(counts.rows, beyond_most=counts.beyond_most, empty=counts.empty)
-        if self.ended > before and counts == plain:  # else the operator is told again
+        if self.ended > before:
             marks = (*marks, *input_mark(self.settled, self.ended))
         arrivals = None
         if definition.cut.goes_on and (only_new or intake.target > intake.released):
@@ -372,14 +371,23 @@ def input_mark(settled: SettledJob, step: int) -> tuple[str, ...]:
     return (f"input:{hashlib.sha256(said.encode()).hexdigest()}",)
 
 
-def says_nothing_new(settled: SettledJob, now: datetime) -> bool:
-    """Return True if the last release counted this input by this job, and no window is due."""
+def nothing_new(settled: SettledJob, now: datetime) -> AddedRows | None:
+    """Return no rows if the last release counted this input by this job, and no window is due.
+
+    What is read hangs on files' stamps and the clock alone, never on rows.
+    """
     job, saved, cut = settled.job, settled.saved, settled.definition.cut
     if saved is None or not any(map(saved.has_source, input_mark(settled, saved.step))):
-        return False
-    if job.times.until == NEWEST or not cut.goes_on:
-        return True
-    return due_by_clock(job, cut, saved.step, now)[1] <= saved.step
+        return None
+    until, ended = None, saved.step
+    if cut.goes_on:
+        until = int(cut.ends(range(ended, ended + 1))[0])
+        if job.times.until != NEWEST:
+            until, ended = due_by_clock(job, cut, saved.step, now)
+    if ended > saved.step:
+        return None
+    none = Private[Counts](Counts())
+    return AddedRows(settled, None, None, None, Private(()), none, until, saved.step)
 
 
 def read_rows(
@@ -418,10 +426,8 @@ def read_rows(
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
     job, definition, saved = settled.job, settled.definition, settled.saved
-    if saved is not None and not anew and says_nothing_new(settled, now or datetime.now(UTC)):
-        return AddedRows(
-            settled, None, None, None, Private(()), Private(Counts()), None, saved.step
-        )
+    if not anew and (none := nothing_new(settled, now or datetime.now(UTC))) is not None:
+        return none
     source = open_private(settled.source)
     if definition.by_bytes:
         counted = (lambda _: False) if saved is None else saved.has_source

@@ -1,7 +1,14 @@
 """The binary mechanism: popcounts, dyadic nodes, windows anywhere."""
 
-import pytest
+from fractions import Fraction
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import Binary, Node
 
 
@@ -22,9 +29,46 @@ def test_worst_variance_at_2_20() -> None:
     assert tree.squared_sensitivity() * int(tree.overall_variance("max")) == 420
 
 
+@given(st.integers(1, 5000))
+def test_error_is_that_of_enumeration(horizon: int) -> None:
+    counts = [step.bit_count() for step in range(1, horizon + 1)]
+    assert Binary(horizon).overall_variance("mean") == float(Fraction(sum(counts), horizon))
+    assert Binary(horizon).overall_variance("max") == max(counts)
+    assert Binary(horizon).variance(range(1, horizon + 1)).tolist() == counts
+
+
 def test_nodes_are_the_left_children() -> None:
     tree = Binary(6)
     assert tree.column(1) == (Node(0, 0, 1), Node(1, 0, 1), Node(2, 0, 1))
     assert tree.column(3) == (Node(0, 1, 1), Node(2, 0, 1))
     assert tree.column(6) == (Node(1, 1, 1),)
     assert tree.row(6) == (Node(2, 0, 1), Node(1, 1, 1))
+
+
+@given(start=st.integers(1, 10**18 - 100), length=st.integers(1, 100), wide=st.booleans())
+def test_windows_anywhere_up_to_1e18(start: int, length: int, wide: bool) -> None:
+    tree, table = Binary(10**18), HashedNoise((40,) if wide else ())
+    noise = tree.noise(table, range(start, start + length))
+    for step in (start, start + length // 2, start + length - 1):
+        expected = sum(table.at(level, index) for level, index, _ in tree.row(step))
+        np.testing.assert_array_equal(noise[step - start], expected)
+
+
+def test_one_draw_a_release() -> None:
+    class Counted(HashedNoise):
+        drawn = 0
+
+        def run(self, level: int, nodes: range) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+            self.drawn += len(nodes)
+            return super().run(level, nodes)
+
+    for shape in ((), (40,)):
+        table = Counted(shape)
+        Binary(1000).noise(table, range(1, 1001))
+        assert table.drawn == 1000
+
+
+@pytest.mark.parametrize("horizon", [0, -1, True, 3.0, None, "8"])
+def test_bad_horizons(horizon: int) -> None:
+    with pytest.raises(InvalidInput, match=f"horizon is {horizon!r}"):
+        Binary(horizon)

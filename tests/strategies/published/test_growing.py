@@ -121,3 +121,11 @@ def test_units_that_act_in_several_steps_by_brute_force(doublings: int) -> None:
             squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in schedules)
             found = sensitivities(cascade, steps=steps, every=apart)
             assert squared <= found.l2_squared <= 1.05 * squared
+
+
+def test_units_that_act_often_in_a_long_stream() -> None:
+    cascade = GrowingCascade(20)
+    once, often = sensitivities(cascade), sensitivities(cascade, steps=100)
+    assert 100 * once.l2_squared < often.l2_squared < 100**2 * once.l2_squared
+    assert sensitivities(cascade, steps=100, separation=1000).l2_squared < often.l2_squared
+    assert sensitivities(cascade, steps=1) == once

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.base.errors import SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws import HashedNoise, ShiftedNoise
 from counton.strategies import HonakerOnline, matrices
 
@@ -39,6 +39,22 @@ def test_weights_are_the_best_of_all_unbiased_ones(step: int) -> None:
     assert tree.variance([step])[0] == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 3, 6, 7, 8, 100, 1000, 4095])
+def test_error_is_that_of_enumeration(horizon: int) -> None:
+    tree = HonakerOnline(horizon)
+    variance = tree.variance(range(1, horizon + 1))
+    assert tree.overall_variance("mean") == pytest.approx(variance.mean(), rel=1e-13)
+    assert tree.overall_variance("max") == pytest.approx(variance.max(), rel=1e-13)
+
+
+def test_rounding_error_is_small_beside_one_unit_of_noise() -> None:
+    tree, table = HonakerOnline(3000), HashedNoise()
+    noise = tree.noise(table, range(1, 3001))
+    row = tree.row(2999)
+    exact = sum(Fraction(int(table.at(n.level, n.index))) * n.weight for n in row)
+    assert abs(Fraction(int(noise[2998]), 2**16) - exact) < Fraction(1, 2**12)
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])
 def test_blocks_join_seamlessly(shape: tuple[int, ...]) -> None:
     """Longer than a block of the fast path; the shift is exact across its borders."""
@@ -63,3 +79,9 @@ def test_noise_too_large_for_its_sums_is_refused() -> None:
         tree.noise(HashedNoise(spread=2**40), range(1, 40))
     largest = np.abs(tree.noise(HashedNoise(spread=2**37 - 1), range(1, 4000))).max()
     assert largest < 2**62
+
+
+@pytest.mark.parametrize("horizon", [0, True, 2.0, 2**40 + 1])
+def test_bad_horizons(horizon: int) -> None:
+    with pytest.raises(InvalidInput, match=f"horizon is {horizon}"):
+        HonakerOnline(horizon)

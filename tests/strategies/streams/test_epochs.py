@@ -1,6 +1,7 @@
 """Epochs: the known errors, exact rows over several epochs, and what a unit costs in each."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -40,6 +41,21 @@ def test_how_many_times_the_best_for_a_known_end_it_errs() -> None:
 def test_variances_of_very_many_steps_are_refused() -> None:
     with pytest.raises(InvalidInput, match="over 1,048,577 steps: give at most 1,048,576"):
         Epochs().largest_variance(2**20 + 1)
+
+
+@pytest.mark.parametrize("radix", [3, 4])
+def test_rows_and_columns_make_totals_over_whole_epochs(radix: int) -> None:
+    """B C = A in fractions, for every item of the epochs up to and with the present one."""
+    epochs = Epochs(radix)
+    end = radix**3
+    columns = [
+        {node[:2]: node.weight for node in epochs.column(item)} for item in range(1, end + 1)
+    ]
+    for step in range(1, radix**3 + 1, 1 if radix == 3 else 3):
+        row = {node[:2]: node.weight for node in epochs.row(step)}
+        for item, column in enumerate(columns, start=1):
+            total = sum((row.get(node, 0) * weight for node, weight in column.items()), Fraction(0))
+            assert total == (item <= step)
 
 
 def test_every_item_costs_the_same() -> None:
@@ -93,3 +109,17 @@ def test_what_it_cannot_serve_is_refused() -> None:
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInput, match="deviation"):
         Epochs()._check_law(DiscreteLaplace(Fraction(2**40)))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (40,)])
+def test_a_stream_read_in_order_has_the_same_noise(shape: tuple[int, ...]) -> None:
+    epochs = Epochs(3)
+    field = HashedNoise(shape, spread=2**20)
+    reader = epochs._reader(field)
+    cuts = [1, 2, 5, 20, 27, 28, 81, 100, 260, 300]
+    found = [reader.noise(range(low, high)) for low, high in pairwise(cuts)]
+    whole = np.concatenate(found)
+    assert np.array_equal(whole, epochs.noise(field, range(1, 300)))
+    parts = [part.copy() for part in reader.parts(range(50, 200))]  # and back again
+    assert np.array_equal(np.concatenate(parts), whole[49:199])
+    assert reader.noise(range(7, 7)).shape == (0, *shape)

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_laws.streams import check_strategy
 
-from counton.base.distributions import DiscreteLaplace
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.noise import NoiseField
-from counton.strategies import Expiring, matrices, sensitivity
+from counton.strategies import Expiring, matrices, noise_variance, sensitivity
+from counton.strategies.strategy import node_law
 
 
 class OnesAt:
@@ -26,6 +28,12 @@ class OnesAt:
         return np.ones(len(nodes), np.int64)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5, 33, 200])
+@pytest.mark.parametrize("strategy", Expiring.examples(1), ids=repr)
+def test_every_law_of_a_strategy_holds(strategy: Expiring, steps: int) -> None:
+    check_strategy(strategy, steps)
+
+
 @pytest.mark.parametrize("delay", [0, 1, 2, 5, 24])
 def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -> None:
     # Erratum: Algorithm 3 as printed shifts twice; then steps delay + 1 .. 2 delay carry none.
@@ -36,6 +44,14 @@ def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -
     assert (strategy.variance(range(1, 200)) == noise).all()  # growth 1: all nodes weigh the same
     printed = [max(t - 2 * delay, 0).bit_length() for t in range(1, 200)]
     assert (np.array(printed[delay : 2 * delay]) == 0).all()  # what the test above would catch
+
+
+def test_a_release_reads_the_intervals_that_contain_its_step() -> None:
+    strategy = Expiring(growth=2, delay=3)
+    for step in range(1, 300):
+        at = step - 3
+        levels = [level for level in range(20) if at >= 1 and at >> level >= 1]
+        assert [node[:2] for node in strategy.row(step)] == [(lv, at >> lv) for lv in levels]
 
 
 @pytest.mark.parametrize("growth", [0, "1/2", 1, "3/2", 2, 3])
@@ -53,6 +69,21 @@ def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> No
     assert strategy.mean_variance(max(delay, 1)) == pytest.approx(0 if delay else 1)
 
 
+@pytest.mark.parametrize("growth", [0, "3/2", 3])
+def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> None:
+    strategy, power = Expiring(growth), 1 - Fraction(growth)
+    for level in range(60):
+        laplace = node_law(strategy, DiscreteLaplace(Fraction(2)), level)
+        gaussian = node_law(strategy, DiscreteGaussian(Fraction(9)), level)
+        assert isinstance(laplace, DiscreteLaplace)
+        assert isinstance(gaussian, DiscreteGaussian)
+        exact = (1 + level) ** float(power)
+        assert laplace.scale == pytest.approx(2 * exact, rel=1e-11)
+        assert gaussian.sigma_squared == pytest.approx(9 * exact, rel=1e-11)
+        # Never less than asked for, in exact arithmetic: compare the squares of half powers.
+        assert (laplace.scale / 2) ** 2 >= Fraction(1 + level) ** int(2 * power)
+
+
 def test_factors_are_exact_where_rational_and_never_too_small() -> None:
     assert Expiry("3/2").factor(3) == Fraction(1, 2)
     assert Expiry("4/3").factor(7) == Fraction(1, 2)
@@ -64,6 +95,20 @@ def test_factors_are_exact_where_rational_and_never_too_small() -> None:
             log = math.log(factor.numerator) - math.log(factor.denominator)
             assert 0 <= log - float(power) * math.log1p(level) + 1e-13 < 3e-12
             assert factor.denominator.bit_length() < 150
+
+
+def test_released_noise_has_the_variance_that_is_claimed() -> None:
+    strategy = Expiring(growth="3/2", delay=2)
+    law = DiscreteLaplace(Fraction(3))
+    steps = range(1, 40)
+    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (20_000,))
+    drawn = strategy.noise(field, steps).astype(float)
+    claimed = noise_variance(strategy, law, steps)
+    assert (claimed[:2] == 0).all()
+    assert (drawn[:2] == 0).all()
+    # A sum of Laplace numbers has a kurtosis below 6: its variance is known within 2.2% * 4.5.
+    assert drawn.var(axis=1)[2:] == pytest.approx(claimed[2:], rel=0.1)
+    assert claimed[2:] == pytest.approx(strategy.variance(steps)[2:] * law.variance, rel=0.05)
 
 
 def test_far_out_any_window_is_the_same_noise() -> None:

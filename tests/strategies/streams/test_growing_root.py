@@ -11,6 +11,7 @@ from scipy.signal import fftconvolve
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot, sensitivity
 from counton.strategies.strategy import node_law
 from counton.strategies.streams import growing_root
@@ -42,6 +43,12 @@ def test_norms_are_the_known_ones() -> None:
     found = norms_of(np.arange(1, 10**4 + 1))
     for step, norm in NORMS.items():
         assert norm <= found[step - 1] <= norm * (1 + 1e-6)
+
+
+def test_norms_do_not_depend_on_how_many_are_asked_for() -> None:
+    found = norms_of(np.arange(1, 5001))
+    assert np.array_equal(norms_of(np.arange(1, 101)), found[:100])
+    assert (np.diff(found) < 0).all()
 
 
 def test_variances_are_the_known_ones() -> None:
@@ -167,6 +174,13 @@ def test_classes_of_nodes_are_quarter_octaves() -> None:
     assert node_variance(4) >= Fraction(12, 11) ** 4 > node_variance(4) - Fraction(1, 2**30)
 
 
+def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
+    root = GrowingSquareRoot()
+    field = HashedNoise(spread=2**30)
+    short = root.noise(field, range(1, 900))
+    assert np.array_equal(GrowingSquareRoot().noise(field, range(1, 3000))[:899], short)
+
+
 def mean_variance_with(q: Callable[[Floats], Floats], steps: int) -> float:
     """Of the root whose node s has variance q(s), computed apart: rows of A D L^-1, sum by sum."""
     near = 2**18  # squared weights beyond are 1 / (pi k), and q is looked at on a logarithmic axis
@@ -230,3 +244,10 @@ def test_what_it_cannot_serve_is_refused() -> None:
         GrowingSquareRoot(19)
     with pytest.raises(InvalidInput, match="even is 64; give one of 32, 128, 512, 2048"):
         GrowingSquareRoot(even=64)
+
+
+def test_a_unit_with_several_steps_moves_it_by_as_many_times_as_much() -> None:
+    root = GrowingSquareRoot()
+    assert sensitivity(root, 2) == 1.0
+    assert sensitivity(root, 2, steps=3, separation=100) == pytest.approx(3.0)
+    assert sensitivity(root, 2, steps=3, every=100) == pytest.approx(3.0)

@@ -4,9 +4,13 @@ import math
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import KAry, Metric, sensitivity
 
 
@@ -109,6 +113,19 @@ def test_height_is_exact_where_logarithms_are_not() -> None:
     assert KAry((3**35 - 1) // 2 + 1, 3).height == 36
 
 
+@given(
+    horizon=st.integers(1, 3000), arity=st.integers(2, 40), subtraction=st.booleans(),
+    metric=st.sampled_from(["mean", "max"]),
+)  # fmt: skip
+def test_error_is_that_of_enumeration(
+    horizon: int, arity: int, subtraction: bool, metric: str
+) -> None:
+    tree = KAry(horizon, arity, subtraction)
+    variance = tree.variance(range(1, horizon + 1))
+    total = Fraction(int(variance.sum()), horizon) if metric == "mean" else int(variance.max())
+    assert tree.overall_variance(metric) == float(total)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("metric", ["mean", "max"])
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("subtraction", [True, False, None])
@@ -148,6 +165,46 @@ def test_digits_of_the_paper() -> None:
     for item in range(1, 63):
         for level, index, _ in tree.column(item):
             assert (index - 1) * 5**level < item <= index * 5**level
+
+
+@given(data=st.data(), arity=st.integers(2, 30), subtraction=st.booleans())
+def test_windows_anywhere_up_to_1e18(data: st.DataObject, arity: int, subtraction: bool) -> None:
+    tree = KAry(10**18, arity, subtraction)
+    start = data.draw(st.integers(1, 10**18 - 100))
+    window = range(start, start + data.draw(st.integers(1, 100)))
+    table = HashedNoise()
+    noise = tree.noise(table, window)
+    for step in (window[0], window[-1]):
+        rows = tree.row(step)
+        assert noise[step - start] == sum(
+            int(table.at(n.level, n.index)) * int(n.weight) for n in rows
+        )
+        assert tree.variance([step])[0] == sum(abs(int(n.weight)) for n in rows)
+
+
+@pytest.mark.parametrize("tree", [KAry(200_000, 19), KAry(200_000, 2), KAry(200_000, 5, False)])
+def test_chunks_join_seamlessly(tree: KAry) -> None:
+    table = HashedNoise()
+    whole = tree.noise(table, range(1, 200_001))
+    for step in np.random.default_rng(1).integers(1, 200_001, 300):
+        rows = tree.row(int(step))
+        assert whole[step - 1] == sum(int(table.at(n.level, n.index)) * int(n.weight) for n in rows)
+    parts = [tree.noise(table, range(a, b)) for a, b in ((1, 7), (7, 100_003), (100_003, 200_001))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_a_wide_step_draws_only_what_it_reads() -> None:
+    class Counted(HashedNoise):
+        drawn = 0
+
+        def run(self, level: int, nodes: range) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+            self.drawn += len(nodes)
+            return super().run(level, nodes)
+
+    tree, table = KAry(1000, 13), Counted((100,))
+    for step in range(1, 1001):
+        tree.noise(table, range(step, step + 1))
+    assert table.drawn == tree.variance(range(1, 1001)).sum()
 
 
 def test_indices_stay_below_the_horizon_and_a_group() -> None:

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton import ZCDP, Contribution, PureDP
+from counton import ZCDP, Contribution, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise
+from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.design import design_for
 from counton.numbers.node_law import law_for
 from counton.strategies import LookAhead, matrices, sensitivities, sensitivity, strategy
@@ -100,6 +100,30 @@ def test_largest_variance_where_a_node_is_known_worse_than_its_children(
     )
     found = tree.variance(np.arange(1, horizon + 1)).max()
     assert tree.overall_variance("max") == pytest.approx(found, rel=1e-12)
+
+
+def test_mean_variance_is_that_of_whole_trees_and_the_rest() -> None:
+    tree = LookAhead(10**5, (7, 5, 11, 13), (16, 13, 14, 15, 12))
+    found = tree.variance(np.arange(1, 10**5 + 1))
+    assert tree.overall_variance("mean") == pytest.approx(math.fsum(found) / 10**5, rel=1e-12)
+    assert tree.overall_variance("max") == pytest.approx(found.max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5, 13])
+def test_neighbours_release_the_same_with_shifted_noise(horizon: int) -> None:
+    key = Key.generate()
+    for tree in LookAhead.examples(horizon):
+        counter = Counter(tree, PureDP(1), key=key, name="visits")
+        field = counter.design.noise_field(key)
+        counts = np.arange(horizon) % 3
+        released = counter.release_many(counts).values
+        for item in range(1, horizon + 1):
+            more = counts.copy()
+            more[item - 1] += 2
+            unit = tree.weights[0]
+            moved = {node[:2]: -2 * int(node.weight * unit) for node in tree.column(item)}
+            noise = tree.noise(ShiftedNoise(field, moved), range(1, horizon + 1))
+            assert (np.cumsum(more) + noise / 2.0**16 == released).all()
 
 
 def test_losses_of_all_levels_add_up_to_epsilon() -> None:

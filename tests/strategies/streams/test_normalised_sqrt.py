@@ -12,6 +12,7 @@ from counton.laws.node_noise import HashedNoise
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, Contribution
 from counton.strategies import Metric, NormalisedSqrt
+from counton.strategies.participation import Schedule
 from counton.strategies.streams import normalised_sqrt, square_root
 
 OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
@@ -96,6 +97,22 @@ def test_window_variances_by_distance_and_by_window() -> None:
     starts, stops = np.array([1, 5, 40]), np.array([300, 6, 64])
     by_window = strategy._by_window(starts, stops)
     assert strategy._by_distance(starts, stops) == pytest.approx(by_window, rel=1e-10)
+
+
+@pytest.mark.parametrize("apart", [1, 3])
+def test_overlaps_are_the_largest_products(apart: int) -> None:
+    strategy = NormalisedSqrt(60)
+    enters = np.zeros((60, 60), np.int64)
+    for step in range(1, 61):
+        for _, index, weight in strategy.column(step):
+            enters[index - 1, step - 1] = int(weight * 2**strategy.facts.lattice_bits)
+    products = enters.astype(object).T @ enters.astype(object)
+    found = strategy._overlaps(Schedule(20, apart, False))
+    exact = [
+        max(np.diagonal(products, lag).max() for lag in range(j * apart, 60)) for j in range(1, 20)
+    ]
+    assert found[:16] == exact[:16]
+    assert all(exact[j] <= found[j] <= exact[j - 1] for j in range(16, 19))
 
 
 def test_c_is_the_same_everywhere() -> None:

@@ -18,7 +18,8 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws import HashedNoise
 from counton.laws.rows import columns_in_order, largest_entry
-from counton.strategies import LeastSquaresFactorization, strategy_from_dict
+from counton.privacy import ZCDP, Guarantee
+from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import window_rounding
@@ -243,6 +244,57 @@ def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
 def test_exact_rows_are_for_short_lines() -> None:
     with pytest.raises(InvalidInput, match="over 300 cells of a line"):
         LeastSquaresFactorization(line(300)).row(1)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=repr)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        LeastSquaresFactorization(line(12)),
+        SOLVED[1],
+        LeastSquaresFactorization(line(4, 2), (3, 2), (3, 2, 1), 2),
+    ],
+    ids=repr,
+)
+def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
+    strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With noise shifted by -d C e_i, the neighbour's releases are the same to the last bit."""
+    from counton.laws import ShiftedNoise
+    from counton.laws.rows import lattice_units
+    from counton.noise import NoiseField
+
+    data = np.arange(strategy.horizon or 0) % 5 + 3
+    run = NoiseField.run
+
+    def released(counts: NDArray[np.int64]) -> NDArray[Any]:
+        counter = Counter(strategy, guarantee, key=chosen_key(), name="neighbours")
+        return np.array([counter.release(int(x)).value for x in counts])
+
+    usual = released(data)
+    for item in range(len(data)):
+        for difference in (1, -3):
+            neighbour = data.copy()
+            neighbour[item] += difference
+            column = lattice_units(strategy, strategy.column(item + 1))
+            shifts = {node: -difference * weight for node, weight in column.items()}
+
+            class Plain:
+                def __init__(self, field: NoiseField) -> None:
+                    self.shape, self._field = field.shape, field
+
+                def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+                    return run(self._field, level, nodes)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    NoiseField,
+                    "run",
+                    lambda self, level, nodes, by=shifts: ShiftedNoise(Plain(self), by).run(
+                        level, nodes
+                    ),
+                )
+                assert (released(neighbour) == usual).all()
 
 
 def test_a_stream_goes_on_without_its_search() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.errors import SumOverflow
-from counton.strategies import SqrtToeplitz
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.strategies import SqrtToeplitz, matrices
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import square_root_coefficients, square_root_sensitivity
@@ -50,6 +50,22 @@ def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
 # --- the factorisation -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 3, 250])
+def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
+    strategy = SqrtToeplitz(horizon)
+    b, bits = strategy.root.row(horizon), strategy.facts.lattice_bits
+    unit = 2**bits
+    c = [int(v) for v in strategy.root.numerators]
+    assert c[0] == unit
+    # Over a common denominator 2^(p k), to keep Fractions out of the inner loop.
+    scaled = [b[k] * unit**k for k in range(horizon)]
+    assert all(v.denominator == 1 for v in scaled)
+    whole = [v.numerator for v in scaled]
+    for k in range(horizon):
+        product = sum((c[i] * whole[k - i]) << bits * i for i in range(k + 1))
+        assert product == unit ** (k + 1)
+
+
 @pytest.mark.parametrize("prime", [2**61 - 1, 2**127 - 1])
 def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
     strategy = SqrtToeplitz(1000)
@@ -62,6 +78,15 @@ def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
     for k in (1, 2, 3, 250, 777, 999):
         value = exact[k].numerator * pow(exact[k].denominator, -1, prime) % prime
         assert value == b[k]
+
+
+def test_rows_and_columns_are_those_of_b_and_c() -> None:
+    reads, enters = matrices(SqrtToeplitz(12))
+    assert (reads @ enters == np.tril(np.ones((12, 12), dtype=int))).all()
+    strategy = SqrtToeplitz(12)
+    columns = [[entry for entry in column if entry] for column in enters.T]
+    assert strategy.l1_sensitivity() == max(sum(c) for c in columns)
+    assert strategy.squared_sensitivity() == max(sum(v * v for v in c) for c in columns)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +131,15 @@ def test_c_is_the_same_everywhere() -> None:
     known = {1000: 37411080, 8760: 110738956, 2**16: 302896328, 2**20: 1211587705}
     for horizon, total in known.items():
         assert SqrtToeplitz(horizon).l1_sensitivity() == Fraction(total, 2**20)
+
+
+def test_variance_is_the_squared_norm_of_rows() -> None:
+    strategy = SqrtToeplitz(300)
+    squares = [b * b for b in strategy.root.row(300)]
+    exact = [float(sum(squares[:t])) for t in range(1, 301)]
+    np.testing.assert_allclose(strategy.variance(range(1, 301)), exact, rtol=1e-12)
+    assert strategy.overall_variance("max") == pytest.approx(exact[-1], rel=1e-12)
+    assert strategy.overall_variance("mean") == pytest.approx(np.mean(exact), rel=1e-12)
 
 
 # --- values of "constant matters" --------------------------------------------------------------
@@ -153,6 +187,24 @@ def test_ties_are_rounded_the_same_way_everywhere() -> None:
         assert strategy.noise(Table(z[:1] * 0 + value), range(1, 2))[0] == math.floor(
             value / 256 + 0.5
         )
+
+
+def test_a_release_is_a_function_of_the_measurements() -> None:
+    strategy, horizon = SqrtToeplitz(60), 60
+    z = table(horizon, seed=3).values
+    x = np.random.default_rng(4).integers(0, 9, horizon)
+    c, b = [int(v) for v in strategy.root.numerators], strategy.root.row(horizon)
+    y = [
+        sum(c[t - i] * int(x[i]) for i in range(t + 1)) + int(z[t]) for t in range(horizon)
+    ]  # lattice integers: all that is private
+    cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
+    from_measurements = [
+        rounded(cell * sum(b[t - i] * y[i] for i in range(t + 1))) for t in range(horizon)
+    ]
+    released = (
+        strategy.noise(Table(z), range(1, 61)) + np.cumsum(x) * 2**strategy.facts.fraction_bits
+    )
+    assert released.tolist() == from_measurements
 
 
 @pytest.mark.parametrize(("step", "change"), [(1, 1), (17, -3), (2999, 5), (3000, 1)])
@@ -239,7 +291,21 @@ def test_long_noise_against_integers_at_some_steps() -> None:
     )
 
 
+def test_noise_has_the_claimed_variance() -> None:
+    strategy, draws = SqrtToeplitz(64), 20_000
+    field = table(64, draws, seed=10, std=16.0 * 2**strategy.facts.lattice_bits)
+    noise = strategy.noise(field, range(1, 65)) / 2**strategy.facts.fraction_bits
+    ratio = (noise**2).mean(axis=1) / (256 * strategy.variance(range(1, 65)))
+    assert np.abs(ratio - 1).max() < 6 * math.sqrt(2 / draws)
+
+
 # --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 2**22 + 1, 1.0, True])
+def test_bad_horizons_are_refused(horizon: object) -> None:
+    with pytest.raises(InvalidInput, match="horizon"):
+        SqrtToeplitz(horizon)  # type: ignore[arg-type]
 
 
 def test_noise_beyond_exact_arithmetic_is_refused() -> None:

@@ -17,6 +17,7 @@ from counton.training.strategies import (
     training_schedule,
 )
 from counton.training.strategies.buffered import fit_buffers
+from counton.training.strategies.toeplitz import ToeplitzTraining
 from papers.dense_optimum import dense_optimum
 
 THETA, THETAHAT = (0.9971, 0.96, 0.66), (0.9871, 0.877, 0.265)
@@ -349,6 +350,12 @@ def test_buffers_that_gain_nothing_are_left_out() -> None:
     assert BufferedToeplitz.fit(2, 2).buffers == 1
     theta, thetahat = fit_buffers(1, Schedule(1, 1, True), 2)
     assert len(theta) == len(thetahat)
+
+
+def test_the_variance_of_scaled_blt_agrees_with_the_general_formula() -> None:
+    strategy = BufferedToeplitz.fit(96, 4, scaling="free")
+    general = ToeplitzTraining.mean_variance(strategy)
+    assert strategy.mean_variance() == pytest.approx(general, rel=1e-10)
 
 
 def test_each_strategy_is_saved_under_a_name_that_never_changes() -> None:

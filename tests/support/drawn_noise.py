@@ -1,0 +1,18 @@
+"""The noise of a strategy's releases, drawn many times with the samplers of real ones."""
+
+import numpy as np
+
+from counton.base.arrays import Floats
+from counton.base.distributions import NoiseDistribution
+from counton.noise import Key, NoiseField
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import node_law
+
+
+def drawn_noise(strategy: StreamStrategy, law: NoiseDistribution, runs: int, key: Key) -> Floats:
+    """Noise in data units, shape ``(runs, steps)``; ``law`` is that of one node."""
+    subkey, last = key.derive(b"simulation"), strategy.horizon
+    assert last is not None
+    field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
+    noise = strategy.noise(field, range(1, last + 1))
+    return np.asarray(noise * 2.0**-strategy.facts.fraction_bits, dtype=np.float64).T
