@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -68,6 +69,14 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     assert [spent["name"] for spent in ledger["spent"]] == ["contingency_of_smokes_sex"]
 
 
+def test_a_contingency_table_is_exported_and_verified_from_the_state(desk: Desk) -> None:
+    desk.contingency()
+    done = desk.place("export", "s.db", "--out", "again.parquet")
+    assert done.code == 0, done.err
+    assert desk.table("again.parquet").equals(desk.table())
+    assert desk.place("verify", "s.db").code == 0
+
+
 def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
     desk.write("values.csv", "smokes,sex\nyes,m\nno,f\nunknown,\n")
     desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
@@ -117,3 +126,13 @@ def test_what_cannot_be_a_contingency_table_is_refused(
     assert done.code == 2, done.err
     assert words in " ".join(done.err.split()), done.err
     assert contents() == before
+
+
+def test_rows_outside_the_domain_and_changed_data_are_refused(desk: Desk) -> None:
+    assert desk.contingency().code == 0
+    desk.write("people.csv", "sex,smokes\nf,no\n")
+    done = desk.contingency()
+    assert (done.code, "which stay counted" in done.err) == (0, True)
+    done = desk.contingency(rho="1")
+    assert (done.code, "the guarantee is" in done.err) == (2, True)
+    assert Path("out.parquet").exists()

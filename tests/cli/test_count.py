@@ -1,17 +1,23 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from programs import run_program
+from witnesses import witness_file
 
 from counton.base.errors import StateError
+from counton.run import Job, run
 from counton.serve.service import Service
+from counton.state import Stream
+from counton.state.state_witness import accept_old_copy
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
@@ -84,6 +90,15 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
     assert not out.exists()
 
 
+def test_until_releases_also_windows_without_events(place: Any) -> None:
+    done = place.count(
+        place.write("e.csv", EVENTS),
+        *("--until", "2013-01-01T06:00", "--out", str(place.folder / "out.parquet")),
+    )
+    assert done.code == 0, done.err
+    assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]
+
+
 def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
@@ -111,6 +126,34 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
 def test_quantities_have_thousands_separators(place: Any) -> None:
     done = place.count(place.write("e.csv", ["00:10,a"] * 12_345 + ["01:00,b"]))
     assert "a 12,345 12,345 to 12,345" in _flat(done.out)
+
+
+def test_running_again_releases_nothing_new_and_says_so(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    out = ("--out", str(place.folder / "out.csv"))
+    place.count(events, *out)
+    first = (place.folder / "out.csv").read_bytes()
+    done = place.count(events, *out)
+    assert done.code == 0
+    assert "Nothing new to release: 3 of 6 windows are released." in done.out
+    assert (place.folder / "out.csv").read_bytes() == first
+
+
+def test_no_window_has_ended_yet(place: Any) -> None:
+    done = place.count(place.write("e.csv", ["00:10,a"]))
+    assert done.code == 0
+    assert "no window has ended yet" in done.out
+
+
+def test_a_nightly_run_continues_the_stream_without_its_options(place: Any) -> None:
+    place.count(place.write("e.csv", EVENTS[:4]))
+    done = place(
+        *("count", place.write("e.csv", EVENTS), *place.again),
+        *("--until", "2013-01-01T04:00", "--out", str(place.folder / "out.parquet")),
+    )
+    assert done.code == 0, done.err
+    assert "(2 to 4 of 6)" in done.out
+    assert place.estimates() == [*TOTALS, [3, 2]]
 
 
 def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_many(
@@ -182,6 +225,18 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     done = place("count", place.write("e.csv", EVENTS), *place.again)
     assert "Nothing new" in done.out
     assert differs not in done.err
+
+
+def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:
+    out = ("--out", str(place.folder / "out.parquet"))
+    place.count(place.write("1.csv", EVENTS[:3]), "--append")
+    place("count", place.write("2.csv", EVENTS[3:]), *place.again, "--append", *out)
+    # The second row of hour 2 came late: it counts in hour 3.
+    assert place.estimates() == [[1, 1], [2, 1], [3, 1]] or place.estimates() == TOTALS
+    place("count", place.write("3.csv", ["00:30,b"]), *place.again, "--append")  # pending
+    done = place("count", place.write("4.csv", ["05:00,a"]), *place.again, "--append", *out)
+    assert "counted at step 4: 1\n" in done.err
+    assert place.estimates()[2:] == [[3, 1], [3, 3], [3, 3]]
 
 
 def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> None:
@@ -262,6 +317,17 @@ def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: A
         assert "begin a stream with --revise, which counts them in" in _flat(done.err)
 
 
+def test_a_file_of_new_events_counts_once(place: Any) -> None:
+    events = place.write("e.csv", EVENTS)
+    place.count(events, "--append")
+    shutil.copy(events, place.folder / "copy.csv")
+    out = place.folder / "out.parquet"
+    done = place("count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out))
+    assert done.code == 0
+    assert "exact, not to be published: an earlier run has counted these events" in done.err
+    assert place.estimates() == TOTALS
+
+
 def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     said = []
@@ -272,6 +338,58 @@ def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any)
             said.append((done.code, done.out))
     assert len(set(said)) == 1
     assert "counted these events" in done.err
+
+
+def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, late = place.write("e.csv", EVENTS), place.write("l.csv", [*EVENTS, "00:20,b"])
+    key, out = str(place.folder / "key"), str(place.folder / "out.parquet")
+    small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
+    end = ("--key", key, "--until", "2013-01-01T06:00", "--out", out)
+    place("count", events, *small, "--key", key)
+    shutil.copy(place.folder / "undisturbed.db", place.state)
+    assert place("count", late, *small, *end).code == 0
+    expected = pl.read_parquet(out)
+    witness_file(place.state).unlink()  # which would refuse the copy
+    accept_old_copy(place.state)
+
+    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
+    calls: list[int] = []
+    take = Stream.take
+
+    def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return take(self, *args, **more)
+
+    monkeypatch.setattr(Stream, "take", dies_at_the_second_call)
+    with pytest.raises(KeyboardInterrupt):
+        run(
+            Job(
+                what="count", events=late, state=str(place.state), key=Path(key),
+                until="2013-01-01T06:00",
+            )
+        )  # fmt: skip
+    monkeypatch.setattr(Stream, "take", take)
+    done = place("count", late, *place.again, *end)
+    assert "(5 to 6 of 6)" in done.out
+    assert pl.read_parquet(out).equals(expected)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_output_formats_hold_the_same(suffix: str, place: Any) -> None:
+    path = place.folder / f"out.{suffix}"
+    place.count(place.write("e.csv", EVENTS), "--out", str(path), "--timezone", "America/New_York")
+    if suffix == "parquet":
+        table = pl.read_parquet(path)
+    else:
+        table = pl.read_csv(path) if suffix == "csv" else pl.read_json(path)
+    assert table["estimate"].to_list() == [1, 1, 3, 1, 3, 1]
+    first = table["window_start"][0]
+    assert (first if isinstance(first, str) else first.isoformat()) == "2013-01-01T00:00:00-05:00"
+    assert [p.name for p in place.folder.iterdir() if p.name.startswith(".")] == []
 
 
 def test_json_is_one_object_and_nothing_else(place: Any) -> None:
@@ -339,6 +457,13 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     assert "rows after the last window (2013-01-01T03:00:00+00:00), not counted: 1\n" in done.err
 
 
+def test_a_chart_is_drawn(place: Any) -> None:
+    chart = place.folder / "chart.png"
+    done = place.count(place.write("e.csv", EVENTS), "--plot", str(chart))
+    assert done.code == 0, done.err
+    assert chart.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("kind", ["auto", "binary", "honaker", "kary", "smooth", "sqrt"])
 def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
@@ -403,6 +528,13 @@ def test_both_are_drawn_beside_each_other(place: Any) -> None:
     assert (place.folder / "chart.windows.png").stat().st_size > 10_000
 
 
+def test_a_word_that_is_no_choice_is_refused_before_anything_is_made(place: Any) -> None:
+    done = place("count", place.write("e.csv", EVENTS), *place.new(), "--release", "all")
+    assert done.code == 2
+    assert "--release is 'all'; use one of totals, windows, both" in _flat(done.err)
+    assert not place.state.exists()
+
+
 def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     done = place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet"))
@@ -412,6 +544,14 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
     early = place("count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2")
     assert early.code == 2
+
+
+def test_windows_that_have_ended_by_now_are_released(place: Any) -> None:
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3, minutes=30)
+    (place.folder / "e.csv").write_text(f"time\n{start.isoformat()}\n")
+    new = place.new(start=start.isoformat(), by=None, domain=None)
+    done = place("count", str(place.folder / "e.csv"), *new, "--until", "now", "--json")
+    assert json.loads(done.out)["released"] == 3
 
 
 def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: Any) -> None:

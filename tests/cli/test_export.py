@@ -237,6 +237,14 @@ def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
     assert not state.exists()
 
 
+def test_a_state_of_several_asks_for_one(counted: Any) -> None:
+    with Stream.create(
+        str(counted.state), "b", Binary(9), PureDP(1), key=counted.folder / "k"
+    ) as one:
+        one.release_many([3, 0, 5])
+    assert "choose with --name" in counted("export", str(counted.state)).err
+
+
 def test_numbers_are_not_broken_and_midnights_are_days() -> None:
     days = [datetime(2024, 3, day) for day in (1, 2)]
     hours = [datetime(2024, 3, 1, hour) for hour in (0, 1)]

@@ -80,9 +80,7 @@ def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> No
     assert after == sorted(after)
     assert short.index("counton init") < after[1] < short.index("Options:")
     assert not any(meaning in short for meaning in MEANINGS.values())
-    whole = " ".join(place.plain("--help").out.split())
-    assert "Exit codes:" in whole
-    assert all(meaning in whole for meaning in MEANINGS.values())
+    assert "Exit codes:" in place.plain("--help").out
     assert place.plain().err.startswith(short.splitlines()[0])
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counton.cli.app import app
+from counton.state import state_summary
 
 
 class Desk:
@@ -79,6 +80,34 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     assert states.filter(pl.col("state") == "NY")["estimate"].item() == pytest.approx(700, abs=9)
 
 
+def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> None:
+    desk.hierarchy("--rho", "5")
+    first = desk.path("out.csv").read_text()
+    desk.path("out.csv").unlink()
+    again = desk.hierarchy("--rho", "5")
+    assert "Nothing new" in again.stdout
+    assert desk.path("out.csv").read_text() == first
+    changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
+    other = desk.hierarchy("--rho", "5", leaves=changed)
+    assert (other.exit_code, desk.path("out.csv").read_text()) == (0, first)
+    assert "after the table was released, not counted: begin another --name" in other.stderr
+    refused = desk.hierarchy("--rho", "4")
+    assert refused.exit_code == 2
+    assert "the guarantee is" in refused.stderr
+    assert desk.path("out.csv").read_text() == first
+    assert desk.hierarchy("--rho", "4", "--name", "second").exit_code == 0
+
+
+def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) -> None:
+    assert "Released" in desk.hierarchy("--rho", "5").stdout
+    assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").stdout
+    assert desk.path("second.csv").read_text() == desk.path("out.csv").read_text()
+    ledger = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
+    assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [
+        ("hierarchy_of_people", "5")
+    ]
+
+
 def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
     desk.ranges("--rho", "1", "--unit", "visit")
@@ -95,6 +124,23 @@ def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> Non
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
 
 
+def test_streams_and_tables_share_their_names(desk: Desk) -> None:
+    events = desk.write("events.csv", "time\n2024-01-01T10:00\n")
+    words = ["--time", "time", "--every", "1d", "--steps", "9", "--start", "2024-01-01"]
+    words += ["--until", "2024-01-02", "--epsilon", "1", "--unit", "visit"]
+    words += ["--state", str(desk.path("state.db"))]
+    assert desk("count", events, *words, "--name", "visits").exit_code == 0
+    refused = desk.ranges("--epsilon", "1", "--name", "visits")
+    assert refused.exit_code == 2
+    assert "stream 'visits' is a 'count' and cannot be continued as a 'ranges'" in refused.stderr
+    assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
+    refused = desk("count", events, *words, "--name", "line")
+    assert refused.exit_code == 2
+    assert "stream 'line' is a 'ranges' and cannot be continued as a 'count'" in refused.stderr
+    units = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
+    assert {entry["unit"] for entry in units["spent"]} == {"visit"}  # once said, it is taken over
+
+
 def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
     out = str(desk.path("out.csv"))
     picture = str(desk.path("out.png"))
@@ -102,6 +148,43 @@ def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
         for refused in (desk.hierarchy("--rho", "1", *words), desk.ranges("--rho", "1", *words)):
             assert refused.exit_code == 2, words
         assert not desk.path("out.csv").exists()
+
+
+def test_an_older_output_is_replaced(desk: Desk) -> None:
+    desk.write("out.csv", "something else")
+    done = desk.hierarchy("--rho", "1")
+    assert done.exit_code == 0, done.stderr
+    assert desk.path("out.csv").read_text().startswith("level,state")
+
+
+def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
+    for name in ("level", "estimate", "std", "lower"):
+        places = desk.write("named.csv", f"{name},people\na,1\nb,2\n")
+        domain = desk.write("known.csv", f"{name}\na\nb\n")
+        done = desk(
+            "hierarchy", places, "--levels", name, "--counts", "people", "--domain", domain,
+            "--rho", "1", *desk.kept("out.csv"),
+        )  # fmt: skip
+        assert done.exit_code == 2
+        assert f"is called '{name}'" in done.stderr
+    line = desk.write("named.csv", "estimate,visits\na,1\nb,2\n")
+    done = desk.ranges("--rho", "1", "--label", "estimate", "--domain", "a,b", line=line)
+    assert done.exit_code == 2
+    assert "is called 'estimate'" in done.stderr
+
+
+def test_key_and_state_are_private_files(desk: Desk) -> None:
+    desk.hierarchy("--rho", "5")
+    for name in ("state.db", "state.db.key"):
+        assert desk.path(name).stat().st_mode & 0o777 == 0o600
+    key = str(desk.path("own.key"))
+    for state in ("b.db", "b.db", "c.db", "c.db"):
+        done = desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path(state)))
+        assert done.exit_code == 0, done.stderr
+    prints = [
+        state_summary(desk.path(name))["streams"][0]["key_fingerprint"] for name in ("b.db", "c.db")
+    ]
+    assert prints[0] != prints[1]  # a key of its own, derived with a salt
 
 
 def test_targets_give_the_cost(desk: Desk) -> None:
@@ -201,6 +284,17 @@ def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> N
     assert not desk.path("out.csv").exists()
 
 
+def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
+    leaves = desk.write("own.csv", "state,county,people\nNY,Kings,1\n")
+    done = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves)
+    assert done.exit_code == 2
+    assert "is the file of the events" in done.stderr
+    copied = desk.write("copied.csv", Path(leaves).read_text())
+    done = desk.hierarchy("--rho", "1", "--domain", copied, leaves=leaves)
+    assert "is the file of the events" in done.stderr
+    assert desk.rest() == {"own.csv", "copied.csv"}
+
+
 def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
     before = desk.rest()
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
@@ -230,6 +324,12 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
     assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
     assert table["estimate"].round(0).to_list() == [0, 4, 17, 0, 5]
+
+
+def test_a_refused_release_leaves_no_key(desk: Desk) -> None:
+    leaves = desk.write("bad.csv", "state,county,people\nTX,Kings,1\n")
+    assert desk.hierarchy("--rho", "1", leaves=leaves).exit_code == 2
+    assert desk.rest() == {"bad.csv"}
 
 
 def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> None:

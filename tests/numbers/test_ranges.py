@@ -314,9 +314,6 @@ def test_the_documented_table_of_strategies_states_their_errors() -> None:
         choices = counton.plan_cells(1024, guarantee=guarantee).choices
         errors = {choice.name: choice.expected_error for choice in choices}
         assert {choice.family for choice in choices} == {family}
-        if family == "laplace":  # below the 6.485e9 that was published
-            assert errors["optimal"] < 6.38e9
-            assert errors["hierarchy"] < 8.1e9
         assert {row[0]: row[column] for row in rows} == {
             name: format(error, digits) for name, error in errors.items()
         }

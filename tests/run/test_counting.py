@@ -13,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 from witnesses import without_witness
 
-from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
+from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Job, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
+from counton.job.job import fields_of
+from counton.job.stated_options import all_options
 from counton.privacy.guarantees import Guarantee
 from counton.released.screen import screen_of
 from counton.rows.sources import Source
@@ -145,6 +147,15 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
     assert second.table()[:4].equals(then)
 
 
+def test_a_run_shows_itself_as_words_table_and_chart(tmp_path: Path) -> None:
+    run = release("count", ROWS, **NEW, state=tmp_path / "state.db")
+    shown = run._repr_html_()
+    assert "pure differential privacy with epsilon = 1" in shown
+    assert "<th>estimate</th>" in shown
+    assert shown.count("<tr>") == 3
+    assert "data:image/png;base64," in shown
+
+
 def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
     run = release("count", ROWS[:2], **NEW, state=tmp_path / "state.db")
     assert not run.steps
@@ -209,6 +220,10 @@ def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="the data frame has been counted already"):
         release("count", early.lazy(), state=state, append=True, until="2013-01-01T03:00")
     assert release("count", rest, state=state, append=True, until="newest").steps == range(1, 5)
+    whole = release(
+        "count", ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db"
+    )
+    assert whole.steps == range(1, 5)
 
 
 def test_of_a_folder_of_new_events_only_new_files_are_read(
@@ -232,3 +247,10 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
     assert again.table().equals(latest.table())
     whole = release("count", ROWS, **NEW, state=tmp_path / "whole.db")
     assert whole.table().drop("estimate").equals(again.table().drop("estimate"))
+
+
+def test_every_argument_is_a_field_of_a_request() -> None:
+    import inspect
+
+    known = {item.name for _, item in fields_of(Job)} | {"guarantee", "progress", *all_options()}
+    assert set(inspect.signature(release).parameters) <= known

@@ -61,6 +61,17 @@ def write(path: Path, rows: list[str]) -> None:
     path.write_text(f"time,group,value\n{lines}")
 
 
+def test_a_later_run_states_nothing_anew(request_: Job) -> None:
+    with run(request_) as outcome:
+        assert (outcome.before, outcome.after) == (0, 3)
+        table = outcome.read().table()
+    assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
+    later = Job("count", request_.events, request_.keeping.state, until="2013-01-01T06:00")
+    with run(later) as outcome:
+        assert (outcome.before, outcome.after) == (3, 6)
+        assert outcome.read().table().head(6).equals(table)
+
+
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
@@ -139,6 +150,16 @@ def test_rows_are_checked_without_being_counted(request_: Job) -> None:
         _check(settled)
     with Store(request_.keeping.state) as store:
         assert store.summary() == before
+
+
+def test_contradictions_are_refused(request_: Job) -> None:
+    run(request_).close()
+    with pytest.raises(StateError, match="the guarantee is"):
+        run(request_.having(epsilon=2))
+    with pytest.raises(StateError, match="is a 'count'"):
+        run(Job("sum", request_.events, request_.keeping.state, name=request_.keeping.name))
+    with pytest.raises(InvalidInput, match="give one of count, sum"):
+        run(request_.having(what="mean"))
 
 
 def test_jobs_need_no_package_of_the_command_line() -> None:

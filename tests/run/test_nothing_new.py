@@ -68,8 +68,10 @@ def test_the_input_of_the_last_release_is_not_read_again(
 
 
 @pytest.mark.parametrize("until", ["newest", "2024-03-04"])
-def test_whether_a_run_reads_hangs_on_no_row(until: str, tmp_path: Path) -> None:
-    """A row before the start, a late or an unlisted one: the run is as without it."""
+def test_a_run_that_reads_says_in_public_what_one_that_does_not_says(
+    until: str, tmp_path: Path
+) -> None:
+    """A row before the start, or an unlisted one, is told to the operator again."""
     found = []
     for number, more in enumerate(("", "2024-02-01T09:00,a\n", "2024-03-02T09:00,z\n")):
         folder = tmp_path / str(number)
@@ -78,7 +80,7 @@ def test_whether_a_run_reads_hangs_on_no_row(until: str, tmp_path: Path) -> None
         job = job_in(folder, **DAYS | {"until": until, "unknown": "drop"})
         outcome_of(job)
         again = outcome_of(job)
-        assert not reads(job)
+        assert reads(job) is bool(more)
         found.append((again.before, again.after, again.until))
     assert found[0] == found[1] == found[2]
     assert found[0][2] is not None

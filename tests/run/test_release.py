@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from counton import Average, Job, Key, PureDP, Release, plan, read, release
+from counton import Average, Job, Key, PureDP, Quantiles, Release, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
 from counton.cli.app import app
 from counton.frame.options import MissingOptions
@@ -123,6 +123,35 @@ def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_p
 def test_true_and_false_are_groups(tmp_path: Path) -> None:
     run = release("count", ROWS, by="adult", domain=[True, False], state=tmp_path / "s.db", **NEW)
     assert totals(run.table()) == {"true": 8, "false": 16}
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        (Average(0, 6, resolution=1), {"value": "paid"}),
+        (Quantiles([0, 2, 4, 6, 8]), {"value": "paid"}),
+        (TopK(["north", "south"], k=1), {"by": "region", "domain": ["north", "south"]}),
+        ("distinct", {"user": "user"}),
+        ("sum", {"value": "paid", "lower": 0, "upper": 6, "resolution": 1}),
+        (Average(0, 6, resolution=1), {"value": "paid", "by": "adult", "domain": [True, False]}),
+        (Quantiles([0, 2, 4, 6, 8]), {"value": "paid", "by": "adult", "domain": [True, False]}),
+    ],
+    ids=["average", "quantiles", "top-k", "distinct", "sum", "averages", "medians"],
+)
+@pytest.mark.slow
+def test_every_statistic_is_one_call_and_shows_itself(
+    what: Any, more: dict[str, Any], tmp_path: Path
+) -> None:
+    run = release(what, ROWS, state=tmp_path / "s.db", **more, **NEW)
+    assert run.steps == range(1, 4)
+    assert run.table()["step"].max() == 3
+    page = run._repr_html_()
+    assert "<table" in page
+    assert ("image/png" in page) == (what in ("sum", "distinct"))  # others have a table alone
+    assert "The protected unit is one" in run.methods(full=True)
+    assert "u1" not in repr(run)
+    again = release(what, ROWS, state=tmp_path / "s.db", until=NEW["until"], **more)
+    assert again.table().equals(run.table())
 
 
 def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from counton.noise.key import give_name
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import key_path, state_summary, verify
 from counton.state.state_witness import accept_old_copy
-from counton.strategies import KAry
+from counton.strategies import Binary, KAry
 
 STRATEGY = KAry(1000, 5, subtraction=True)
 
@@ -190,6 +190,14 @@ class TestPrepared:
         }
         assert len(prints | {Key.load(key).fingerprint}) == 3
 
+    def test_another_prepared_key_is_refused(self, tmp_path: Path) -> None:
+        one, two = tmp_path / "one.key", tmp_path / "two.key"
+        for path in (one, two):
+            Key.generate().save(path)
+        create(tmp_path / "s.db", key=one).close()
+        with pytest.raises(WrongKey, match="was created with the key"):
+            Stream.open(tmp_path / "s.db", "a", key=two)
+
     def test_tables_too(self, tmp_path: Path) -> None:
         key = tmp_path / "prepared.key"
         Key.generate().save(key)
@@ -249,6 +257,23 @@ class TestElsewhere:
             with pytest.raises(WrongKey, match=words) as error:
                 Stream.open(file, "a", key=wrong)
             assert "secret words" not in str(error.value)
+
+    def test_a_state_that_is_lost_is_noticed(
+        self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VISITS_KEY", text)
+        with create(file, key="env:VISITS_KEY") as stream:
+            stream.release(1)
+        file.unlink()
+        with pytest.raises(StateError, match="restore the newest copy of the state"):
+            create(file, key="env:VISITS_KEY")
+
+    def test_other_things_are_no_keys(self, file: Path) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"key is of type int; it must be a counton\.Key, or"
+        ):
+            Stream.create(file, "a", Binary(5), PureDP(1), key=5)  # type: ignore[arg-type]
+        assert not file.exists()
 
 
 def test_a_key_waits_where_its_name_leads_to_no_file(tmp_path: Path) -> None:

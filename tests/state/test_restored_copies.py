@@ -16,8 +16,8 @@ from once import kept_line, kept_margins, kept_tree
 from streams_of_events import release_events
 from witnesses import witness_file
 
-from counton import Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
-from counton.base.errors import StateError
+from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
+from counton.base.errors import BudgetExceeded, StateError
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
@@ -134,6 +134,20 @@ def test_under_another_key_too(file: Path, make: Make) -> None:
         with pytest.raises(StateError, match="no release 'second'"):
             make(file, "third", key)
     assert not file.with_name("third.key").exists()
+
+
+def test_a_forgotten_stream_of_another_key(file: Path) -> None:
+    _job(file, "first")
+    old = file.read_bytes()
+    _job(file, "second", file.with_name("second.key"))
+    newest = file.read_bytes()
+    put_back(file, old)
+    for name in ("second", "third"):
+        with pytest.raises(StateError, match="no release 'second'"):
+            _job(file, name)
+    put_back(file, newest)
+    with Store(file) as store:
+        assert store.streams == ("first", "second")
 
 
 def test_the_limit_holds_whatever_is_put_back(file: Path) -> None:
@@ -300,6 +314,16 @@ def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
 
     assert [noted(digest) for digest in ("one", "one", "two")] == [None, None, 2]
     assert parse_entries(witness.path.read_bytes())[0]["digest"] == "one"
+
+
+def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
+    """The gate is no second ledger: what is not forgotten is refused by the limit alone."""
+    with Store(file, create=True) as store:
+        store.set_limit(ZCDP(1))
+    with Stream.create(file, "first", Binary(8), ZCDP("0.6")) as stream:
+        stream.release(1)
+    with pytest.raises(BudgetExceeded):
+        Stream.create(file, "second", Binary(8), ZCDP("0.6"))
 
 
 @pytest.mark.parametrize("make", [_stream, _statistic, _line])

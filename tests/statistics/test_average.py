@@ -13,6 +13,7 @@ from counton import ZCDP, Average, ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers.intervals import sum_tail
 from counton.statistics import unit_sensitivity
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.strategies import Binary, Expiring, Independent, KAry, SqrtToeplitz
 
 HORIZON = 3
@@ -40,6 +41,7 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
         [5, 1], [0, 3], [0, 0], [1, 2],
     ]  # fmt: skip
     assert changes_of(Average("0.5", 2, "0.5", number=2), [[9, 1.3]]).tolist() == [[7]]
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_wrong_values_change_nothing() -> None:

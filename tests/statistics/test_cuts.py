@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import check_sensitivity
+from brute_force import check_exact, check_sensitivity
 from started import started
 
 from counton import ZCDP, Cuts, Key, PureDP, Running
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, StateError, SumOverflow
 from counton.statistics import unit_sensitivities
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, sensitivities
 
 
@@ -142,6 +143,22 @@ def test_noise_of_a_cut_is_as_stated() -> None:
     assert np.abs((scores[:, :2] ** 2).mean(axis=0) - 1).max() < 4.5 * (5 / 500) ** 0.5
     half = (large.upper - large.lower) / 2
     assert (np.abs(scores[:, 1]) * large.std <= half).mean() > 0.9
+
+
+def test_state_is_whole() -> None:
+    stream: list[Any] = [
+        [("a", "b", 1), ("b", "c", 0.5)],
+        [None],
+        [("c", "a", 0.25), ("a", "b", 1)],
+    ]
+    check_exact(Cuts(["a", "b", "c"], resolution=0.25), stream)
+    counter: Any = Running.start(Cuts(4), 9, ZCDP(1), key=(key := Key.generate()), name="s")
+    counter.release_many([(0, 1), (1, 2)])
+    again = type(counter).resume(counter.checkpoint(), key=key)
+    assert counter.release((2, 3)).cut([0, 1]) == again.release((2, 3)).cut([0, 1])
+    assert again.reading(1)[0, 1] == counter.reading(1)[0, 1]
+    with pytest.raises(StateError, match="copy"):
+        restore(Cuts(3), b"[]")
 
 
 def test_what_is_refused() -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import check_sensitivity
+from brute_force import check_exact, check_scores, check_sensitivity, scores
 from started import started
 
-from counton import ExpiringDP
-from counton.base.errors import InvalidInput
+from counton import ExpiringDP, PureDP
+from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Distinct
+from counton.statistics.statistic import restore
 from counton.strategies import Binary, Expiring
 
 HORIZON = 6
@@ -58,6 +59,20 @@ def test_what_is_counted() -> None:
     assert counted(Distinct(changes=9), *moves) == [1, 0, 1, 2, 1]
     assert counted(Distinct(changes=3), *moves) == [1, 0, 1, 2, 2]
     assert counted(Distinct(changes=1), *moves) == [1, 1, 2, 2, 2]
+
+
+def test_state_is_whole() -> None:
+    seen = [["a", "b"], ["b"], [], ["c", "a"], ["a"]]
+    check_exact(Distinct(), seen)
+    moves = [[("a", True), ("a", False)], [("a", True)], [("b", True)], [("a", False)]]
+    check_exact(Distinct(changes=3), moves)
+    with pytest.raises(StateError, match="copy"):
+        restore(Distinct(), b"123456789")
+
+
+def test_noise_is_as_stated() -> None:
+    """Unbiased, and of the stated standard deviation."""
+    check_scores(scores(Distinct(), Binary(4), PureDP("1/8"), [["a"], [], ["a", "b"], ["c"]], 600))
 
 
 def test_wrong_events_change_nothing() -> None:

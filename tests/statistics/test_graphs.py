@@ -10,18 +10,22 @@ import numpy as np
 import pytest
 from brute_force import (
     changes_of,
+    check_exact,
+    check_scores,
     check_sensitivity,
     largest_norms,
+    scores,
     small_strategies,
 )
 from started import started
 
-from counton import ZCDP, Degrees, Edges, ExpiringDP, Forest, Key, Running, Stars, Triangles
-from counton.base.errors import InvalidInput
+from counton import ZCDP, Degrees, Edges, ExpiringDP, Forest, Key, PureDP, Running, Stars, Triangles
+from counton.base.errors import InvalidInput, StateError
 from counton.statistics import Statistic, unit_sensitivities
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.graphs import graph_statistic as graphs
-from counton.statistics.statistic import place_of_name
-from counton.strategies import Expiring, Independent, KAry
+from counton.statistics.statistic import place_of_name, restore
+from counton.strategies import Binary, Expiring, Independent, KAry
 
 Neighbours = Iterator[tuple[list[Any], list[Any]]]
 ALL = list(itertools.combinations(range(4), 2))
@@ -232,6 +236,25 @@ def triangles_of(edges: list[tuple[int, int]]) -> int:
     return int(np.trace(adjacent @ adjacent @ adjacent)) // 6
 
 
+def test_state_is_whole() -> None:
+    stream: list[Any] = [[("a", "b"), (1, "b")], [None], [("a", 1), ("a", "b")], [("c", "a")]]
+    for statistic in (
+        Edges(),
+        Triangles(3),
+        Stars(3, 2),
+        Degrees(3, nodes=4),
+        Triangles(2, beyond="drop"),
+        Degrees(1, beyond="drop"),
+    ):
+        check_exact(statistic, stream)
+        assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
+    weighted = [[("a", "b", 3), ("c", "b", 2)], [("a", "c", 1)], [("d", "a", "0.5")]]
+    check_exact(Forest(3, resolution="0.5"), weighted)
+    for broken in Edges(), Forest(3):
+        with pytest.raises(StateError, match="copy"):
+            restore(broken, b"{}")
+
+
 def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
     running = started(Triangles(2), 9, ZCDP(1), batched=True)
     running.release_batch([("a", "b"), ("a", "c")])
@@ -268,6 +291,13 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
             make()
 
 
+def test_noise_is_as_stated() -> None:
+    """Unbiased, and of the stated standard deviation."""
+    stream = [[("a", "b"), ("b", "c")], [("a", "c")], [], [("a", "d")]]
+    check_scores(scores(Degrees(3), Binary(4), PureDP("1/2"), stream, 334))
+    check_scores(scores(Triangles(3), Binary(4), PureDP("1/8"), stream, 1000))
+
+
 def test_readings_say_what_was_released() -> None:
     sure: Any = {
         "guarantee": ZCDP(10**9), "key": Key.generate(), "name": "s", "strategy": KAry(4, 3, True),
@@ -287,6 +317,16 @@ def test_readings_say_what_was_released() -> None:
     assert triangles["triangles"] == 0
     growing: Any = started(Edges(), guarantee=ExpiringDP(epsilon=1), strategy=Expiring(1))
     assert growing.release(("a", "b"))["edges"] < 50
+
+
+@pytest.mark.parametrize(
+    "statistic", [Degrees(4), Degrees(4, nodes=9), Edges(), Forest(3), Triangles(5)], ids=repr
+)
+def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
+    """Of degrees it was not, as texts had no cell."""
+    names = [statistic.counted or name for name in statistic.number_names]
+    for given in (names, map(str, names)):
+        assert [place_of_name(statistic, name) for name in given] == [*range(len(names))]
 
 
 def test_degrees_have_names_of_their_own() -> None:

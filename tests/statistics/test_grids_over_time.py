@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_sensitivity
+from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, Running
 from counton.base.errors import InvalidInput, SumOverflow
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
 from counton.tables.grid import Grid
@@ -46,6 +47,7 @@ def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm
         PROMISES[norm]
     )
     check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
+    assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
     assert not settled.allows(replaced)
 
@@ -116,6 +118,7 @@ def test_a_count_is_as_many_events() -> None:
         one = changes_of(once, [[cells[0]] * 4 + [cells[1]]])
         assert np.array_equal(one, changes_of(often, [same]))
         assert often.contribution().pattern == once.contribution().pattern
+        check_exact(often, [same, [], [(cells[2], 2)]])
 
 
 def test_rows_are_told_by_their_labels() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_sensitivity
+from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 from trees import covariance_of, covariances_of, sum_of
 
 from counton import ZCDP, ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.statistics import Grouped, Hierarchy, Quantiles
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.tables import Tree
@@ -49,6 +50,7 @@ def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace").settle(PROMISES[norm])
     # A replaced event may also only leave: that is as much as adding one.
     check_sensitivity(replaced, HORIZON, neighbours(replaced=True), slack=2.0)
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_a_count_is_as_many_events() -> None:
@@ -57,6 +59,7 @@ def test_a_count_is_as_many_events() -> None:
     same = [(("N", "a"), 3), (("N", "a"), 1), (("S",), 1), (("T", "x"), 0)]
     assert (changes_of(once, [events]) == changes_of(often, [same])).all()
     assert often.contribution().pattern == once.contribution().pattern
+    check_exact(often, [same, [], [(("U", "only"), 2)]])
 
 
 @pytest.mark.parametrize("norm", [1, 2])

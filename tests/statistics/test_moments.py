@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_sensitivity, simulated
+from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from numpy.typing import NDArray
 from started import started
 
@@ -17,7 +17,7 @@ from counton.numbers import StepRelease
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.moments import MomentsReading
 from counton.statistics.readings import read_release
-from counton.strategies import Binary, KAry
+from counton.strategies import Binary, KAry, SqrtToeplitz
 
 Rows = Sequence[tuple[float, ...]]
 TWO = Moments({"x": (-1, 3), "y": (0, 8)}, grid=8)
@@ -87,8 +87,14 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
     # In units of 1/64: number, x, y, what squares lack, and the product.
     assert inside.tolist() == [[64, 64, -64, 0, 0, -64], [64, -16, 0, 60, 64, 0], [0] * 6]
     assert (changes_of(TWO, [np.array([[3.0, 0.0]]).tolist()])[0] == inside[0]).all()
+    assert statistic_from_dict(statistic_to_dict(TWO)) == TWO
     again = statistic_from_dict(statistic_to_dict(Moments({"x": ("0.1", 1)}, unit="sale")))
     assert again.number_names[:2] == ["count", "mean x"]
+
+
+def test_noise_is_as_stated() -> None:
+    batches: list[list[Any]] = [[(0, 1), (2, 8)], [], [(3, 3)]]
+    check_scores(scores(TWO, SqrtToeplitz(3), PureDP("1/8"), batches, 120))
 
 
 def test_deviations_are_those_of_the_derivatives() -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_sensitivity, simulated
+from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
 from counton.base.errors import InvalidInput
 from counton.statistics import unit_sensitivity
-from counton.strategies import Binary, Expiring, KAry
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
 from counton.tables import Haar, Nodes
 
 HORIZON = 3
@@ -36,6 +37,7 @@ def test_no_value_moves_more_than_claimed(line: Any) -> None:
     check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
     replaced = Quantiles(EDGES, line=line, neighbours="replace")
     check_sensitivity(replaced, HORIZON, neighbours(replaced=True))
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_the_line_is_chosen_for_the_guarantee() -> None:
@@ -54,6 +56,7 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     named = Quantiles(EDGES, line="haar")
     assert named.allows(named.settle(ZCDP(1)))
     assert not named.allows(Quantiles(EDGES, line="hierarchy").settle(ZCDP(1)))
+    assert statistic_from_dict(statistic_to_dict(named)) == named
     assert isinstance(named.settle(ZCDP(1)).line, Haar)
     running = started(statistic, 9, PureDP(1))
     assert running.design.shape == (laplace.line.measurements,)
@@ -84,8 +87,10 @@ def test_wrong_values_change_nothing() -> None:
 
 
 def test_noise_is_as_stated() -> None:
-    """Of ranges read from the measured rows, whose own noise is that of any cells."""
+    """Of the measured rows, and of ranges read from them."""
     statistic = Quantiles(EDGES, line=LINES[1])
+    batches: list[list[float]] = [[3, 4.2], [], [-1]]
+    check_scores(scores(statistic, SqrtToeplitz(3), PureDP("1/8"), batches, 100))
     running = started(statistic, guarantee=ZCDP("1/50"), strategy=Binary(7), batched=True)
     exact = changes_of(statistic, [[0, 0, 1, 2, 2.5, 4]])[0]
     truth = {(0, 1): 2, (1, 3): 3, (None, None): 6, (3, 5): 1}

@@ -1,6 +1,7 @@
 """A report: several statistics of the same rows under one guarantee."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from counton.statistics import (
     Sum,
     TopK,
 )
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.report_members import norms_of
 from counton.tables import Tree
@@ -617,6 +619,19 @@ def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
     file.write_text(FILE.format(folder=tmp_path) + '\n[jobs.daily]\nevents = "x.csv"\n')
     with pytest.raises(InvalidInput, match="job and a report called 'daily'"):
         jobfile.load(file)
+
+
+def test_a_report_is_what_it_was_made_of() -> None:
+    for report in several().values():
+        settled = report.settle(ZCDP(1), 4)
+        for one in (report, settled):
+            again = statistic_from_dict(json.loads(json.dumps(statistic_to_dict(one))))
+            assert again == one
+            assert again.cells == one.cells
+        assert report.allows(settled)
+        assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
+    grouped = Grouped(daily(), ["n", "s"]).settle(PureDP(1), 4)
+    assert grouped.cells == (2, *daily().cells)
 
 
 def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> None:

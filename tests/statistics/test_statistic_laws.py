@@ -9,11 +9,10 @@ import pytest
 from above import STREAM
 from own_laws.statistics import check_statistic
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput
 from counton.laws import LawBroken
 from counton.statistics import (
     Average,
-    Contingency,
     Count,
     Cuts,
     Degrees,
@@ -32,14 +31,11 @@ from counton.statistics import (
     TopK,
     Triangles,
 )
-from counton.statistics.statistic import restore
 from counton.tables import Tree
 
 TREE = Tree.from_leaves(
     {"state": ["N", "N", "N", "S"], "city": ["a", "b", "c", "d"]}, ["state", "city"]
 )
-
-COLUMNS = {"sex": ["f", "m"], "smokes": ["no", "yes"]}
 
 
 @pytest.mark.parametrize(
@@ -50,18 +46,12 @@ COLUMNS = {"sex": ["f", "m"], "smokes": ["no", "yes"]}
         (Average(0, 50, resolution=1), STREAM),
         (Quantiles(lower=0, upper=64, cells=4), STREAM),
         (TopK(["a", "b"], 1), [["a"], ["b", "a"], []]),
-        (TopK(["a", "b", "c"], cells=2), [[["a", "b"]], [], [["c"], ["a"]]]),
         (Cuts(["a", "b", "c"]), [[("a", "b")], [], [("b", "c"), ("a", "c")]]),
-        (
-            Cuts(["a", "b", 5], resolution=0.25),
-            [[("a", "b", 1), ("b", 5, 0.5)], [None], [(5, "a", 0.25), ("a", "b", 1)]],
-        ),
-        (Substrings("ab", 3), ["aab", "", "a", "babba", ""]),
-        (Episodes("ab", 3), ["aab", "", "a", "babba", ""]),
+        (Substrings("ab", 2), ["ab", "", "b", "aab"]),
+        (Episodes("ab", 2), ["ab", "", "b", "aab"]),
         (Triangles(3, beyond="drop"), [[(1, 2), (2, 3)], [], [(1, 3)]]),
         (Moments({"a": (0, 10), "b": (-5, 5)}, grid=16), [[(3, 1), (12, -9)], [], [(4, 2)]]),
         (Ranges(["a", "b", "c", "d"]), [["a"], ["b", "a"], [], ["d"]]),
-        (Contingency(COLUMNS), [[("f", "no"), ("m", "no")], [], [("f", "yes")]]),
         (Hierarchy(TREE), [[("N", "a"), ("S", "d")], [], [("N", "b"), ("N", "c")]]),
         *(
             (Grouped(inner, ["north", "south"]), [[("north", one), ("south", two)], [("north", 4)]])
@@ -81,11 +71,7 @@ def test_the_laws_hold(statistic: Any, batches: Any) -> None:
 
 @pytest.mark.parametrize(
     "statistic",
-    [
-        *(Edges(), Triangles(3), Stars(3, 2), Degrees(3), Degrees(3, nodes=6), Forest(5)),
-        *(Triangles(2, beyond="drop"), Stars(2, 2, beyond="drop"), Degrees(1, beyond="drop")),
-        Forest(5, resolution="0.5"),
-    ],
+    [Edges(), Triangles(3), Stars(3, 2), Degrees(3), Degrees(3, nodes=6), Forest(5)],
     ids=str,
 )
 def test_the_laws_hold_of_edges(statistic: Any) -> None:
@@ -99,20 +85,8 @@ def test_users_are_units() -> None:
     stream = [[("ann", "x"), ("bob", "x")], [("ann", "y")], []]
     taken = [[user for user, _ in batch] for batch in stream]
     check_statistic(Distinct(), taken, unit_of=lambda user: user)
-    moves = [[("a", True), ("a", False)], [("a", True)], [("b", True)], [], [("a", False)]]
-    check_statistic(Distinct(changes=3), moves, unit_of=lambda move: move[0])
     with pytest.raises(LawBroken, match="unit 10 changes"):
         check_statistic(Count(), [[10, 10, 10], [10]], unit_of=lambda event: event)
-
-
-@pytest.mark.parametrize(
-    ("statistic", "saved"),
-    [(Cuts(3), b"[]"), (Distinct(), b"123456789"), (Edges(), b"{}"), (Forest(3), b"{}")],
-    ids=str,
-)
-def test_what_nothing_saved_is_refused(statistic: Any, saved: bytes) -> None:
-    with pytest.raises(StateError, match="copy"):
-        restore(statistic, saved)
 
 
 def test_what_the_laws_do_not_cover_is_refused() -> None:

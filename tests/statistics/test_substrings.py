@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_sensitivity
+from brute_force import changes_of, check_exact, check_sensitivity
 from started import started
 
 from counton import ZCDP, ApproxDP, Key, PureDP, Running, Substrings
@@ -96,6 +96,8 @@ def test_long_horizons_agree_with_short_ones() -> None:
 
 
 def test_counts_are_those_of_words() -> None:
+    check_exact(Substrings("ab", 3), list("aabababba"))
+    check_exact(Substrings("ab", 2), [list("aab"), [], list("a"), list("babba"), []])
     random = np.random.default_rng(3)
     stream = "".join("abcd"[place] for place in random.integers(0, 4, 70_000))
     words = Substrings("abcd", 6)

@@ -9,8 +9,9 @@ from counton import Key
 from counton.noise import NoiseField
 from counton.numbers import StepRelease
 from counton.privacy import Guarantee
-from counton.statistics import Running, Statistic, unit_sensitivity
+from counton.statistics import Exact, Running, Statistic, unit_sensitivity
 from counton.statistics.readings import read_release
+from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 from counton.strategies.strategy import node_law
 
@@ -135,3 +136,32 @@ def largest_norms(
             norms = float(np.abs(moved).sum()), float(np.sqrt((moved**2).sum()))
             best[place] = tuple(map(max, best[place], norms))  # type: ignore[assignment]
     return best
+
+
+def check_exact(statistic: Statistic, stream: Sequence[Any]) -> None:
+    """One by one, at one go, undone, saved and restored: always the same counts."""
+    whole = changes_of(statistic, stream)
+    stops = np.arange(1, 2, dtype=np.int64)
+    exact = statistic.begin()
+    found = []
+    for event in stream:
+        batch = event if isinstance(event, list) else [event]
+        ends = stops * len(batch)
+        first = exact.take(batch, ends)
+        saved = exact.save()
+        exact.undo()
+        again = exact.take(batch, ends)
+        assert (first == again).all()
+        assert exact.save() == saved
+        exact = restore(statistic, saved)
+        found.append(first.reshape(-1))
+    if statistic.on_demand:
+        _check_counts(statistic, exact, whole)
+    else:
+        np.testing.assert_array_equal(np.array(found), whole)
+
+
+def _check_counts(statistic: Statistic, exact: Exact, whole: np.ndarray[Any, Any]) -> None:
+    cells = np.arange(whole.shape[1])
+    for step in range(1, len(whole) + 1):
+        np.testing.assert_array_equal(exact.counts(cells, step), whole[:step].sum(axis=0))

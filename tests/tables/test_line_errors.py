@@ -63,6 +63,15 @@ def test_the_optimal_gaussian_strategy_reaches_its_proven_bound() -> None:
 
 
 @pytest.mark.slow
+def test_pure_epsilon_is_below_the_published_6_485e9() -> None:
+    asked = AllRanges(1024)
+    strategy = optimal_laplace(asked)
+    assert LAPLACE * strategy.l1_sensitivity() ** 2 * asked.total(strategy) < 6.38e9
+    tree = Nodes.best(asked, 1)
+    assert LAPLACE * tree.l1_sensitivity() ** 2 * asked.total(tree) < 8.1e9
+
+
+@pytest.mark.slow
 def test_prefixes_with_laplace_noise_are_no_worse_than_they_were() -> None:
     asked = Prefixes(1024)
     strategy = optimal_laplace(asked)

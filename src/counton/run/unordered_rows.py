@@ -4,7 +4,7 @@ If groups are not declared, the names (labels) of groups are secret until a grou
 
 **Repeated files.** Inputs that hold all rows of the windows they cover say each row anew, so
 several files of a run are one input. It is not read again if the last release counted these files,
-which were not written since, by the same job, and no window is due.
+which were not written since, by the same job, no window is due, and nothing was wrong with a row.
 A file of new events is recognised by
 SHA-256 of its unpacked bytes. A data frame, and rows that a database or Spark counts in place, are
 recognised by the columns that are read. A file counts once, and each row in it is new: no row's
@@ -204,7 +204,8 @@ class AddedRows:
             late_by=intake.late_by,
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
-        if self.ended > before:
+        plain = Counts(counts.rows, beyond_most=counts.beyond_most, empty=counts.empty)
+        if self.ended > before and counts == plain:  # else the operator is told again
             marks = (*marks, *input_mark(self.settled, self.ended))
         arrivals = None
         if definition.cut.goes_on and (only_new or intake.target > intake.released):
@@ -372,18 +373,13 @@ def input_mark(settled: SettledJob, step: int) -> tuple[str, ...]:
 
 
 def nothing_new(settled: SettledJob, now: datetime) -> AddedRows | None:
-    """Return no rows if the last release counted this input by this job, and no window is due.
-
-    What is read hangs on files' stamps and the clock alone, never on rows.
-    """
+    """Return no rows if the last release counted this input by this job, and no window is due."""
     job, saved, cut = settled.job, settled.saved, settled.definition.cut
     if saved is None or not any(map(saved.has_source, input_mark(settled, saved.step))):
         return None
     until, ended = None, saved.step
-    if cut.goes_on:
-        until = int(cut.ends(range(ended, ended + 1))[0])
-        if job.times.until != NEWEST:
-            until, ended = due_by_clock(job, cut, saved.step, now)
+    if cut.goes_on and job.times.until != NEWEST:
+        until, ended = due_by_clock(job, cut, saved.step, now)
     if ended > saved.step:
         return None
     none = Private[Counts](Counts())
