@@ -255,7 +255,7 @@ def _halfwidths_of_variances(
     # Equal nodes that have this variance; a float just below an integer counts as that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
     heavy = {
-        n: _sum_halfwidth(((law, n),), level) / math.sqrt(n) for n in sorted({*nodes.tolist()})
+        n: _sum_halfwidth(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()
     }
     scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)

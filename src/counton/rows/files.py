@@ -99,7 +99,7 @@ class EventFile(Rows):
             refuse_sqlite(path)
         self.path = path
         self.place = None if self._bytes is not None else place_of_file(path)
-        self.stamp = self._present()
+        self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
             needs = (
@@ -136,12 +136,12 @@ class EventFile(Rows):
         whole = len(held) <= size
         found = copy(self)
         found._bytes = held if whole else whole_lines(held)
-        found.stamp = found._present()
+        found._stamp = found._present()
         return found, whole, len(held)
 
     def has_changed(self) -> bool:
         """Return True if the file was written or replaced since it was opened."""
-        return self._present() != self.stamp
+        return self._present() != self._stamp
 
     def _present(self) -> tuple[int, ...]:
         if self._bytes is not None:

@@ -50,7 +50,6 @@ class Rows(ABC):
             lack one.
         unread: unreadable lines by number from 0; these rows are empty.
         place: folder and name of the file, without .gz or .zst.
-        stamp: inode, size and times of change of a file as it was opened; () of other rows.
         still: what to do about rows that changed while they were read.
         again: what to do about events that were counted already.
     """
@@ -62,7 +61,6 @@ class Rows(ABC):
     settled: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
     place: str | None = None
-    stamp: tuple[int, ...] = ()
     still: str = "try again when nothing writes to it"
     again: str = (
         f"leave it out, or leave {field('append', True)} out if the file holds everything since "
@@ -236,15 +234,18 @@ class Source:
 
     Attributes:
         parts: files in their order, or one frame, perhaps of different types.
-        live: True if more events will follow, so that a source may be empty.
     """
 
     parts: tuple[Rows, ...]
     name: str
-    live: bool = False
     #: True if rows wait in a service's inbox. They were checked when they arrived, and are removed
     #: in the transaction that counts them: they cannot come again, so no digest is kept.
     accepted: ClassVar[bool] = False
+
+    @property
+    def live(self) -> bool:
+        """True if more events will follow, so that a source may be empty."""
+        return False
 
     def columns(self) -> list[str]:
         """Return the columns of the first part."""

@@ -86,12 +86,12 @@ class Counts:
         differing: released windows of which an input of all rows says something else than before.
     """
 
-    rows: int = 0
-    before: int = 0
-    beyond: int = 0
-    unknown: int = 0
-    skipped: int = 0
-    quarantined: int = 0
+    rows: int
+    before: int
+    beyond: int
+    unknown: int
+    skipped: int
+    quarantined: int
     late: int = 0
     beyond_most: int = 0
     known: int = 0

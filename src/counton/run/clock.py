@@ -135,12 +135,6 @@ def windows_ended(
     return us, count
 
 
-def due_by_clock(job: Job, windows: Windows, released: int, now: datetime) -> tuple[int, int]:
-    """Return what `windows_ended` returns for a stream of which no row is read."""
-    facts = ClockFacts("", None, False, released, all_of_them=False)
-    return windows_ended(job, windows, facts, now, yes=True)
-
-
 _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 

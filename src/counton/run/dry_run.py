@@ -68,7 +68,7 @@ def dry_run(job: Job, progress: Progress = silent) -> DryRun:
         if settled.job.format.policies().quarantine is not None:  # stated or remembered
             aside = f"quarantine:{Path(nowhere) / 'rows.csv'}"
             settled = replace(settled, job=settled.job.having(bad_rows=aside))
-        rows = read_rows(settled, progress, anew=True)
+        rows = read_rows(settled, progress)
         if settled.saved is None:
             rows.beside(None)
         before = None if settled.saved is None else settled.saved.step

@@ -20,7 +20,7 @@ from counton.base.errors import (
     WrongKey,
 )
 from counton.base.private import Private
-from counton.job.job import NEWEST, Job
+from counton.job.job import Job
 from counton.run.changes import Counts, for_operator
 from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
@@ -48,8 +48,7 @@ class Outcome(Closing):
         definition: the definition of the stream: its columns, windows, groups and guarantee.
         stream: the stream, from whose journal (the table of releases) results are read.
         before, after: steps released before and after the run.
-        until: time in microseconds since 1970; windows that ended by then are released. If the
-            newest row decides, it is the end of the last released window.
+        until: time in microseconds since 1970; windows that ended by then are released.
         counts: exact numbers of rows, which `for_operator` returns.
         again: True if an earlier run has counted these new events, so that this run did nothing.
     """
@@ -233,10 +232,7 @@ def commit(
         stream.close()
         raise
     steps, counts, given = (before, stream.step), changes.counts, (settled.job, settled.outputs)
-    until = rows.until
-    if settled.job.times.until == NEWEST and definition.cut.timed and stream.step:
-        until = int(definition.cut.ends(range(stream.step, stream.step + 1))[0])
-    return Outcome(*given, definition, stream, *steps, until, counts, changes.again)
+    return Outcome(*given, definition, stream, *steps, rows.until, counts, changes.again)
 
 
 def open_stream(settled: SettledJob) -> Stream:

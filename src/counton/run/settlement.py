@@ -42,11 +42,12 @@ from counton.rows.paths import (
 )
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
+    ClockFacts,
     covered_windows,
-    due_by_clock,
     last_ended,
     length_of,
     refuse_unproven,
+    windows_ended,
 )
 from counton.run.definition import (
     DEFINING,
@@ -266,7 +267,8 @@ def moments_of(
     now, windows = datetime.now(UTC), definition.cut
     steps = {"since": released if definition.new_rows else max(released - windows.lags, 0)}
     if "until" in named or job.rows.covers is not None:
-        us, ended = due_by_clock(job, windows, released, now)
+        facts = ClockFacts("", None, False, released, all_of_them=False)
+        us, ended = windows_ended(job, windows, facts, now, yes=True)
         steps |= {name: max(ended, released) for name in named if name == "until"}
         if job.rows.covers is not None:
             last = last_ended(job, windows, us)

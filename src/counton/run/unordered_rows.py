@@ -3,9 +3,7 @@
 If groups are not declared, the names (labels) of groups are secret until a group is shown.
 
 **Repeated files.** Inputs that hold all rows of the windows they cover say each row anew, so
-several files of a run are one input. It is not read again if the last release counted these files,
-which were not written since, by the same job, no window is due, and nothing was wrong with a row.
-A file of new events is recognised by
+nothing is recognised: several files of a run are one input. A file of new events is recognised by
 SHA-256 of its unpacked bytes. A data frame, and rows that a database or Spark counts in place, are
 recognised by the columns that are read. A file counts once, and each row in it is new: no row's
 content decides whether another row counts. A file of a folder or pattern that has the name of a
@@ -16,11 +14,9 @@ are counted, so for these the state records no files.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -32,7 +28,7 @@ from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
-from counton.job.job import NEWEST, Job
+from counton.job.job import Job
 from counton.rows.bad_rows import change_error, unlisted_names
 from counton.rows.paths import are_several
 from counton.rows.remote_rows import Spread
@@ -50,7 +46,7 @@ from counton.run.changes import (
     ended_steps,
     refuse_inexact_rows,
 )
-from counton.run.clock import due_by_clock, repeats_all_rows, windows_covered_by
+from counton.run.clock import repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob
@@ -112,8 +108,7 @@ class AddedRows:
 
     Attributes:
         settled: the complete job with its open state (database).
-        tally: sums and numbers of all rows, by window and group; None if the rows were not read,
-            because the last release counted this input.
+        tally: sums and numbers of all rows, by window and group.
         labels: labels of groups that are found in the data; None if groups are declared.
         bounder: object that chooses the rows that count; None if users' contributions are not
             bounded and rows have no ids.
@@ -127,7 +122,7 @@ class AddedRows:
     """
 
     settled: SettledJob
-    tally: Private[Tally] | None
+    tally: Private[Tally]
     labels: Private[FoundLabels] | None
     bounder: ContributionBounder | None
     marks: Private[Marks]
@@ -145,8 +140,6 @@ class AddedRows:
             SumOverflow: sums would not be exact.
         """
         job, definition = self.settled.job, self.settled.definition
-        if self.tally is None:
-            return Changes(self.counts, lambda _: iter(()))
         # Another process may have run since the state was read.
         before = 0 if stream is None else stream.step
         again, marks = self._new_marks(stream)
@@ -194,19 +187,16 @@ class AddedRows:
             gone=gone if repeats_all_rows(job) else 0,
             taken_back=0 if chosen is None else chosen.taken_back,
             shut=intake.shut // each,
-            differing=tuple(
+            differing=[
                 WindowRows._make((one.step, *(many // each for many in one[1:-1]), one.counts))
                 for one in intake.differing
-            ),
+            ],
             beyond_most=over if chosen is None else chosen.over,
             known=0 if known is None else known.known,
             closed=intake.closed // each if known is None else known.closed,
             late_by=intake.late_by,
             empty=max(min(read.empty, self.ended - max(before, intake.newest)), 0),
         )
-        plain = Counts(counts.rows, beyond_most=counts.beyond_most, empty=counts.empty)
-        if self.ended > before and counts == plain:  # else the operator is told again
-            marks = (*marks, *input_mark(self.settled, self.ended))
         arrivals = None
         if definition.cut.goes_on and (only_new or intake.target > intake.released):
             kept = Arrivals() if stream is None or not only_new else open_private(stream.arrivals)
@@ -232,9 +222,9 @@ class AddedRows:
                 first, inputs = steps.start == new.start, None
                 if new:
                     inputs = definition.measure(intake.inputs(steps))
-                last = steps.stop == new.stop
-                once = (marks if last else (), *((change, labels) if first else (None, None)))
-                observed = intake.observations(steps, first=first, last=last)
+                # A file is recorded in the first transaction, since part of it is counted then.
+                once = (marks, change, labels) if first else ((), None, None)
+                observed = intake.observations(steps, first=first, last=steps.stop == new.stop)
                 done = (steps.start - new.start) / max(len(new), 1)
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
@@ -267,7 +257,6 @@ class AddedRows:
             )
         if once:
             refuse_other_bytes(job, given, has)
-        assert self.tally is not None
         nothing = again or not open_private(self.tally).rows
         for mark, part in given if once and not nothing else ():
             if mark in known:
@@ -360,38 +349,8 @@ class AddedRows:
         return intake
 
 
-def input_mark(settled: SettledJob, step: int) -> tuple[str, ...]:
-    """Return a digest of a job and its files of whole windows, as they stand now, for the release
-    of a step; none if rows are new, or come from elsewhere than files.
-    """
-    stamps = [part.stamp for part in open_private(settled.source).parts]
-    if settled.definition.new_rows or not stamps or not all(stamps):
-        return ()
-    told = [settled.definition.record, str(settled.job.times.until), step, stamps]
-    said = json.dumps(told, sort_keys=True)
-    return (f"input:{hashlib.sha256(said.encode()).hexdigest()}",)
-
-
-def nothing_new(settled: SettledJob, now: datetime) -> AddedRows | None:
-    """Return no rows if the last release counted this input by this job, and no window is due."""
-    job, saved, cut = settled.job, settled.saved, settled.definition.cut
-    if saved is None or not any(map(saved.has_source, input_mark(settled, saved.step))):
-        return None
-    until, ended = None, saved.step
-    if cut.goes_on and job.times.until != NEWEST:
-        until, ended = due_by_clock(job, cut, saved.step, now)
-    if ended > saved.step:
-        return None
-    none = Private[Counts](Counts())
-    return AddedRows(settled, None, None, None, Private(()), none, until, saved.step)
-
-
 def read_rows(
-    settled: SettledJob,
-    progress: Progress = silent,
-    now: datetime | None = None,
-    *,
-    anew: bool = False,
+    settled: SettledJob, progress: Progress = silent, now: datetime | None = None
 ) -> AddedRows:
     """Read the rows of a completed job, and add them up. Nothing is written but the
     file of bad rows that are set aside.
@@ -402,7 +361,6 @@ def read_rows(
             that is done.
         now: current time with a zone; None: the time at which a query with ``{since}`` or
             ``{until}`` was asked, else this machine's clock.
-        anew: read also an input that has nothing new since the last release.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or the wanted windows have not ended.
@@ -422,8 +380,6 @@ def read_rows(
     progress("reading events", 0.25)
     now = settled.asked_at if now is None else now
     job, definition, saved = settled.job, settled.definition, settled.saved
-    if not anew and (none := nothing_new(settled, now or datetime.now(UTC))) is not None:
-        return none
     source = open_private(settled.source)
     if definition.by_bytes:
         counted = (lambda _: False) if saved is None else saved.has_source

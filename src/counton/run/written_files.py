@@ -167,11 +167,8 @@ def write_table(
 
     replace_file(path, write)
     if facts is not None and kind != ".parquet":
-        replace_file(beside(path), partial(_write_text, _as_lines(facts)))
-
-
-def _as_lines(facts: Mapping[str, Any]) -> str:
-    return json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        replace_file(beside(path), partial(_write_text, text))
 
 
 #: Largest number of characters of a description in an Arrow schema.

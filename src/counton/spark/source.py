@@ -150,14 +150,18 @@ class SparkSource(Spread):
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
-        parts = (rows,) if batch is None else (rows, batch)
-        super().__init__(parts, rows.name, live=batch is not None)
+        super().__init__((rows,) if batch is None else (rows, batch), rows.name)
 
     @property
     def _rows(self) -> SparkRows:
         rows = self.parts[0]
         assert isinstance(rows, SparkRows)
         return rows
+
+    @property
+    @override
+    def live(self) -> bool:
+        return len(self.parts) > 1
 
     @override
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:

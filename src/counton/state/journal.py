@@ -396,22 +396,25 @@ def _rows_around(
 
 
 def write_sources(
-    connection: Connection, stream_id: int, digests: Mapping[str, str], step: int
+    connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
-    """Record input files, by their digests, with keyed ones, as counted at a step; refuse a file
-    that was counted before.
-    """
-    for digest, keyed in digests.items():
-        if has_source(connection, stream_id, keyed):
+    """Record input files as counted at a step; refuse a file that was counted before."""
+    for digest in digests:
+        if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
                 f"source {digest} has been counted already, and counting it twice would give wrong "
                 "totals; leave it out"
             )
-        row = {"stream_id": stream_id, "digest": keyed, "step": step}
+        row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
         connection.insert("counton_sources", row)
 
 
-def has_source(connection: Connection, stream_id: int, keyed: str) -> bool:
-    """Return True if the stream has counted a file with this keyed digest."""
+def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
+    """Return True if the stream has counted a file with this digest."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
-    return connection.first(said, stream=stream_id, digest=keyed) is not None
+    known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
+    return known is not None
+
+
+def _keyed_digest(digest: str, subkey: bytes) -> str:
+    return hmac.digest(subkey, digest.encode(), "sha256").hex()

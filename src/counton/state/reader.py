@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -186,7 +185,7 @@ class JournalReader:
             WrongKey: the key is not the stream's.
         """
         with self.database.transaction(write=False) as connection:
-            return journal.has_source(connection, self._row.id, self._digest_under_key(digest))
+            return journal.has_source(connection, self._row.id, digest, self._source_key)
 
     @property
     def epoch(self) -> int:
@@ -213,7 +212,7 @@ class JournalReader:
         records.check_key_of(row, held)
         return held
 
-    def _digest_under_key(self, digest: str) -> str:
-        """Return a digest of a counted file under the stream's key."""
-        subkey = self._key.derive(b"sources", self._row.name.encode())
-        return hmac.digest(subkey, digest.encode(), "sha256").hex()
+    @cached_property
+    def _source_key(self) -> bytes:
+        """The stream's key for digests of counted files."""
+        return self._key.derive(b"sources", self._row.name.encode())

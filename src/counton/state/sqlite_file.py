@@ -123,7 +123,7 @@ def check(path: Path) -> None:
         raise StateUnavailable(
             f"state {path} is in a place where this process may not write, so it cannot be locked "
             "against other processes: use it where it may be written; to read it, copy it there "
-            "together with its log (counton backup)"
+            "together with its log (cp STATE STATE-wal)"
         )
     identity(path)  # SQLite's opening might merge a log
     # While a log waits to be merged the file may be short: its pages are in the log. SQLite itself

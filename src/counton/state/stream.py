@@ -581,8 +581,7 @@ class Stream(JournalReader, Closing):
             if remembers:
                 from counton.state import seen as marks  # only for rows with users or ids
 
-                keyed = {digest: self._digest_under_key(digest) for digest in sources}
-                journal.write_sources(connection, number, keyed, step)
+                journal.write_sources(connection, number, sources, step, self._source_key)
             if labels is not None:
                 marks.write_labels(connection, number, *labels, self._key, self.name)
             if remembered is not None:
