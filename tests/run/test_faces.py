@@ -13,7 +13,6 @@ from once import hierarchy, line, released
 
 import counton
 from counton import ZCDP, Average, Counter, Key, PureDP, Running, plan, release
-from counton.privacy import Ledger
 from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
@@ -45,12 +44,6 @@ def averaged(folder: Path, **more: Any) -> Release:
 def a_counter(guarantee: Any = None) -> Counter:
     terms = {"key": Key.generate(), "name": "visits", "shape": (2,)}
     return Counter(Binary(7), guarantee or PureDP(1), **terms)  # type: ignore[arg-type]
-
-
-def ledger() -> Ledger:
-    found = Ledger(PureDP(1))
-    found.spend("visits", PureDP("0.25"))
-    return found
 
 
 def exported(folder: Path) -> Release:
@@ -88,7 +81,6 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
     ),
     "plan": (lambda _: plan(64, PureDP(1)), frozenset()),
     "plan of a line": (lambda _: counton.plan_cells(8, guarantee=ZCDP(1)), frozenset()),
-    "ledger": (lambda _: ledger(), frozenset()),
     "readings": (
         lambda _: Running.start(
             Quantiles([0, 2, 4, 6]), 8, PureDP(1), key=Key.generate(), name="q", batched=True
