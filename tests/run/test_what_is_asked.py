@@ -215,7 +215,7 @@ def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
         ("count", {}, "time, every, start, steps and epsilon or rho"),
         ("count", {"time": "time", "epsilon": 1}, "every, start and steps"),
         ("count", {"time": "time", "around": 90}, "every, start and epsilon or rho"),
-        ("sum", {"lower": 0}, "upper, resolution, value, time, every, start, steps and eps"),
+        ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
         ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
         ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
     ],

@@ -51,7 +51,8 @@ def checked_batch(
             large. Nothing is taken.
     """
     reading, definition = served.reading, served.definition
-    part = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch")
+    skips = reading.policies.missing == "skip"
+    part = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch", skips=skips)
     source = Source((part,), part.name)
     domain = definition.domain
     if not definition.cells.named_beforehand:

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInput
+from counton.rows.sources import no_column
 from counton.serve.served_jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -50,17 +51,20 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     return found
 
 
-def read_rows(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
+def read_rows(
+    body: bytes, columns: Sequence[str], most: int, name: str, *, skips: bool = False
+) -> InboxRows:
     """Read columns of JSON lines, as `counton.rows.files` does.
 
     Raises:
         TooLarge: there are more than ``most`` rows.
-        InvalidInput: the body has no rows, or has lines that are no rows.
+        InvalidInput: the body has no rows, or has lines that are no rows; or no row has one of the
+            columns, unless the job ``skips`` such rows.
     """
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
-    row = 0
+    there, first, row = set[str](), b"", 0
     for line in body.split(b"\n"):
         if not line.strip():
             continue
@@ -68,10 +72,14 @@ def read_rows(body: bytes, columns: Sequence[str], most: int, name: str) -> Inbo
         found = _row_of(line, columns)
         if isinstance(found, str):
             raise InvalidInput(f"row {row:,} of {name} {found}")
+        there |= found.keys()
+        first = first or line
         for column, values in wanted.items():
             values.append(found.get(column))
     if not row:
         raise InvalidInput(f"{name} has no rows; send at least one")
+    if not skips and (lacking := [column for column in columns if column not in there]):
+        raise no_column(name, lacking[0], [*_AS_TEXTS.decode(first.decode())])
     return InboxRows(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
 
 

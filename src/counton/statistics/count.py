@@ -18,6 +18,7 @@ from counton.frame.options import (
     RESOLUTION,
     UPPER,
     VALUE,
+    MissingOptions,
     Statement,
 )
 from counton.privacy import Contribution
@@ -195,6 +196,25 @@ class Sum(_SumOfRows, ClippedValues):
     ) -> None:
         self._call_units(unit)
         self._clip(lower, upper, resolution)
+
+    @classmethod
+    @override
+    def from_spec(cls, stated: Statement) -> Statistic:
+        absent = [one.name for one in cls.options if stated[one.name] is None]
+        if absent == ["value"]:
+            raise MissingOptions(
+                f"a sum needs {field('value')}, the column whose values are added up; give it",
+                absent,
+            )
+        if absent:
+            raise MissingOptions(
+                f"a sum needs {', '.join(map(field, absent))}: values below or above the bounds "
+                "count as the bound, and are rounded to the resolution, so that one row can "
+                "change the sum only by a known amount; choose these options without looking at "
+                "the data",
+                absent,
+            )
+        return super().from_spec(stated)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
