@@ -245,12 +245,16 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
+        ({"epsilon": -1}, "epsilon"),
+        ({"watermark": "soon"}, "it is a length of time, such as 90s"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "."}, "job 'bad'"),
         ({"statistic": "sum"}, "lower"),
         ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "sum needs value"),
         ({"statistic": "cuont"}, "did you mean 'count'?"),
+        ({"epsilom": 1}, "did you mean 'epsilon'?"),
         ({"steps": [60]}, "it must be a whole number"),
+        ({"events": "visits.csv"}, "here the rows are passed in from outside"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(

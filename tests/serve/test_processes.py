@@ -241,3 +241,16 @@ def test_a_server_that_does_not_see_the_witness_takes_no_rows(
         assert two.post("m2", rows(1, PAGES)).status_code == 202
         two.at(2)
         two.wait_for(2)
+
+
+def test_a_second_server_of_a_file_is_refused(tmp_path: Path) -> None:
+    file = job_file(tmp_path)
+    with running(file) as service:
+        second = Running(file, {})
+        try:
+            second.spawn()
+            assert second.ended(HANGS)
+            assert "is served by another process" in service.log.read_text()
+        finally:
+            second.close()
+        assert service.get("/ready").status_code == 200

@@ -208,6 +208,28 @@ def test_reading(own: Running) -> None:
     assert wide[0]["upper"] > service.series()[0]["upper"]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"group": "cellar"},
+        {"from": "soon"},
+        {"level": "2"},
+        {"level": "nan"},
+        {"of": "sums"},
+        {"last": "-1"},
+        {"last": "9" * 40},
+        {"format": "xml"},
+        {"from": "9" * 60},
+    ],
+)
+def test_questions_that_have_no_answer(service: Running, query: dict[str, str]) -> None:
+    service.at(10)
+    service.wait_for(10)
+    answer = service.get("/v1/streams/visits/series", **query)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"]
+
+
 def test_all_paths_are_described(service: Running) -> None:
     described = service.get("/openapi.json").json()
     assert "/v1/streams/{name}/batches/{batch}" in described["paths"]
