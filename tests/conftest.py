@@ -75,8 +75,8 @@ class _Told(sqlite3.Connection):
         self.closed = False
 
     def close(self) -> None:
-        self.closed = True
         super().close()
+        self.closed = True
 
     def __del__(self) -> None:
         if not self.closed:

@@ -330,7 +330,7 @@ class Times(JobPart):
         often=True,
     )
     yes: bool = option(
-        "ask no questions; release windows even if the newest event is long before them",
+        "release windows even if the newest event is long before them",
         default=False,
         nightly=True,
     )

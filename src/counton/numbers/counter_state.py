@@ -18,7 +18,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import Design, largest_sum
 from counton.privacy.value_grid import Numbers, extremes
-from counton.strategies.strategy import last_served_step
+from counton.strategies.strategy import last_served_step, more_steps
 
 #: First word of a counter's checkpoint.
 _FORMAT = "counton-checkpoint-3"
@@ -106,7 +106,7 @@ def check_totals(
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceeded(
             f"step {done.step + len(totals):,} is after the last of the {horizon:,} steps "
-            f"({horizon - done.step:,} are left): start a new stream with more steps"
+            f"({horizon - done.step:,} are left): {more_steps(terms.strategy)}"
         )
     _refuse_impossible(terms, done, totals, smallest, largest)
     _refuse_overflow(terms, done, totals, max(-smallest, largest))

@@ -106,8 +106,10 @@ class PlannedJob:
         late = late_note(self.definition)
         if late is None:
             return None
-        counting, pattern = self.definition.counting, self.definition.contribution.pattern
-        if counting.distinct or counting.most_a_window is not None or pattern is not None:
+        if self.definition.counting.most_a_window is not None:
+            return f"{late}; a larger most leaves more to late windows"
+        distinct = self.definition.counting.distinct
+        if distinct or self.definition.contribution.pattern is not None:
             return f"{late}; a larger most, or a period of one window, avoids it"
         return (
             f"{late}; most-a-window = 1, or another small number, keeps windows from taking what "

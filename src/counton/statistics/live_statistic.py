@@ -41,7 +41,7 @@ from counton.statistics.readings import Reading, Readings
 from counton.statistics.statistic import NamedCells, restore
 from counton.statistics.tally_statistic import refuse_unreadable_cells
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import last_served_step
+from counton.strategies.strategy import last_served_step, more_steps
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -287,8 +287,8 @@ class Running:
         horizon = last_served_step(self.design.strategy)
         if horizon is not None and steps.stop - 1 > horizon:
             raise HorizonExceeded(
-                f"step {steps.stop - 1:,} is after the last of the {horizon:,} steps: start a new "
-                "stream with more steps"
+                f"step {steps.stop - 1:,} is after the last of the {horizon:,} steps: "
+                f"{more_steps(self.design.strategy)}"
             )
         return steps
 

@@ -557,6 +557,13 @@ def last_served_step(strategy: StreamStrategy) -> int | None:
     return strategy.facts.last_step if strategy.horizon is None else strategy.horizon
 
 
+def more_steps(strategy: StreamStrategy) -> str:
+    """Return the remedy where a step is after the last one that the strategy can serve."""
+    if strategy.horizon is not None:
+        return "plan a longer horizon, or start a new stream with more steps"
+    return "it was begun without a last one; start a stream with a stated number of steps"
+
+
 def check_step(strategy: StreamStrategy, step: int) -> int:
     """Return ``step`` as an integer, if it is a step of the strategy's stream.
 
@@ -572,8 +579,7 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     last = last_served_step(strategy)
     if last is not None and step > last:
         raise HorizonExceeded(
-            f"step {step} is after the last of the {last} steps: plan a longer horizon, or start a "
-            "new stream"
+            f"step {step} is after the last of the {last} steps: {more_steps(strategy)}"
         )
     return step
 

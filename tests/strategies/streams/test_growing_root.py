@@ -226,7 +226,10 @@ def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
 
 def test_what_it_cannot_serve_is_refused() -> None:
     root = GrowingSquareRoot()
-    with pytest.raises(HorizonExceeded, match="is after the last of the 1048575 steps"):
+    with pytest.raises(
+        HorizonExceeded,
+        match="is after the last of the 1048575 steps: it was begun without a last one; start",
+    ):
         root.variance([STEPS + 1])
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.l1_sensitivity()
