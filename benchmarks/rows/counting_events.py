@@ -173,11 +173,11 @@ def _scalars(folder: Path) -> Iterator[Row]:
     strategy, sizes = KAry.best(SCALARS), list[float]()
 
     def release() -> None:
-        file = folder / "scalars.db"
+        file = folder / f"scalars{len(sizes)}.db"  # a state that vanishes is not begun anew
         with Stream.create(file, "s", strategy, PureDP(1), key=Key.generate()) as stream:
             stream.release_many(np.arange(SCALARS) % 3)
         sizes.append(file.stat().st_size / SCALARS)
-        for left in folder.glob("scalars.db*"):
+        for left in folder.glob(f"{file.name}*"):
             left.unlink()
 
     (seconds,) = fastest(release, turns=3)
@@ -194,30 +194,29 @@ def _runs(folder: Path) -> Iterator[Row]:
         (5000, "1h", 366 * 24, 3600, 30, 1000),
         (50_000, "1h", 31 * 24, 3600, 30, 1000),
     ):
-        file = _events(folder / "many.parquet", 2_000_000, groups, steps * unit)
-        domain = folder / "domain.txt"
-        domain.write_text("\n".join(f"g{number}" for number in range(groups)))
-        words = [
-            *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
-            *("--every", every, "--start", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
-            *(
-                "--until",
-                "newest",
-                "--state",
-                str(folder / "s.db"),
-                "--out",
-                str(folder / "out.parquet"),
-            ),
-        ]
-        used = process(["-m", "counton", *words])
-        released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()
-        size = (folder / "s.db").stat().st_size / released
-        name = f"{groups:,} groups, {steps:,} windows of {every}"
-        yield Row(f"{name}, CPU", used.cpu_seconds, bar, unit="s")
-        yield Row(f"{name}, memory", used.peak_megabytes, most, unit="MB")
-        yield Row(f"{name}, state", size, 5, unit="B", note="for each released number")
-        for path in folder.iterdir():
-            path.unlink()
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            yield from _whole_run(Path(name), groups, every, steps, unit, (bar, most))
+
+
+def _whole_run(
+    folder: Path, groups: int, every: str, steps: int, unit: int, bars: tuple[float, float]
+) -> Iterator[Row]:
+    file = _events(folder / "many.parquet", 2_000_000, groups, steps * unit)
+    domain = folder / "domain.txt"
+    domain.write_text("\n".join(f"g{number}" for number in range(groups)))
+    words = [
+        *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
+        *("--every", every, "--start", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
+        *("--until", "newest", "--state", str(folder / "s.db")),
+        *("--out", str(folder / "out.parquet")),
+    ]
+    used = process(["-m", "counton", *words])
+    released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()
+    size = (folder / "s.db").stat().st_size / released
+    name = f"{groups:,} groups, {steps:,} windows of {every}"
+    yield Row(f"{name}, CPU", used.cpu_seconds, bars[0], unit="s")
+    yield Row(f"{name}, memory", used.peak_megabytes, bars[1], unit="MB")
+    yield Row(f"{name}, state", size, 5, unit="B", note="for each released number")
 
 
 def _more_rows(folder: Path) -> Row:
