@@ -161,7 +161,7 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
 def least_noise_variance(guarantee: Guarantee) -> float:
     """Return a lower bound on the variance of noise that keeps a guarantee for a change by 1.
 
-    It is 0, no bound, for (epsilon, delta): `papers/lower_bounds.py` has one.
+    It is 0, no bound, for (epsilon, delta): `papers/close_noise.py` has one.
 
     With it, a bound on factorisations becomes one on any mechanism, whose mean (or largest) squared
     error is at least this number times `least_variance`. The argument is that of "Constant
