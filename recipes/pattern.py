@@ -13,6 +13,7 @@ import argparse
 import polars as pl
 
 import counton
+from counton.base.errors import CountonError, InvalidInput
 
 LENGTHS = {"hour": "1h", "weekday": "1d"}
 
@@ -20,6 +21,9 @@ LENGTHS = {"hour": "1h", "weekday": "1d"}
 def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFrame:
     """Return a row for each ``hour`` (0 to 23) or ``weekday``: how many there are, the average,
     its std and its interval.
+
+    Raises:
+        InvalidInput: there is no such group, or the windows are longer than ``by``.
     """
     length, start = LENGTHS[by], pl.col("window_start")
     windows = release.only(groups=[group]).table().sort("step")
@@ -41,6 +45,10 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
         found.append(
             (name, len(numbers), mean.value, mean.std, mean.value - half, mean.value + half)
         )
+    if not found:
+        raise InvalidInput(
+            f"the windows cover no {LENGTHS[by]} completely: give a file of shorter windows"
+        )
     columns = [by, "times", "estimate", "std", "lower", "upper"]
     return pl.DataFrame(found, columns, orient="row")
 
@@ -51,4 +59,7 @@ if __name__ == "__main__":
     parser.add_argument("by", choices=[*LENGTHS])
     parser.add_argument("--group", default="all", help="the group; default: all, without groups")
     given = parser.parse_args()
-    print(pattern(counton.read(given.file), given.by, given.group))
+    try:
+        print(pattern(counton.read(given.file), given.by, given.group))
+    except CountonError as error:
+        parser.error(str(error))

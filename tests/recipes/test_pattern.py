@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, read, release
+from counton.base.errors import InvalidInput
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "pattern.py"
 PATTERN = runpy.run_path(str(RECIPE), run_name="recipe")["pattern"]
@@ -57,3 +58,11 @@ def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
     assert times[2] == times[1] - 1  # on 31 March there is none
     off = (table["estimate"] - 2) / table["std"]  # 2 of 3 rows are of home: 2 an hour
     assert off.abs().max() < 6
+
+
+def test_windows_that_are_too_long_and_a_group_that_is_missing_are_refused(tmp_path: Path) -> None:
+    found = released(tmp_path, every="1d")
+    with pytest.raises(InvalidInput, match="the windows cover no 1h completely"):
+        PATTERN(found, "hour", "home")
+    with pytest.raises(InvalidInput, match="cellar"):
+        PATTERN(found, "weekday", "cellar")
