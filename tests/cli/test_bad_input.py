@@ -276,9 +276,9 @@ def test_events_in_the_future_do_not_release_windows_ahead_of_time(
 
 
 SUMS: list[tuple[dict[str, str | None], str]] = [
-    ({"value": None}, r"sum needs --value; choose"),
-    ({"lower": None}, r"sum needs --lower; choose"),
-    ({"resolution": None}, r"sum needs --resolution"),
+    ({"value": None}, r"a sum needs --value, the column whose values"),
+    ({"lower": None}, r"a sum needs --lower: values below"),
+    ({"resolution": None}, r"a sum needs --resolution"),
     ({"lower": "5", "upper": "1"}, r"lower is 5 and upper is 1, but lower must be below upper"),
     ({"upper": "nan"}, r"upper is 'nan'; it must be a finite number"),
     ({"resolution": "0"}, r"resolution is 0; it must be above 0"),

@@ -156,7 +156,7 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
         ({"domain": "e.csv"}, "is the file of the events"),
         ({"by": "who"}, "does not go with a hierarchy"),
         ({"other": "rest"}, "does not go with a hierarchy"),
-        ({"unknown": "discover"}, "discover.* needs by, the column of the groups"),
+        ({"unknown": "discover"}, "the cells of a hierarchy are listed"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
         ({"counts": "city"}, "has the column of counts"),

@@ -250,7 +250,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "."}, "job 'bad'"),
         ({"statistic": "sum"}, "lower"),
-        ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "sum needs value"),
+        ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "a sum needs value"),
         ({"statistic": "cuont"}, "did you mean 'count'?"),
         ({"epsilom": 1}, "did you mean 'epsilon'?"),
         ({"steps": [60]}, "it must be a whole number"),

@@ -60,6 +60,11 @@ def table_arguments(stated: Statement) -> dict[str, Any]:
                 f"{field(name, value)} does not go with a {stated.statistic}, because it {why}; "
                 "leave it out"
             )
+    if stated.unknown == "discover":
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} finds groups in the data, but the cells of a "
+            f"{stated.statistic} are listed ({field('domain')}); leave it out"
+        )
     neighbours = "replace" if stated["replace"] else "add_remove"
     return {"counts": stated["counts"] is not None, "neighbours": neighbours}
 
