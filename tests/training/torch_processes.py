@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -118,3 +119,6 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
 
 if __name__ == "__main__":
     train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5])
+    # Threads of the backend that ask for the interpreter while it ends would abort it.
+    sys.stdout.flush()
+    os._exit(0)
