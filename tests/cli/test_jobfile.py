@@ -435,9 +435,10 @@ def test_every_option_is_a_key_of_the_schema() -> None:
     assert {option.key for option in all_options().values()} <= known.keys()
 
 
-def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any) -> None:
-    more = '\n[limit]\nepsilon = 1\n[publish]\nto = "public.db"\n'
+def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
+    more = '\n[publish]\nto = "public.db"\n'
     file.write_text(FILE + more)
+    place("ledger", str(file.parent / "v.db"), "--limit-epsilon", "1")
     done = place("run", str(file))
     assert done.code == 0, done.err
     assert done.out.count("published 3 new steps, 3 in all, in ") == 2
@@ -451,17 +452,8 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     file.write_text(FILE + more + '[jobs.third]\nepsilon = "0.1"\n')
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
-        ("[limit]\nepsilon = 2\n", "but state .* has pure differential privacy with epsilon = 1"),
-        ("[limit]\n", "states no limit"),
-        (
-            '[limit]\nepsilon = 1\nunit = "reader"\n',
-            "= 1, about one reader, but state .* epsilon = 1;",
-        ),
-        ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3, of type int; it must be a text"),
-        (
-            "[limit]\nwhom = 3\n",
-            "has the unknown key 'whom'; allowed keys are epsilon, delta, rho, unit",
-        ),
+        ("[limit]\nepsilon = 2\n", "sets no limit: .* counton ledger STATE --limit-epsilon 3"),
+        ("[publish]\nwhom = 3\n", "has the unknown key 'whom'; allowed keys are to"),
         ("[publish]\n", "does not name the database"),
         ('[publish]\nto = ""\n', "'to' in .publish. of .* is an empty text"),
         ('[publish]\nto = " "\n', "'to' in .publish. of .* is an empty text"),
@@ -477,36 +469,31 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
 
 
 @pytest.mark.parametrize("unit", ["", 'unit = "visit"'])
-def test_a_limit_that_no_job_fits_is_not_set(file: Path, place: Any, unit: str) -> None:
-    """A reader is taken for a person, and the jobs are of events; without the line they run."""
+def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any, unit: str) -> None:
+    """A reader is taken for a person, and the jobs are of events; without the unit they run."""
     jobs = FILE.replace('unit = "event"', "").replace("epsilon = 0.5", f"epsilon = 0.5\n{unit}")
-    limit = "\n[limit]\nepsilon = 9\n"
-    file.write_text(f'{jobs}{limit}unit = "reader"\n')
-    for door in ("run", "plan"):
-        done = place(door, str(file))
-        assert (done.code, done.out) == (2, "")
-        assert "for one 'reader', which is taken for a person" in " ".join(done.err.split())
-        assert not (file.parent / "v.db").exists()
-    file.write_text(jobs + limit)
-    assert place("run", str(file)).code == 0
-    file.write_text(f'{jobs.replace("v.db", "w.db")}{limit}unit = "event"\n')
-    assert place("run", str(file)).code == (2 if unit else 0)
-    file.write_text(f'{jobs.replace("v.db", "x.db")}{limit}unit = "visit"\n')
-    assert place("run", str(file)).code == (0 if unit else 2)
+    codes = {"reader": 2, None: 0, "event": 2 if unit else 0, "visit": 0 if unit else 2}
+    for about, code in codes.items():
+        state = file.parent / f"{about}.db"
+        file.write_text(jobs.replace("v.db", state.name))
+        whom = [] if about is None else ["--limit-unit", about]
+        assert place("ledger", str(state), "--limit-epsilon", "9", *whom).code == 0
+        for door in ("plan", "run"):
+            done = place(door, str(file))
+            assert done.code == code, (about, done.err)
 
 
 def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:
     (file.parent / "e.csv").write_text("time,page,paid,who\n2024-03-01T09:00,home,3,ann\n")
-    limit = '\n[limit]\nepsilon = 9\nunit = "reader\'s day"\n'
     job = FILE.partition("[jobs.paid]")[0] + 'user = "who"\nmost = 2\nper = "1d"\n'
-    file.write_text(job + limit)
+    file.write_text(job)
+    state = str(file.parent / "v.db")
+    place("ledger", state, "--limit-epsilon", "9", "--limit-unit", "reader's day")
     for _ in range(2):
         done = place("run", str(file))
         assert done.code == 0, done.err
-    about = json.loads(place("ledger", str(file.parent / "v.db"), "--json").out)["about"]
+    about = json.loads(place("ledger", state, "--json").out)["about"]
     assert about == "reader's day (UTC, time)"
-    file.write_text(job + limit.replace("day", "week"))
-    assert "has pure differential privacy" in place("run", str(file)).err
 
 
 def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:
@@ -559,10 +546,9 @@ def test_a_dry_run_reads_and_writes_nothing(
 ) -> None:
     """It says what a run then does; a job that a run would refuse it refuses with the same code."""
     (file.parent / "e.csv").write_text(ROWS + "soon,home,3\n")
-    limit = '[limit]\nepsilon = 3\nunit = "event"\n'
     aside = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
     paid = '[jobs.paid]\nbad-rows = "quarantine:paid.csv"'
-    file.write_text(limit + FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
+    file.write_text(FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
     before = contents()
     said = place("run", str(file), "--dry-run")
     assert said.code == 0, said.err

@@ -18,9 +18,6 @@ start = "2024-03-01"
 steps = 12
 epsilon = 1
 
-[limit]
-epsilon = 4
-
 [jobs.visits]
 name = "visits"
 by = "page"
@@ -81,8 +78,7 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
-    unlimited = FILE.replace("[limit]\nepsilon = 4", "")
-    file.write_text(unlimited.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
+    file.write_text(FILE.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
     done = place.plain("plan", str(file))
     assert "job visits: warning: the privacy loss 30 for one event is above 20" in done.err
 
@@ -98,6 +94,7 @@ def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, 
 
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
+    place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
     done = place.plain("plan", str(file))
     assert done.code == 4  # of the first that failed
     assert "counton: job none: " in done.err
@@ -141,7 +138,7 @@ WRONG = {
     'state = "foo://bar"': 2,
     "rho = 1\nepsilon = 0": 2,
     '[publish]\nwhere = "v.db"': 2,
-    "[limit]\nepsilon = 4\nunit = 'reader'": 2,
+    "[limit]\nepsilon = 4": 2,
 }
 
 
@@ -149,9 +146,7 @@ WRONG = {
 def test_a_plan_refuses_what_a_run_refuses(place: Workplace, file: Path, wrong: str) -> None:
     """In the same words, with the same exit code."""
     text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"')
-    if wrong.startswith("[limit]"):
-        text = text.replace("[limit]\nepsilon = 4", wrong)
-    elif wrong.startswith("["):
+    if wrong.startswith("["):
         text += wrong
     else:
         keys = [line.partition(" ")[0] for line in wrong.partition("[")[0].splitlines()]
@@ -162,8 +157,11 @@ def test_a_plan_refuses_what_a_run_refuses(place: Workplace, file: Path, wrong: 
     file.write_text(text)
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
+    if WRONG[wrong] == 4:
+        place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+    before = {path.name for path in place.folder.iterdir()}
     planned = place.plain("plan", str(file))
-    assert sorted(path.name for path in place.folder.iterdir()) == ["missing", "nightly.toml"]
+    assert {path.name for path in place.folder.iterdir()} == before
     done = place.plain("run", str(file))
     assert done.code != 0
     assert (planned.code, planned.err) == (done.code, done.err)
@@ -175,16 +173,16 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     (place.folder / "missing").mkdir()
     (place.folder / "missing" / "e.csv").write_text(ROWS)
     file.write_text(text)
+    place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
     before = json.loads(place.plain("plan", str(file), "--json").out)
     assert place.plain("run", str(file)).code == 0
     # What is entered is not counted a second time, and need not be stated a second time.
     file.write_text(text.replace('by = "page"\ndomain = "home,shop"\n', ""))
     after = json.loads(place.plain("plan", str(file), "--json").out)
     assert after == before
-    # The limit stands in the state, and what others have spent there counts: another limit is
-    # refused, as is one job that does not fit.
+    # The limit stands in the state, and what others have spent there counts: a job that does not
+    # fit is refused.
     for wrong in (
-        text.replace("epsilon = 4", "epsilon = 5"),
         text.replace("steps = 12", "steps = 13"),
         text.replace('me = "waits"', 'me = "w"\nepsilon = 3'),
     ):

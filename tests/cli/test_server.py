@@ -105,8 +105,6 @@ start = "2013-01-01T00:00"
 steps = 6
 until = "2013-01-01T01:00"
 epsilon = 1
-[limit]
-epsilon = 3
 [jobs.visits]
 [jobs.more]
 """
@@ -115,6 +113,7 @@ epsilon = 3
     place.write("e.csv", ROWS)
     before = json.loads(place.plain("plan", str(file), "--json").out)
     assert place.plain("show", str(place.state)).code != 0  # there is no table yet
+    assert place.plain("ledger", str(place.state), "--limit-epsilon", "3").code == 0
     assert place.plain("run", str(file)).code == 0
     after = json.loads(place.plain("plan", str(file), "--json").out)
     assert after == before

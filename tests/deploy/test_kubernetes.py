@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.job.jobfile import for_all, load
+from counton.job.jobfile import load, published_to
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 #: Lowest and newest versions of Kubernetes whose schemas the manifests keep.
@@ -172,7 +172,7 @@ def test_what_the_nightly_job_has_as_comments_may_be_put_in(
     file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
     job = load(file)["visits"]
     assert (job.people.user, job.people.most, job.people.per) == ("visitor", 3, "1d")
-    published = for_all(file).publish
+    published = published_to(file)
     assert published == "postgresql://counton_publisher:publish_password@pghost/counton_public"
 
 

@@ -223,12 +223,12 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         start = "2013-01-01"
         steps = 48
         epsilon = 1
-        [limit]
-        epsilon = 2
         [jobs.one]
         [jobs.two]
         """
     )
+    with Store(request_.keeping.state, create=True) as store:
+        store.set_limit(PureDP(2))
     night = RunOptions(file=str(file), until="2013-01-01T02:00")
     perform_jobs(night)
     opened, read = [], Database._look_at_format
@@ -241,7 +241,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
     perform_jobs(replace(night, until="2013-01-01T03:00"))
     assert len(opened) == 1 + 2
     opened.clear()
-    planned_jobs(load(file), PureDP(2))
+    planned_jobs(load(file))
     assert len(opened) == 1 + 2
 
 

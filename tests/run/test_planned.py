@@ -11,6 +11,7 @@ from counton import ApproxDP, PureDP
 from counton.base.errors import CountonError, InvalidInput
 from counton.run import Job, run
 from counton.run.job_plan import PlannedJob, planned_job, planned_jobs
+from counton.state import Store
 from counton.statistics.catalogue import keywords
 
 
@@ -129,6 +130,12 @@ def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> Non
 UNITS = ["event", "event", "user", "event"]
 
 
+def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
+    for job in jobs.values():
+        with Store(job.keeping.state, create=True) as store:
+            store.set_limit(limit)
+
+
 def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
     jobs = {
         "visits": made("count", tmp_path).having(name="visits"),
@@ -136,11 +143,14 @@ def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
         "users": made("count", tmp_path).having(name="users", user="user", most=3),
         "apart": made("sum", tmp_path).having(state=tmp_path / "other.db"),
     }
-    for limit in (PureDP(3), None):
-        found = planned_jobs(jobs, limit)
+    for limit in (None, PureDP(3)):
+        if limit is not None:
+            limit_all(jobs, limit)
+        found = planned_jobs(jobs)
         assert [one.spend.unit for one in found.values() if isinstance(one, PlannedJob)] == UNITS
-    over = planned_jobs(jobs, PureDP(2))
-    refused = {name: str(one) for name, one in over.items() if isinstance(one, CountonError)}
+    limit_all(jobs, PureDP(2))
+    found = planned_jobs(jobs)
+    refused = {name: str(one) for name, one in found.items() if isinstance(one, CountonError)}
     assert list(refused) == ["sales"]
     assert "PureDP" not in (said := refused["sales"])
     assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said

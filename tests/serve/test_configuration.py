@@ -17,13 +17,11 @@ import counton.serve.served_jobs
 from counton.base.errors import CountonError, InvalidInput, MissingExtra, StateError
 from counton.cli.app import app
 from counton.job.stated_options import own_options
-from counton.privacy import PureDP
 from counton.run import Job, run
 from counton.run.stream_end import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import tokens_of
-from counton.state import Store
 from counton.state.database import Database
 from counton.statistics.catalogue import keywords
 
@@ -138,13 +136,13 @@ def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     assert "a stream named 'visits' too" in message
 
 
-def test_a_limit_of_the_file_holds_and_publishing_is_for_runs(tmp_path: Path) -> None:
+def test_limits_are_set_by_the_ledger_and_publishing_is_for_runs(tmp_path: Path) -> None:
     file = job_file(tmp_path)
     text = file.read_text()
     file.write_text(f"{text}\n[publish]\nto = 'public.db'\n")
     assert "a service answers readers itself" in refused(file)
     file.write_text(f"{text}\n[limit]\nepsilon = 0.5\n")
-    assert "0.5" in refused(file)
+    assert "counton ledger STATE --limit-epsilon 3" in refused(file)
 
 
 def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:
@@ -342,18 +340,9 @@ def test_a_job_that_meets_a_defect_stops_no_other(
         assert "job 'bad': " in str(service.failed["bad"])
 
 
-def test_a_job_whose_state_has_another_limit_or_is_damaged_stops_no_other(tmp_path: Path) -> None:
-    """Also where the file of all jobs states a limit."""
+def test_a_job_whose_state_is_damaged_stops_no_other(tmp_path: Path) -> None:
     file = job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}})
-    text = file.read_text()
     served_by(file).close()
-    with Store(tmp_path / "bad.db") as store:
-        store.set_limit(PureDP(3))
-    file.write_text(f"{text}[limit]\nepsilon = 5\n")
-    service = served_by(file)
-    service.close()
-    assert [*service.served] == ["visits"]
-    assert "job 'bad': the job file states the limit" in str(service.failed["bad"])
     (tmp_path / "bad.db").unlink()
     (tmp_path / "bad.db").symlink_to(tmp_path / "nowhere" / "bad.db")
     service = served_by(file)

@@ -12,23 +12,12 @@ from counton.cli.job_plan_command import promise_of
 from counton.cli.print_forms import Console, print_json
 from counton.cli.run_words import EXACT, notes_on_names
 from counton.job.job import Job
-from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.run.dry_run import DryRun, dry_run
 from counton.run.job_plan import PlannedJob, planned_jobs
 
 
-def print_dry_run(
-    jobs: Mapping[str, Job],
-    limit: PureDP | ApproxDP | ZCDP | None,
-    about: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def print_dry_run(jobs: Mapping[str, Job], *, as_json: bool) -> None:
     """Plan jobs, check them and read their rows; print the windows that a run would release.
-
-    Args:
-        limit: privacy limit of each state; None if the job file states none.
-        about: kind of unit that the limit is for.
 
     Raises:
         SystemExit: a job would fail; the exit code is the one that the run would have.
@@ -37,7 +26,7 @@ def print_dry_run(
     done: dict[str, DryRun] = {}
     ended: dict[str, int] = {}
     failed: dict[str, tuple[ExitCode, str]] = {}
-    for name, one in planned_jobs(jobs, limit, about=about).items():
+    for name, one in planned_jobs(jobs).items():
         try:
             if not isinstance(one, PlannedJob):
                 raise one

@@ -14,7 +14,7 @@ from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.job import Job, options_of
-from counton.job.jobfile import for_all, load
+from counton.job.jobfile import load, published_to
 from counton.job.kinds import refuse_stated
 from counton.run.job_plan import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
@@ -33,8 +33,8 @@ def print_job_plan(options: PlanOptions) -> None:
             f"{field('size', options.size)} must be at least 1: it is the number of rows"
         )
     jobs = load(options.asked, without_rows=True)
-    limit, about, _ = for_all(options.asked)
-    found = planned_jobs(jobs, limit, about=about, size=options.size)
+    published_to(options.asked)  # refuses what a run refuses
+    found = planned_jobs(jobs, size=options.size)
     console, errors = Console(), Console(stderr=True)
     codes, reports = [], {}
     for name, one in found.items():

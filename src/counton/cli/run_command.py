@@ -12,9 +12,9 @@ from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
 from counton.job.jobfile import (
-    for_all,
     last_date,
     load,
+    published_to,
     schema,
     select_jobs,
 )
@@ -37,10 +37,10 @@ def perform(options: RunOptions) -> None:
     errors, console = ReportLines() if options.json else Console(stderr=True), Console()
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
-        shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
-        if shared.publish is not None:
+        publish_to, jobs = published_to(options.file), select_jobs(loaded, options.only)
+        if publish_to is not None:
             for job in jobs.values():
-                checked_address(shared.publish, parse_address(job.keeping.state))
+                checked_address(publish_to, parse_address(job.keeping.state))
         if options.dry_run:
             from counton.cli.dry_run_command import print_dry_run
 
@@ -48,9 +48,8 @@ def perform(options: RunOptions) -> None:
                 name: _tonight(job, options, known=name in states.begun)
                 for name, job in jobs.items()
             }
-            print_dry_run(due, shared.limit, shared.about, as_json=options.json)
+            print_dry_run(due, as_json=options.json)
             return
-        states.set_limits(jobs, shared.limit, shared.about)
         guarded = ((job.keeping.state, job.keeping.witness) for job in jobs.values())
         warn_of_witness_beside(errors, *guarded, opened=states.at, in_file=True)
     reports: dict[str, Any] = {}
@@ -68,8 +67,8 @@ def perform(options: RunOptions) -> None:
                         f"the job file says until = {date}, so no run releases a later window: "
                         "take that line out to go on"
                     )
-            if shared.publish is not None:
-                _publish(job, shared.publish, console, silently=options.json)
+            if publish_to is not None:
+                _publish(job, publish_to, console, silently=options.json)
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
                 if not options.json:

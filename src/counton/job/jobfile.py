@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
 from counton.base.outside_input import parse_toml, read_plain
@@ -41,26 +41,19 @@ from counton.job.stated_options import (
     own_options,
     words_of_files,
 )
-from counton.privacy.contribution import checked_unit
-from counton.privacy.guarantees import guarantee_from
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
 from counton.statistics.report_members import SHARE
-
-if TYPE_CHECKING:
-    from counton.privacy import ZCDP, ApproxDP, PureDP
 
 _T = TypeVar("_T")
 #: Table of a service's own settings.
 SERVICE = "serve"
 #: Key of the statistic of a job, and of a statistic of a report.
 STATISTIC = "statistic"
-#: Options that state a privacy loss.
-LOSSES = ("epsilon", "delta", "rho")
 #: Table of reports: jobs of several statistics, each with a table of its own.
 REPORT = "report"
-#: Tables for all jobs: the privacy limit of their states, and the place of publication.
-LIMIT, PUBLISH = "limit", "publish"
+#: Table of the place where all jobs publish.
+PUBLISH = "publish"
 
 
 #: Keys that ``counton init`` leaves empty where only the operator can say their values.
@@ -136,7 +129,12 @@ def load_each(
         without_rows: True if no row will be read, so that a job need not name events.
     """
     file, read = Path(path), read_file(path)
-    taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
+    taken = ("defaults", "jobs", REPORT, SERVICE, PUBLISH)
+    if "limit" in read:
+        raise InvalidInput(
+            f"[limit] of {str(file)!r} sets no limit: set it before the first release, as by "
+            "counton ledger STATE --limit-epsilon 3, and take the section out"
+        )
     unknown = [name for name in read if name not in taken]
     jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
     if unknown or not (isinstance(jobs, dict) and isinstance(reports, dict) and (jobs or reports)):
@@ -191,32 +189,16 @@ def _table_of_report(name: str, own: Any, file: Path) -> dict[str, Any]:
     return {**rest, STATISTIC: REPORT, "statistics": statistics}
 
 
-class ForAll(NamedTuple):
-    """The settings of a job file for all its jobs together.
-
-    Attributes:
-        limit: privacy limit of each state; None if the file states none.
-        about: kind of unit that the limit is for, as "reader"; None: the unit of each job.
-        publish: database in which the streams are published; None if they are not published.
-    """
-
-    limit: PureDP | ApproxDP | ZCDP | None
-    about: str | None
-    publish: str | None
-
-
-def for_all(path: str | os.PathLike[str]) -> ForAll:
-    """Read the settings of a job file for all its jobs together.
+def published_to(path: str | os.PathLike[str]) -> str | None:
+    """Return the database in which a job file publishes all its streams; None if it names none.
 
     >>> file = Path("nightly.toml")
-    >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
-    >>> print(for_all(file).limit)
-    pure differential privacy with epsilon = 3
+    >>> _ = file.write_text('[publish]\\nto = "sqlite:///public.db"\\n')
+    >>> published_to(file)
+    'sqlite:///public.db'
     """
     file, read = Path(path), read_file(path)
-    numbers = dict.fromkeys(LOSSES, (int, float, str))
-    limit = read_table(file, read, LIMIT, {**numbers, "unit": (str,)})
-    to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
+    to: str | None = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
         raise InvalidInput(
             f"[{PUBLISH}] of {str(file)!r} does not name the database; add a line such as to = "
@@ -233,22 +215,13 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
             raise InvalidInput(
                 f"{called} is {named!r}, which {why}: give a database file, or a URL"
             )
-    # A float counts as the decimal text that is written in the file.
-    losses = (limit.get(name) for name in LOSSES)
-    stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in losses))
-    if LIMIT in read and stated is None:
-        raise InvalidInput(
-            f"[{LIMIT}] of {str(file)!r} states no limit; add a line such as epsilon = 1 or rho = "
-            "0.5"
-        )
-    about = None if limit.get("unit") is None else checked_unit(limit["unit"])
-    return ForAll(stated, about, to)
+    return to
 
 
 def read_table(
     file: Path, read: Mapping[str, Any], name: str, keys: Mapping[str, tuple[type, ...]]
 ) -> dict[str, Any]:
-    """Return the values of a table of the job file, such as ``[limit]``; refuse unknown keys.
+    """Return the values of a table of the job file, such as ``[publish]``; refuse unknown keys.
 
     Args:
         file: path of the job file.
@@ -698,14 +671,6 @@ def schema() -> dict[str, Any]:
             "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
             REPORT: {"type": "object", "additionalProperties": {"$ref": "#/$defs/report"}},
             SERVICE: {"type": "object", "description": "settings of counton serve"},
-            LIMIT: {
-                "type": "object",
-                "description": "what each state may spend: epsilon, delta, or rho",
-                "properties": {
-                    **{name: {"type": "number"} for name in ("epsilon", "delta", "rho")},
-                    "unit": {"type": "string"},
-                },
-            },
             PUBLISH: {
                 "type": "object",
                 "description": "where all streams are published",

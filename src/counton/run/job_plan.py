@@ -19,7 +19,6 @@ import polars as pl
 
 from counton.base.errors import CountonError, hide_secrets
 from counton.job.job import Job
-from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
 from counton.privacy.ledger import Spend
 from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
@@ -27,9 +26,9 @@ from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
 from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, last_step
 from counton.run.settlement import SettledJob, resolve
-from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
+from counton.run.shared_paths import JobStates, refuse_shared, state_of
 from counton.state import Store
-from counton.state.unit_names import SpentUnit, of_limit
+from counton.state.unit_names import SpentUnit
 from counton.statistics import Grouped
 from counton.statistics.by_group import inner_of
 from counton.statistics.report_budget import budget_shares
@@ -148,21 +147,11 @@ class _Book:
 
     Args:
         store: the state; None if it does not exist yet.
-        limit: privacy limit of the state, if it has none yet.
-        about: kind of unit that the limit protects; None: the unit of each job.
     """
 
-    def __init__(
-        self, store: Store | None, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
-    ) -> None:
-        if store is not None:
-            self._ledger = ledger_within(store, limit, about)
-        else:
-            self._ledger = None if limit is None else Ledger(limit, unit=about)
-        has_limit = store is not None and store.ledger is not None
+    def __init__(self, store: Store | None) -> None:
+        self._ledger = None if store is None else store.ledger
         self.units: list[SpentUnit] = []
-        if about is not None and not has_limit:
-            self.units.append(of_limit(about))
 
     def enter(self, settled: SettledJob) -> None:
         """Add the guarantee of a planned job as an entry, unless its stream has one already."""
@@ -176,30 +165,23 @@ class _Book:
 
 
 def planned_jobs(
-    jobs: Mapping[str, Job],
-    limit: PureDP | ApproxDP | ZCDP | None = None,
-    *,
-    about: str | None = None,
-    size: int | None = None,
+    jobs: Mapping[str, Job], *, size: int | None = None
 ) -> dict[str, PlannedJob | CountonError | OSError]:
-    """Plan each job; a job that does not fit a limit beside those before it is refused.
+    """Plan each job; a job that does not fit its state's limit beside those before it is refused.
 
     Args:
         jobs: jobs by name.
-        limit: limit of each state that has none yet.
-        about: kind of unit that the limit protects, such as "reader"; None: the unit of each job.
         size: public number of rows by the last step; None: the number of each job.
 
     Returns:
         By name of a job its plan, or the error that says why it has none.
 
     Raises:
-        InvalidInput: a state has another limit, or one job would overwrite files of another.
-        BudgetExceeded: more than the limit is spent already.
+        InvalidInput: one job would overwrite files of another.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=52, epsilon=1)
-    >>> found = planned_jobs({"visits": job}, PureDP(4), size=5000)
+    >>> found = planned_jobs({"visits": job}, size=5000)
     >>> [round(half, 1) for half in found["visits"].numbers[0].halfwidths]
     [6.1, 10.5, 12.4]
     """
@@ -207,20 +189,11 @@ def planned_jobs(
     books: dict[str, _Book] = {}
     with JobStates(jobs) as states:
         refuse_shared(states.jobs)
-
-        def book_of(job: Job) -> _Book:
-            where = state_of(job)
-            if where not in books:
-                books[where] = _Book(states.at(job.keeping.state), limit, about)
-            return books[where]
-
-        if limit is not None:  # as a run sets it, before its first job
-            for job in jobs.values():
-                book_of(job)
-            states.refuse_other_units(jobs, about)
         for name, job in jobs.items():
             try:
-                book = book_of(job)
+                if (where := state_of(job)) not in books:
+                    books[where] = _Book(states.at(job.keeping.state))
+                book = books[where]
                 with _before_rows(job, book.units) as settled:
                     found[name] = _plan_of(settled, size)
                     book.enter(settled)

@@ -9,23 +9,16 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.job import stated_options as statements
 from counton.job.job import Job
-from counton.privacy.contribution import known_unit, without_clock
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.settlement import as_before
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.keys import state_files
 from counton.state.sqlite_file import NoState
-from counton.state.unit_names import OPEN, of_limit
-from counton.statistics.statistic import NO_EVENTS
-
-if TYPE_CHECKING:
-    from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
 
 
 class _Use(NamedTuple):
@@ -110,97 +103,11 @@ class JobStates(Closing):
                 self._stores[where] = None
         return self._stores[where]
 
-    def set_limits(
-        self,
-        jobs: Mapping[str, Job],
-        limit: PureDP | ApproxDP | ZCDP | None,
-        about: str | None = None,
-    ) -> None:
-        """Set the privacy limit of the state (database) of each of these jobs, unless the state has
-        a limit already.
-
-        Args:
-            jobs: jobs by name.
-            limit: privacy limit for each state; None: do nothing.
-            about: kind of unit that the limit protects; None: the unit of each job.
-
-        Raises:
-            InvalidInput: a state has another limit; or a job protects another kind of unit than the
-                limit, so that the job could never run. Then nothing is set.
-        """
-        if limit is None:
-            return
-        for job in jobs.values():
-            if (store := self.at(job.keeping.state)) is not None and store.ledger is not None:
-                ledger_within(store, limit, about)
-        self.refuse_other_units(jobs, about)
-        for job in jobs.values():
-            if (store := self.at(job.keeping.state)) is None:
-                store = self._stores[_place_of(job.keeping.state)] = Store(
-                    job.keeping.state, create=True
-                )
-            if store.ledger is None:
-                store.set_limit(limit, unit=about)
-
-    def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
-        """Refuse a limit for people if a new job, which could never run, protects rows."""
-        for name, job in jobs.items():
-            store = self.at(job.keeping.state)
-            has_limit = store is not None and store.ledger is not None
-            if about is None or has_limit or name in self.begun:
-                continue
-            counted, limit = statements.kind_of(job.what), of_limit(about)
-            of_people = job.people.user is not None or job.option("most") is not None
-            word = "event" if job.promise.unit is None else job.promise.unit
-            if counted.event in NO_EVENTS or of_people:
-                continue
-            if limit.kind in ("event", OPEN) and known_unit(word, [about]) == about:
-                continue
-            person = ", which is taken for a person" if limit.kind == "user" else ""
-            raise InvalidInput(
-                f"job {name!r} protects single rows (unit {word!r}), but the limit of the file is "
-                f"for one {about!r}{person}, so the job can never run, and no limit was set: give "
-                "the column of people ('user') in the job; or state the limit for an 'event', and "
-                "leave 'unit' of the job out; or leave 'unit' of the limit out, so that it holds "
-                "for each unit"
-            )
-
     def close(self) -> None:
         """Close the states (databases) of all jobs that were opened."""
         for store in self._stores.values():
             if store is not None:
                 store.close()
-
-
-def ledger_within(
-    store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
-) -> Ledger | None:
-    """Return the ledger that a state would have with its file's limit; None without a limit.
-
-    Nothing is set.
-    """
-    known = store.ledger
-    if limit is None:
-        return known
-    if known is None:
-        return store.ledger_within(limit, about)
-    if known.limit != limit or not _is_subject(about, known.unit):
-        asked, has = (
-            f"{one}{'' if unit is None else f', about one {unit}'}"
-            for one, unit in ((limit, about), (known.limit, known.unit))
-        )
-        raise InvalidInput(
-            f"the job file states the limit {asked}, but state {store.database.label!r} has {has}; "
-            "correct the file, or change the limit of the state by itself (counton ledger)"
-        )
-    return known
-
-
-def _is_subject(about: str | None, known: str | None) -> bool:
-    """Return True if two names mean one protected unit; a time zone in ``known`` is ignored."""
-    if about is None or known is None:
-        return about is known
-    return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:

@@ -15,7 +15,7 @@ import polars as pl
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
 from counton.job.job import Job
-from counton.job.jobfile import for_all, load_each, select_jobs
+from counton.job.jobfile import load_each, published_to, select_jobs
 from counton.job.kinds import refuse_of_service
 from counton.job.stated_options import words_of_files
 from counton.numbers.intervals import LEVEL, check_level
@@ -26,7 +26,7 @@ from counton.run.changes import SumBounds
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_of
 from counton.run.settlement import open_job, resolve
-from counton.run.shared_paths import JobStates, refuse_shared
+from counton.run.shared_paths import refuse_shared
 from counton.run.unordered_rows import reading_of
 
 
@@ -98,7 +98,7 @@ def prepare(
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
     """Prepare the jobs of a file; an error in one leaves the others.
 
-    Nothing is written except a privacy limit. Returns the prepared jobs by stream, of which ended
+    Nothing is written. Returns the prepared jobs by stream, of which ended
     ones can only be shown, and the errors of the others by stream or job.
 
     Raises:
@@ -123,20 +123,11 @@ def prepare(
         except CountonError as error:
             failed[job.keeping.name] = error
     refuse_shared({each.called: each.job for each in found.values()})
-    shared = for_all(path)
-    if shared.publish is not None:
+    if (to := published_to(path)) is not None:
         raise InvalidInput(
-            f"[publish] to {shared.publish!r} is only for counton run, because a service answers "
+            f"[publish] to {to!r} is only for counton run, because a service answers "
             "readers itself: leave it out, or run counton publish too"
         )
-    with JobStates({}) as states:
-        for name, each in list(found.items()):
-            try:
-                with about(each.called):
-                    states.set_limits({name: each.job}, shared.limit, shared.about)
-            except CountonError as error:
-                failed[name] = error
-                del found[name]
     return found, failed
 
 

@@ -251,7 +251,7 @@ def enter(connection: Connection, entry: Spend) -> None:
     connection.insert("counton_ledger", {**kept, "guarantee": promise, **stamp("entered")})
 
 
-def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
+def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) -> Ledger:
     """Return a ledger with the limit of ``proposed`` and all existing spending, unwritten.
 
     Raises:

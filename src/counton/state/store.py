@@ -304,15 +304,6 @@ class Store(Closing):
             books.lock(connection)
             books.enter(connection, Spend(name, guarantee, unit, relation))
 
-    def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
-        """Return the ledger as it would be after `set_limit` with this limit; nothing is written.
-
-        Raises:
-            BudgetExceeded, InvalidInput: as in `set_limit`.
-        """
-        with self.database.transaction(write=False) as connection:
-            return books.enter_known(connection, Ledger(limit, unit=unit))
-
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
         with self.database.transaction(write=False) as connection, reading("the description"):
