@@ -212,7 +212,6 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
         "count of home (2 March to 3 March 2024) against count of home (1 March 2024), in per cent"
     )
     assert file.share("home", of="sum").what == "sum of home, of all groups"
-    assert file.shares_of_groups(of="count")["group"].to_list() == ["home", "shop"]
     both = file.combine({"home": 1.0, "shop": -1.0}, of="mean", steps=day)
     assert both.interval() == file.difference("home", "shop", of="mean", steps=day).interval()
     beside = own.difference("home", "home", of="count", beside=other)

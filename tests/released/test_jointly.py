@@ -1,4 +1,4 @@
-"""Many numbers at once: bands over all steps, the largest change, groups not shown, simulations."""
+"""Many numbers at once: bands over all steps, groups not shown, simulations."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,6 @@ from keys import chosen_key
 
 import counton
 from counton import ZCDP, Counter, Job, PureDP, Release
-from counton.base.errors import InvalidInput
 from counton.numbers import halfwidths
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
@@ -94,21 +93,6 @@ def run_of(what: Any, folder: Path, **options: Any) -> Release:
     )  # fmt: skip
 
 
-def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path) -> None:
-    found = run_of("count", tmp_path)
-    table = found.changes("2:2", "1:1")
-    assert sorted(table["group"][:2].to_list()) == ["home", "shop"]
-    assert table["group"][2] == "far"
-    assert not table["sure"].any()  # one falls by as much as the other rises
-    alone = found.at(0.95 ** (1 / 3)).difference("far", "far", steps="2:2", other_steps="1:1")
-    assert table.filter(group="far").select("lower", "upper").row(0) == alone.interval()
-    pair = found.only(groups=["home", "far"])
-    assert pair.changes("2:2", "1:1").select("group", "sure").rows() == [
-        ("home", True), ("far", False),
-    ]  # fmt: skip
+def test_a_band_of_a_statistic_has_all_rows_of_its_table(tmp_path: Path) -> None:
     means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
-    assert means.changes("2:2", "1:1", of="mean").height == 3
     assert means.band().height == means.table().height
-    with pytest.raises(InvalidInput, match="changes of groups"):
-        run_of("quantiles", tmp_path, by=None, domain=None, value="paid", lower=0, upper=8,
-               cells=8).changes("2:2", "1:1")  # fmt: skip

@@ -8,7 +8,6 @@ import pytest
 
 from counton import PureDP, Release, release
 from counton.frame.groups import GroupNames
-from counton.numbers.formulas import _Noise
 from counton.statistics.readings import Readings
 
 NAMES = [f"page-{number}" for number in range(40)]
@@ -48,39 +47,6 @@ def test_a_share_looks_for_no_group_by_itself(
     assert not looked
 
 
-@pytest.mark.parametrize("of", [None, "count", "sum"])
-def test_shares_of_groups_are_those_of_each_and_count_what_is_alike_once(
-    of: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = ["2024-03-01T09:00", "2024-03-02T10:15", "2024-03-02T11:15"] * 4
-    pages = [name for name in NAMES[:4] for _ in range(3)]
-    rows = pl.DataFrame({"time": times, "page": pages, "paid": [7] * 12})
-    paid: dict[str, Any] = (
-        {} if of is None else {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
-    )
-    found = release(
-        "count" if of is None else "average", rows, time="time", every="1d", start="2024-03-01",
-        steps=30, by="page", until="2024-03-03", domain=NAMES[:12], guarantee=PureDP(50),
-        state=tmp_path / "v.db", **paid,
-    )  # fmt: skip
-    alone = [found.share(page, steps="1:2", of=of, at_once=12) for page in found.numbers.groups]
-    cells = []
-
-    class Seen(_Noise):
-        def __init__(self, terms: Any, keys: Any) -> None:
-            super().__init__(terms, keys)
-            cells.append(self._shape[0])
-
-    monkeypatch.setattr("counton.numbers.formulas._Noise", Seen)
-    table = found.shares_of_groups(steps="1:2", of=of)
-    assert all(0 < one.lower < one.upper < 1 for one in alone[:4])
-    for name in ("std", "lower", "upper"):
-        assert table[name].to_list() == pytest.approx([getattr(one, name) for one in alone])
-    assert table["estimate"].to_list() == [one.value for one in alone]
-    # The cells of the group itself, of which an average has two, and those of others by their kind.
-    assert max(cells) == {None: 2, "count": 3, "sum": 4}[of]
-
-
 def test_a_reading_of_many_groups_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,5 +64,6 @@ def test_a_reading_of_many_groups_is_made_once(
         return whole(self, place)
 
     monkeypatch.setattr(Readings, "__getitem__", counted)
-    assert found.changes("2:2", "1:1", of="count").height == len(NAMES)
+    for name in NAMES:
+        found.difference(name, name, steps="2:2", other_steps="1:1", of="count")
     assert sorted(made) == [0, 0, 1]

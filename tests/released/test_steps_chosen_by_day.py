@@ -73,7 +73,7 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
         days = ask("a", "b", steps="2024-03-01:2024-03-02", other_steps="2024-03-03")
         assert days == ask("a", "b", steps="1:2", other_steps="3:3")
     assert found.share("a", steps="2024-03-01") == found.share("a", steps="1:1")
-    assert found.shares_of_groups(steps="2024-03-02").equals(found.shares_of_groups(steps="2:2"))
+    assert found.share("b", steps="2024-03-02:2024-03-03") == found.share("b", steps="2:3")
     wrong: Any = 2.5
     with pytest.raises(InvalidInput, match=r"steps=2\.5 cannot be read as steps"):
         found.difference("a", "b", steps=wrong)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,8 +50,7 @@ class Term(NamedTuple):
 
     Attributes:
         start, stop: the step before the first counted step, and the last counted step.
-        cell: index of the cell; negative if only the noise matters.
-        alike: number of cells for which this term stands, with one weight.
+        cell: index of the cell.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2
@@ -62,7 +60,6 @@ class Term(NamedTuple):
     start: int
     stop: int
     cell: int
-    alike: int = 1
 
 
 class Estimate(ABC):
@@ -293,44 +290,6 @@ class Ratio(Estimate):
         step = (math.inf if first is None else first) / abs(y)
         step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
         return _end(excess, middle, -1, step), _end(excess, middle, 1, step)
-
-
-def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
-    """Return each number divided by the total of which it is a part."""
-    # Cells have independent noise of one distribution. So of the cells of the whole that are not in
-    # a number, only those with equal weights are counted. Then time grows with the numbers, not
-    # with their square.
-    below = whole.formula
-    sums = () if below is None else below.sums
-    first = sums[0][0].design if sums else None
-    if below is None or not below.linear or any(one.design != first for one, _ in sums):
-        return [shifted_ratio(one, whole) for one in numbers]
-    assert first is not None
-    of_cell: dict[int, tuple[Term, ...]] = {}
-    for each, weight in sums:
-        for part in each.parts:
-            own = part._replace(weight=weight * part.weight)
-            of_cell[part.cell] = (*of_cell.get(part.cell, ()), own)
-
-    def kind(cell: int) -> tuple[Term, ...]:
-        return tuple(part._replace(cell=-1) for part in of_cell[cell])
-
-    kinds, grain = Counter(map(kind, of_cell)), sum(abs(w) * one.grain for one, w in sums)
-
-    def below_of(above: Formula) -> Formula:
-        cells = {part.cell for one, _ in above.sums for part in one.parts} & of_cell.keys()
-        parts = [part for cell in cells for part in of_cell[cell]]
-        left = kinds - Counter(map(kind, cells))
-        for number, (terms, count) in enumerate(left.items(), 1):
-            parts += [part._replace(cell=-number, alike=count) for part in terms]
-        found = Formula.of(CellSum(below.raw, first, tuple(parts), grain))
-        return found.within(below.least, below.most)
-
-    formulas = [one.formula for one in numbers]
-    return [
-        shifted_ratio(one, whole if above is None else below_of(above))
-        for one, above in zip(numbers, formulas, strict=True)
-    ]
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
@@ -606,7 +565,7 @@ class _Law:
     """Joint noise of several formulas, over all streams, cells and steps that they use."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
-        streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
+        streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
         for one in _sums(formulas):
             place = _place(streams, one.design)
             if place == len(streams):
@@ -773,7 +732,7 @@ class _Noise:
     # Covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t - Var(N_t -
     # N_s).
 
-    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int, int]]) -> None:
+    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
         self._design = terms
         strategy = terms.strategy
         ends = sorted({end for start, stop, *_ in keys for end in (start, stop)} - {0})
@@ -782,8 +741,6 @@ class _Noise:
         self._rows = np.array([cells[key[2]] for key in keys], np.int64)
         self._starts = np.array([place.get(key[0], -1) for key in keys], np.int64)
         self._stops = np.array([place.get(key[1], -1) for key in keys], np.int64)
-        self._alike = np.ones((len(cells), 1))
-        self._alike[self._rows, 0] = [key[3] for key in keys]
         self._shape = len(cells), len(ends)
         at = self._ends = np.array(ends, dtype=np.int64)
         self._rounding = np.zeros(len(at))
@@ -819,9 +776,8 @@ class _Noise:
             law, strategy = self._design.law, self._design.strategy
             found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
             if None not in found:
-                each = np.array(found, np.float64) * self._alike[:, 0]
-                return math.sqrt(max(math.fsum(each.tolist()), 0.0))
-        return math.sqrt(max(float(np.sum((at @ self._covariance) * at * self._alike)), 0.0))
+                return math.sqrt(max(math.fsum(np.array(found, np.float64)), 0.0))
+        return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
 
     def std(self, weights: Floats) -> float:
         return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
@@ -855,7 +811,7 @@ class _Noise:
     def _rounding_of(self, at: NDArray[np.float64]) -> float:
         """Return the largest rounding error of a weighted sum, in multiples of the resolution."""
         cell = 2.0**-self._design.strategy.facts.fraction_bits
-        return float((np.abs(at) * self._rounding * self._alike).sum()) * cell
+        return float((np.abs(at) * self._rounding).sum()) * cell
 
 
 class StreamParts(NamedTuple):

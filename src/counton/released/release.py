@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
-import numpy as np
-
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import percent, quantity
@@ -23,7 +21,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import with_keywords
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import Answer, answer
-from counton.numbers.formulas import Estimate, Ratio, difference, shares_of, shifted_ratio
+from counton.numbers.formulas import Estimate, Ratio, difference, shifted_ratio
 from counton.numbers.releases import noise_in_words
 from counton.released.description import counted_anew
 from counton.released.marks import with_notes
@@ -52,10 +50,6 @@ if TYPE_CHECKING:
 
     from counton.released.revisions import Revisions
     from counton.statistics.report import Report
-
-
-#: Columns of a table of answers, with a row for each group.
-_ANSWERED = ("group", "estimate", "std", "lower", "upper")
 
 
 class Comparison(TypedDict, total=False):
@@ -354,25 +348,6 @@ class Release:
             else estimate
         )
 
-    def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
-        """Estimate the share of each group, with intervals that hold for all groups at once.
-
-        Columns: group, estimate, std, lower, upper.
-
-        Raises:
-            InvalidInput: an unknown step, undeclared groups, or no groups.
-        """
-        numbers = self.numbers
-        if not numbers.groups:
-            numbers._cannot("shares of groups")
-        each = [numbers.number_of(group, steps, of) for group in numbers.groups]
-        many = len(each) * numbers._comparisons
-        found = [
-            answer(self._bounded_share(asked), numbers.level, at_once=many)
-            for asked in shares_of(each, numbers.whole(steps, of))
-        ]
-        return answers_table(list(numbers.groups), found)
-
     def combine(
         self,
         weights: Mapping[str, float],
@@ -449,38 +424,6 @@ class Release:
             ]
             table = pl.concat(each).sort("step", "lag", maintain_order=True)
         return table.filter(pl.col("step").is_between(numbers.first, numbers.steps.stop - 1))
-
-    def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
-        """Estimate the change of each group from earlier to later steps, in the order of size.
-
-        Intervals hold for all groups at once, so you may select the largest change. The noise of
-        groups is independent, so each holds with probability ``level ** (1 / groups)``.
-
-        Columns: group, estimate, std, lower, upper, and ``sure``: this change is certainly the
-        largest of all, up or down.
-
-        Raises:
-            InvalidInput: there are no groups; or see `difference`.
-        """
-        numbers, names = self.numbers, self.numbers.groups
-        numbers._refuse_chosen("the largest change")
-        if not names:
-            numbers._cannot("changes of groups")
-        one = numbers.level ** (1 / len(names))
-        ends = (
-            (numbers.number_of(name, steps, of), numbers.number_of(name, other_steps, of))
-            for name in names
-        )
-        found = [answer(difference(*both), one) for both in ends]
-        table = answers_table(names, found)
-        lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
-        most = np.maximum(np.abs(lower), np.abs(upper))
-        least = np.where((lower <= 0) & (upper >= 0), 0.0, np.minimum(np.abs(lower), np.abs(upper)))
-        top = int(np.argmax(most))
-        others = np.full(len(names), most[top])
-        others[top] = np.delete(most, top).max(initial=0.0)
-        table = table.with_columns(pl.Series("sure", least > others, dtype=pl.Boolean))
-        return table.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
 
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -722,10 +665,3 @@ def _question_in_words(groups: Groups, of: str | None) -> str:
     """Return words such as "mean of home"."""
     name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
     return name if of is None else f"{of} of {name}"
-
-
-def answers_table(names: Sequence[str], answers: Sequence[Answer]) -> pl.DataFrame:
-    """Return answers as a table with columns group, estimate, std, lower, upper."""
-    each = zip(names, answers, strict=True)
-    rows = [(name, one.value, one.std, one.lower, one.upper) for name, one in each]
-    return pl.DataFrame(rows, _ANSWERED, orient="row")

@@ -1,0 +1,74 @@
+"""The recipe ``recipes/every_group.py`` asks for all groups of a released file at once."""
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from programs import run_program
+
+import counton
+from counton import PureDP, Release, release
+from counton.base.errors import InvalidInput
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "every_group.py"
+MADE = runpy.run_path(str(RECIPE), run_name="recipe")
+SHARES, CHANGES = MADE["shares"], MADE["changes"]
+PAGES = ["home", "shop", "far"]
+ROWS = pl.DataFrame({
+    "time": [f"2024-03-0{day}T10:00" for day in (1, 2) for _ in range(300)],
+    "page": ["home"] * 250 + ["shop"] * 50 + ["home"] * 40 + ["shop"] * 260,
+    "paid": [float(number % 7) for number in range(600)],
+})  # fmt: skip
+
+
+def released(what: Any, tmp_path: Path, **more: Any) -> Release:
+    given: dict[str, Any] = {"by": "page", "domain": PAGES, "guarantee": PureDP(2), **more}
+    release(
+        what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
+        state=tmp_path / f"{what}.db", out=tmp_path / f"{what}.parquet", **given,
+    )  # fmt: skip
+    return counton.read(tmp_path / f"{what}.parquet")
+
+
+@pytest.mark.parametrize("of", [None, "count", "sum"])
+def test_shares_hold_for_all_groups_together(of: str | None, tmp_path: Path) -> None:
+    paid: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    found = released("count" if of is None else "average", tmp_path, **(paid if of else {}))
+    table = SHARES(found, steps="1:2", of=of)
+    alone = [found.share(page, steps="1:2", of=of, at_once=3) for page in PAGES]
+    assert table["group"].to_list() == PAGES
+    for name in ("std", "lower", "upper"):
+        assert table[name].to_list() == [getattr(one, name) for one in alone]
+    assert table["estimate"].to_list() == [one.value for one in alone]
+
+
+def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path) -> None:
+    found = released("count", tmp_path)
+    table = CHANGES(found, "2:2", "1:1")
+    assert sorted(table["group"][:2].to_list()) == ["home", "shop"]
+    assert table["group"][2] == "far"
+    assert not table["sure"].any()  # one falls by as much as the other rises
+    alone = found.at(0.95 ** (1 / 3)).difference("far", "far", steps="2:2", other_steps="1:1")
+    assert table.filter(group="far").select("lower", "upper").row(0) == alone.interval()
+    pair = found.only(groups=["home", "far"])
+    assert CHANGES(pair, "2:2", "1:1").select("group", "sure").rows() == [
+        ("home", True), ("far", False),
+    ]  # fmt: skip
+
+
+def test_a_release_without_groups_is_refused(tmp_path: Path) -> None:
+    cells = {"by": None, "domain": None, "value": "paid", "lower": 0, "upper": 8, "cells": 8}
+    with pytest.raises(InvalidInput, match="has no groups"):
+        CHANGES(released("quantiles", tmp_path, **cells), "2:2", "1:1")
+
+
+def test_it_runs_from_a_shell(tmp_path: Path) -> None:
+    released("count", tmp_path)
+    for more, column in (([], "estimate"), (["--steps", "2024-03-02", "--from", "1"], "sure")):
+        file = str(tmp_path / "count.parquet")
+        done = run_program([sys.executable, str(RECIPE), file, *more])
+        assert done.returncode == 0, done.stderr
+        assert column in done.stdout
