@@ -77,11 +77,11 @@ def test_any_steps_any_groups_and_any_level(counted: Any) -> None:
             (pl.col("group") == "b") & pl.col("step").is_between(2, 3),
         ),
         (
-            {"start": "2013-01-01T01:00", "until": "2013-01-01T03:00"},
+            {"steps": "2013-01-01T01:00:2013-01-01T03:00"},
             pl.col("step").is_between(2, 3),
         ),
         (
-            {"start": "2013-01-01T00:30", "groups": "a"},
+            {"steps": "2013-01-01T00:30:", "groups": "a"},
             (pl.col("step") > 1) & (pl.col("group") == "a"),
         ),
     ]
@@ -151,9 +151,9 @@ BAD = [
     (["--level", "1"], 2, "level is 1.0; it is the probability of an interval"),
     (["--level", "nan"], 2, "level is nan"),
     (["--level", "high"], 2, "'high' is not a number"),
-    (["--start", "2014-01-01"], 2, "no released window lies between --start and --until"),
-    (["--until", "2013-01-01T00:30"], 2, "give times between 20"),
-    (["--start", "yesterday"], 2, "'yesterday'"),
+    (["--steps", "2014-01-01:"], 2, "no released window lies between the times of --steps"),
+    (["--steps", ":2013-01-01T00:30"], 2, "give times between 20"),
+    (["--steps", "yesterday"], 2, "--steps yesterday cannot be read as steps"),
     (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
     (["--out", "t.xls"], 2, "must end in one of .parquet, .csv, .json"),
     (["--out", "t.csv.gz"], 2, "would be compressed, and this format is not"),

@@ -3,13 +3,14 @@
 import re
 import shlex
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counton.cli.command_list import BESIDE
-from counton.cli.exits import AGAIN, MEANINGS, REMEDIES, ExitCode
+from counton.cli.exits import AGAIN, MEANINGS, ExitCode
 from counton.statistics.catalogue import keywords
 
 VISITS = """time,page,device,visitor,seconds
@@ -87,9 +88,10 @@ def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> No
 def test_the_page_has_the_table_of_exit_codes() -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
     head = "| code | meaning | what to do | try again by itself |\n|---|---|---|---|\n"
-    rows = (
-        f"| {int(code)} | {MEANINGS[code]} | {REMEDIES[code]} | {'yes' if code in AGAIN else ''} |"
-        for code in ExitCode
-    )
-    table = "\n".join(rows).replace("|  |", "| |")
-    assert head + table in page.read_text(encoding="utf-8")
+    rest = page.read_text(encoding="utf-8").partition(head)[2].splitlines()
+    rows = takewhile(lambda line: line.startswith("|"), rest)
+    for code, row in zip(ExitCode, rows, strict=True):
+        _, number, meaning, remedy, again, _ = map(str.strip, row.split("|"))
+        assert (number, meaning) == (str(int(code)), MEANINGS[code])
+        assert remedy
+        assert again == ("yes" if code in AGAIN else "")

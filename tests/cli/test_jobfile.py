@@ -452,7 +452,7 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
     file.write_text(FILE + more + '[jobs.third]\nepsilon = "0.1"\n')
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
-        ("[limit]\nepsilon = 2\n", "sets no limit: .* counton ledger STATE --limit-epsilon 3"),
+        ("[limit]\nepsilon = 2\n", "sets no limit: set that of the state by counton ledger"),
         ("[publish]\nwhom = 3\n", "has the unknown key 'whom'; allowed keys are to"),
         ("[publish]\n", "does not name the database"),
         ('[publish]\nto = ""\n', "'to' in .publish. of .* is an empty text"),

@@ -94,7 +94,7 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("other", ["count", "export"])
+@pytest.mark.parametrize("other", ["count", "init"])
 def test_a_field_has_one_name_in_python_and_on_the_command_line(other: str, place: Any) -> None:
     said = place(other, "--help").out
     assert "--start" in said

@@ -49,14 +49,13 @@ def test_names_of_groups_steer_no_terminal(
 def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
     name, console = "[b]:x:[/b] :smile:", Console()
     console.write_line(name)
-    console.write_words([(name, name)])
     console.write_table(text_table(pl.DataFrame({"group": [name], "estimate": [3]})))
     table = Table(name)
     table.add_row(name)
     console.write_table(table)
     Console(stderr=True).write_line(name)
     out, errors = capsys.readouterr()
-    assert (out.count(name), errors.count(name)) == (6, 1)
+    assert (out.count(name), errors.count(name)) == (4, 1)
 
 
 @pytest.mark.parametrize(

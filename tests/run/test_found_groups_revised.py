@@ -199,7 +199,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
             assert again.versions().equals(own.versions())
             assert facts_of(again.numbers) == facts_of(own.numbers)
     part = tmp_path / "part.csv"
-    export(tmp_path / "s.db", part, groups="shop", start="2024-03-04")
+    export(tmp_path / "s.db", part, groups="shop", steps="2024-03-04:")
     assert read(part).table().equals(own.only(range(4, 7), ["shop"]).table())
 
 

@@ -142,7 +142,7 @@ def test_limits_are_set_by_the_ledger_and_publishing_is_for_runs(tmp_path: Path)
     file.write_text(f"{text}\n[publish]\nto = 'public.db'\n")
     assert "a service answers readers itself" in refused(file)
     file.write_text(f"{text}\n[limit]\nepsilon = 0.5\n")
-    assert "counton ledger STATE --limit-epsilon 3" in refused(file)
+    assert "set that of the state by counton ledger" in refused(file)
 
 
 def test_a_file_is_served_by_one_process(tmp_path: Path) -> None:

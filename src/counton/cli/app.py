@@ -116,27 +116,23 @@ def statistic(context: typer.Context) -> None:
     commands()(context.args, prog_name="counton statistic")
 
 
-#: All other commands by name: heading, function, and records of options, which are loaded for this
-#: command alone. The docstring of the first record is the help of the command.
-_COMMANDS: dict[str, tuple[str, str, tuple[str | type, ...]]] = {
-    "init": (RELEASE, "init.perform", ("init_options.InitOptions",)),
-    "run": (RELEASE, "run_command.perform", ("run_options.RunOptions",)),
-    "serve": (RELEASE, "serve_commands.perform", ("serve_options.ServeOptions",)),
-    "plan": (PLAN, "plan_command.perform", ("plan_options.PlanOptions",)),
-    "ledger": (KEEP, "look_commands.print_ledger", ("keep_options.LedgerOptions",)),
-    "show": (READ, "look_commands.print_held", ("show_options.ShowOptions",)),
-    "forget": (KEEP, "keep_commands.print_forgotten", ("keep_options.ForgetOptions",)),
-    "end": (KEEP, "keep_commands.print_end", ("keep_options.EndOptions",)),
-    "mark": (KEEP, "keep_commands.print_mark", ("keep_options.MarkOptions",)),
-    "backup": (KEEP, "keep_commands.print_backup", ("keep_options.BackupOptions",)),
-    "export": (
-        READ,
-        "export_commands.perform",
-        ("show_options.ExportOptions",),
-    ),
-    "methods": (READ, "export_commands.print_methods", ("show_options.MethodsOptions",)),
-    "publish": (READ, "export_commands.print_published", ("show_options.PublishOptions",)),
-    "verify": (KEEP, "look_commands.print_verification", ("keep_options.VerifyOptions",)),
+#: All other commands by name: heading, function, and record of options, which is loaded for this
+#: command alone. The docstring of the record is the help of the command.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "init": (RELEASE, "init.perform", "init_options.InitOptions"),
+    "run": (RELEASE, "run_command.perform", "run_options.RunOptions"),
+    "serve": (RELEASE, "serve_commands.perform", "serve_options.ServeOptions"),
+    "plan": (PLAN, "plan_command.perform", "plan_options.PlanOptions"),
+    "ledger": (KEEP, "look_commands.print_ledger", "keep_options.LedgerOptions"),
+    "show": (READ, "look_commands.print_held", "show_options.ShowOptions"),
+    "forget": (KEEP, "keep_commands.print_forgotten", "keep_options.ForgetOptions"),
+    "end": (KEEP, "keep_commands.print_end", "keep_options.EndOptions"),
+    "mark": (KEEP, "keep_commands.print_mark", "keep_options.MarkOptions"),
+    "backup": (KEEP, "keep_commands.print_backup", "keep_options.BackupOptions"),
+    "export": (READ, "export_commands.perform", "show_options.ExportOptions"),
+    "methods": (READ, "export_commands.print_methods", "show_options.MethodsOptions"),
+    "publish": (READ, "export_commands.print_published", "show_options.PublishOptions"),
+    "verify": (KEEP, "look_commands.print_verification", "keep_options.VerifyOptions"),
 }
 
 
@@ -156,30 +152,27 @@ def _load(place: str) -> Any:
     return getattr(import_module(f"counton.cli.{module}"), name)
 
 
-def _command(
-    name: str, heading: str, place: str, records: tuple[str | type, ...], app: typer.Typer
-) -> None:
+def _command(name: str, heading: str, place: str, record: str, app: typer.Typer) -> None:
     """Add a command whose module is imported only when it is called.
 
     Args:
         heading: heading of the list of commands.
         place: module and function of the command in ``counton.cli``, such as ``"init.perform"``.
-        records: dataclasses of the command's options, or their modules and names, such as
-            ``"init_options.InitOptions"``.
+        record: module and name of the dataclass of its options, as ``"init_options.InitOptions"``.
         app: the application to which the command is added.
     """
-    kinds = [_load(record) if isinstance(record, str) else record for record in records]
+    kind: type = _load(record)
 
     def command(*given: Any) -> None:
         _load(place)(*given)
 
-    command.__doc__ = kinds[0].__doc__
+    command.__doc__ = kind.__doc__
 
     class Page(CommandWithHeadings):
         def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
-            return often_of(*kinds), _EXAMPLES.get(name, ())
+            return often_of(kind), _EXAMPLES.get(name, ())
 
-    app.command(name=name, cls=Page, rich_help_panel=heading)(takes(command, *kinds))
+    app.command(name=name, cls=Page, rich_help_panel=heading)(takes(command, kind))
 
 
 #: Names of all commands, in the order of their list.

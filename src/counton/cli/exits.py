@@ -58,21 +58,6 @@ MEANINGS = {
 
 #: Codes after which the same command may succeed later, without a change.
 AGAIN = (ExitCode.FAILED, ExitCode.CONFLICT, ExitCode.UNAVAILABLE)
-#: Remedies, for the page of commands.
-REMEDIES = {
-    ExitCode.OK: "nothing",
-    ExitCode.FAILED: "read the message: a file that cannot be written, a package that is missing",
-    ExitCode.INPUT: "correct the option, the job file or the data that the message names",
-    ExitCode.STATE: "page somebody: do not try to get around it, restore the state",
-    ExitCode.BUDGET: "no new stream fits; streams that exist go on",
-    ExitCode.CONFLICT: "wait for the other run",
-    ExitCode.KEY: "look at the key's place, its mode (0600), its owner, and whose it is",
-    ExitCode.OLD_COPY: "page somebody: bring the newest copy back, or go on under another name",
-    ExitCode.ROWS: "find the rows; the message names the options for each case",
-    ExitCode.ALARM: "look at the numbers that the message names",
-    ExitCode.UNAVAILABLE: "look at the server, permissions, space, and the witness's disk",
-}
-
 #: The code of each kind of error; the first match counts, so subclasses come before `StateError`.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (InvalidInput, ExitCode.INPUT),

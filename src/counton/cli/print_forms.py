@@ -100,12 +100,6 @@ class Console:
         except BrokenPipeError:
             close_output()
 
-    def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print pairs of a name and words side by side; words without a name continue the pair
-        above.
-        """
-        self.terminal.write_words(rows)
-
     def write_table(self, table: TextTable | Table) -> None:
         """Print a table, with the text of its cells unchanged.
 

@@ -61,11 +61,9 @@ class ExportOptions:
         f"write a table ({ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
     )
     steps: str | None = option(
-        "only these steps, the first and the last: 25:48, 25: or :48; or days, "
+        "only these steps, the first and the last: 25:48, 25: or :48; or days or times, "
         "2024-03-18:2024-03-24"
     )
-    start: str | None = option("only windows that begin at this time or later")
-    until: str | None = option("only windows that end by this time")
     groups: str | None = option("only these groups, in this order: A,B,C")
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")

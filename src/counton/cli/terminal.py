@@ -37,12 +37,6 @@ class Terminal(rich.console.Console):
         style = "bold" if bold else None
         self.print(text, end="", style=style, highlight=False, markup=False, soft_wrap=True)
 
-    def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print pairs of a name and words side by side; words without a name continue the pair
-        above.
-        """
-        self.print(_clean(_beside(rows)), highlight=False, markup=False)
-
     def write_table(self, table: TextTable | Table) -> None:
         """Print a table; if it does not fit, print the rows one after the other.
 

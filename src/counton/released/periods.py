@@ -241,10 +241,6 @@ def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64
     return found["us"].to_numpy().astype(np.int64)
 
 
-#: A moment, as text or as a Python object.
-Moment = str | datetime
-
-
 def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     """Parse a selection of released steps.
 
@@ -271,9 +267,7 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
         wrong = given.step != 1
     else:
         if cut.timed and (times := _times(given, cut.timezone)) is not None:
-            return _steps_of(
-                cut, range(1, last + 1), times, f"the times of {field('steps', given)}"
-            )
+            return _steps_of(cut, range(1, last + 1), times, given)
         found = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(given))
         wrong = found is None or not (found[1] or found[3])
         if found is not None:
@@ -344,19 +338,8 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     return found
 
 
-def steps_within(
-    definition: Description, steps: range, start: Moment | None, until: Moment | None
-) -> range:
-    """Return the steps whose windows lie between two times."""
-    windows = definition.cut
-    ends = []
-    for given in (start, until):
-        ends.append(None if given is None else microseconds(parse_time(given, windows.timezone)))
-    return _steps_of(windows, steps, (ends[0], ends[1]), f"{field('start')} and {field('until')}")
-
-
-def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> range:
-    """Return the steps between two times; refuse ``request`` if there are none."""
+def _steps_of(windows: Windows, steps: range, times: _Times, given: object) -> range:
+    """Return the steps between two times; refuse those ``given`` if there are none."""
     kept = np.ones(len(steps), dtype=bool)
     if times[0] is not None:
         kept &= windows.starts(steps) >= times[0]
@@ -366,8 +349,8 @@ def _steps_of(windows: Windows, steps: range, times: _Times, request: str) -> ra
     if not len(found):
         first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
         raise InvalidInput(
-            f"no released window lies between {request}; give times between "
-            f"{windows.at(int(first))} and {windows.at(int(last))}, when the released windows "
-            "begin and end"
+            f"no released window lies between the times of {field('steps', given)}; give times "
+            f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
+            "windows begin and end"
         )
     return range(steps[int(found[0])], steps[int(found[-1])] + 1)

@@ -32,13 +32,11 @@ from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
 from counton.released.marks import with_notes, withdrawn_cells
 from counton.released.periods import (
-    Moment,
     check_periods,
     check_sums,
     period_starts,
     periods_of,
     steps_between,
-    steps_within,
 )
 from counton.released.read_options import EVERYTHING, View
 from counton.released.series import (
@@ -631,19 +629,9 @@ class ReleasedNumbers:
         chosen = self.steps_named(steps)
         return chosen.start - 1, chosen.stop - 1
 
-    def steps_named(
-        self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
-    ) -> range:
-        """Return the steps selected by numbers, as in `number_of`, or by two times.
-
-        Raises:
-            InvalidInput: the steps are not released, or no released window lies between the times.
-        """
-        definition = self.definition
-        chosen = steps_between(steps, self.steps.stop - 1, definition.cut)
-        if start is None and until is None:
-            return chosen
-        return steps_within(definition, chosen, start, until)
+    def steps_named(self, steps: Steps) -> range:
+        """Return the steps selected by numbers or times, as in `number_of`; refuse others."""
+        return steps_between(steps, self.steps.stop - 1, self.definition.cut)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Return a row for each step and each group or number; see `Release.table`."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
@@ -21,7 +21,7 @@ from counton.frame.options import check_text
 from counton.frame.windows import load_zone, moment
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
-from counton.released.periods import Moment, groups_named
+from counton.released.periods import groups_named
 from counton.released.release import Release
 from counton.released.release_facts import promise_of
 from counton.released.release_files import is_table, read_public
@@ -148,25 +148,15 @@ def _times_of(
     return found
 
 
-class _Selection(NamedTuple):
-    """A choice of steps and groups of a release to export: arguments of `export`."""
-
-    steps: str | range | None = None
-    start: Moment | None = None
-    until: Moment | None = None
-    groups: str | Sequence[str] | None = None
-
-    def of(self, found: ReleasedNumbers) -> ReleasedNumbers:
-        """Return a release that has only the steps and groups of this selection."""
-        if self[:3] != (None, None, None):
-            found = found.only(found.steps_named(*self[:3]))
-        if self.groups is None:
-            return found
-        known = found.groups or found.definition.groups
-        return found.only(groups=groups_named(self.groups, known))
-
-
-_ALL = _Selection()
+def _choose(
+    found: ReleasedNumbers, steps: str | range | None, groups: str | Sequence[str] | None
+) -> ReleasedNumbers:
+    """Return a release that has only some steps and groups; None: all."""
+    if steps is not None:
+        found = found.only(found.steps_named(steps))
+    if groups is None:
+        return found
+    return found.only(groups=groups_named(groups, found.groups or found.definition.groups))
 
 
 def export(
@@ -175,8 +165,6 @@ def export(
     *,
     name: str | None = None,
     steps: str | range | None = None,
-    start: Moment | None = None,
-    until: Moment | None = None,
     groups: str | Sequence[str] | None = None,
     level: float | None = None,
     title: str | None = None,
@@ -193,9 +181,8 @@ def export(
         out: a table (.parquet, .csv, .json), or a chart (.png, .svg, .pdf). A table carries its
             guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
         name: name of the stream; needed if the state has several.
-        steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
+        steps: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
-        start, until: only windows that begin at ``start`` or later, and end by ``until``.
         groups: only these groups, in this order; None: all.
         level: probability with which each interval holds; None: the level of the stream's last job,
             initially 0.95. The numbers that a statistic shows follow the options ``over`` and
@@ -205,7 +192,7 @@ def export(
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
             given.
-        InvalidInput: steps, times or groups are not among the released ones, or the file cannot be
+        InvalidInput: steps or groups are not among the released ones, or the file cannot be
             written.
         OSError: the file could not be written; an old file is unchanged.
 
@@ -223,13 +210,12 @@ def export(
     """
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
-    chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level)) is not None:
-        found = chosen.of(public.numbers)
+        found = _choose(public.numbers, steps, groups)
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
-            found, doubt = _of_stream(reader, level, chosen), reader.doubt()
+            found, doubt = _of_stream(reader, level, steps, groups), reader.doubt()
             if doubt is not None:  # the state may be an old copy that was restored
                 found = found.with_note(doubt)
     if path is not None:
@@ -316,7 +302,8 @@ def only_name(names: Sequence[str]) -> str:
 def _of_stream(
     reader: JournalReader,
     level: float | None,
-    chosen: _Selection = _ALL,
+    steps: str | range | None = None,
+    groups: str | Sequence[str] | None = None,
 ) -> ReleasedNumbers:
     name = reader.design.name
     if not reader.step:
@@ -333,7 +320,7 @@ def _of_stream(
         )
     if "every" not in record_in(reader.details):
         once = bool(reader.details.get("once"))
-        for word, given in chosen._asdict().items():
+        for word, given in (("steps", steps), ("groups", groups)):
             if given is not None and (once or word != "steps"):
                 why = "was released once" if once else "was not made from events"
                 raise InvalidInput(
@@ -342,10 +329,10 @@ def _of_stream(
                 )
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
-            given = ReleasedNumbers(about, reader.design, releases.steps, releases, level or 0.95)
-            return given.only(given.steps_named(chosen.steps))
+            found = ReleasedNumbers(about, reader.design, releases.steps, releases, level or 0.95)
+            return _choose(found, steps, groups)
     definition = Definition.reopen(reader.design, reader.details)
-    return chosen.of(read_released(reader, definition, level))
+    return _choose(read_released(reader, definition, level), steps, groups)
 
 
 def publish(
