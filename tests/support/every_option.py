@@ -55,7 +55,7 @@ COMMON: list[dict[str, Any]] = [
     {**USERS, "most": None, "first": True},
     {**USERS, **BY, "first": True},
     {**ROWS_ARE, "watermark": "1h", "quiet": 9},
-    {"separator": ";", "decimal": ",", "comment": "#"},
+    {"separator": ";", "decimal": ","},
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
     {"id": "id"},
     {"id": "id", "revise": "1h"},

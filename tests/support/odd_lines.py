@@ -14,7 +14,7 @@ from typing import Any
 from counton.rows.files import EventFile
 from counton.rows.paths import CsvForm
 
-#: A file as JSON: its form, its lines without their ends (each byte a letter), and these ends.
+#: A file as JSON: its separator, its lines without their ends (each byte a letter), and these ends.
 Drawn = dict[str, Any]
 #: A reader: from a file and its form to the rows that count, with how often, and the number of
 #: lines that are set aside.
@@ -33,9 +33,7 @@ LINES = ("", " ", "# a comment", '"', '""', ",,", "\ufeff", '"2024-03-01,home,fi
 
 def draw(chance: random.Random) -> Drawn:
     """Draw a file."""
-    separator, comment = chance.choice(",,,;\t|"), None
-    if chance.random() < 0.2:
-        comment = "#"
+    separator = chance.choice(",,,;\t|")
     odd, quoted = chance.choice([0, 0.1, 0.4]), chance.choice([0, 0.7, 1])
     lines = list[str]()
     for _ in range(chance.randrange(1, 12)):
@@ -51,7 +49,7 @@ def draw(chance: random.Random) -> Drawn:
     end = chance.choice(ends)
     mixed = chance.random() < 0.2
     return {
-        "form": [separator, comment],
+        "separator": separator,
         "mark": chance.random() < 0.1,
         "lines": lines,
         "ends": [chance.choice(ends) if mixed else end for _ in range(len(lines) + 1)],
@@ -62,7 +60,7 @@ def draw(chance: random.Random) -> Drawn:
 
 def text_of(drawn: Drawn, without: int | None = None) -> tuple[bytes, CsvForm]:
     """Return the bytes of a drawn file, perhaps without one of its lines, and its form."""
-    separator, comment = drawn["form"]
+    separator = drawn["separator"]
     text = separator.join(COLUMNS) + drawn["ends"][-1]
     for place, (line, end) in enumerate(zip(drawn["lines"], drawn["ends"], strict=False)):
         if place != without:
@@ -71,7 +69,7 @@ def text_of(drawn: Drawn, without: int | None = None) -> tuple[bytes, CsvForm]:
     if drawn["open"]:
         text = text.rstrip("\r\n")
     mark = b"\xef\xbb\xbf" if drawn["mark"] else b""
-    return mark + text.encode("latin-1"), CsvForm.read(separator, ".", comment)
+    return mark + text.encode("latin-1"), CsvForm(separator)
 
 
 def by_counton(folder: Path) -> Reader:
@@ -103,8 +101,6 @@ def number_of_lines(text: bytes, form: CsvForm) -> int:
     lines = re.split(rb"\r\n|\r|\n", text.removeprefix(b"\xef\xbb\xbf"))
     while lines and not lines[-1]:
         lines.pop()
-    if form.comment is not None:
-        lines = [line for line in lines if not line.startswith(form.comment.encode())]
     return len(lines) - 1
 
 

@@ -11,7 +11,6 @@ OTHERWISE: dict[str, Any] = {
     "witness": "homes",
     "separator": ";",
     "decimal": ",",
-    "comment": "#",
     "most_a_window": 1,
     "time": "paid",
     "every": "2h",

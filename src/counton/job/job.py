@@ -624,9 +624,6 @@ class RowFormat(JobPart):
         usual=".",
         in_file=True,
     )
-    comment: str | None = option(
-        "of CSV: skip lines that begin with this, as in #", served=False, in_file=True
-    )
     time_format: str | None = option(
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",

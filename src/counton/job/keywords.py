@@ -40,7 +40,6 @@ class RowFields(TypedDict, total=False):
     file_format: str | None
     separator: str | None
     decimal: str | None
-    comment: str | None
     time_format: str | None
     clock_change: Literal["raise", "earliest", "latest"] | None
     bad_rows: str | None

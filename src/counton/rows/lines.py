@@ -223,7 +223,7 @@ def csv_pieces(
     """Yield some columns of a CSV file as texts, some lines at a time; ``names`` are all, as from
     `header_of`.
     """
-    number, schema, headed = 1, dict.fromkeys(names, pl.String), False
+    number, schema = 1, dict.fromkeys(names, pl.String)
 
     def parse(text: bytes, rows: int) -> pl.DataFrame:
         if text.startswith(_MARK):  # polars would leave it out, here of a row
@@ -237,17 +237,14 @@ def csv_pieces(
             raise pl.exceptions.ShapeError(f"{rows} lines became {found.height} rows")
         return found
 
-    for whole in blocks(stream):
-        block, first = whole, number
+    for block in blocks(stream):
+        first = number
         number += block.count(b"\n")
-        if not headed:
-            begin, fields = _header(block, form)
-            headed, first = bool(fields), first + block.count(b"\n", 0, begin)
-            block = block[begin:]
+        if first == 1:  # the header
+            block, first = block[block.index(b"\n") + 1 :], 2
             if not block:
                 continue
-        has_comments = form.comment is not None and form.comment.encode() in block
-        if not has_comments and (rows := _records(block, len(names), form)):
+        if rows := _records(block, len(names), form):
             try:
                 found = parse(block, rows)
             except pl.exceptions.ComputeError:  # bytes that are no UTF-8
@@ -268,23 +265,19 @@ def _is_utf8(text: bytes) -> bool:
 
 def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: Any) -> Piece:
     """Return a block's rows, line by line; ``parse`` gets good lines and their number."""
-    comment = None if form.comment is None else form.comment.encode()
     good, faults, lossy = list[bytes](), dict[int, Fault](), dict[int, Fault]()
-    places, row = list[int | None](), 0
-    for number, line in enumerate(block[:-1].split(b"\n"), first):
-        if comment is not None and line.startswith(comment):
-            continue
+    places = list[int | None]()
+    for row, line in enumerate(block[:-1].split(b"\n")):
         what = _fault_of_line(line, width, form)
         if what is not None:
-            faults[row] = Fault(number, line, what)
+            faults[row] = Fault(first + row, line, what)
             places.append(None)
-        else:
-            places.append(len(good))
-            if not _is_utf8(line):
-                lossy[row] = Fault(number, line, NO_UTF8)
-                line = line.decode("utf-8", "replace").encode()
-            good.append(line)
-        row += 1
+            continue
+        places.append(len(good))
+        if not _is_utf8(line):
+            lossy[row] = Fault(first + row, line, NO_UTF8)
+            line = line.decode("utf-8", "replace").encode()
+        good.append(line)
     found = parse(b"".join(line + b"\n" for line in good), len(good))
     if lossy:  # the bytes may be in a column that nobody reads
         shown = pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True).fill_null(False))
@@ -297,32 +290,6 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
     return Piece(found, faults)
 
 
-def _header(block: bytes, form: CsvForm) -> tuple[int, list[bytes]]:
-    """Return the place after the header, and its fields; [] if all lines are comments.
-
-    Raises:
-        BrokenFile: the header does not keep the rules.
-    """
-    begin, comment = 0, form.comment
-    while comment is not None and block.startswith(comment.encode(), begin):
-        begin = block.index(b"\n", begin) + 1
-        if begin == len(block):
-            return begin, []
-    end = block.index(b"\n", begin)
-    line, what = block[begin:end], "is blank"
-    try:
-        fields = fields_of(line, form)
-        if fields != [b""]:
-            what = NO_UTF8
-            line.decode()
-            return end + 1, fields
-    except UnicodeDecodeError:
-        pass
-    except _BadLine as error:
-        what = str(error)
-    raise BrokenFile(Fault(1 + block.count(b"\n", 0, begin), line, what))
-
-
 def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
     """Return the names of the columns of a CSV file; [] without a line.
 
@@ -332,14 +299,23 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
     >>> header_of(io.BytesIO(b'at,"a, b",at\\n'), CsvForm())
     ['at', 'a, b', 'at_duplicated_0']
     """
-    for block in blocks(stream, _HEAD):
-        _, fields = _header(block, form)
-        if not fields:
-            continue
-        line = form.separator.encode().join(fields)
-        names = pl.read_csv(io.BytesIO(line), infer_schema=False, separator=form.separator)
-        return names.columns
-    return []
+    block = next(blocks(stream, _HEAD), None)
+    if block is None:
+        return []
+    line = block[: block.index(b"\n")]
+    what = "is blank"
+    try:
+        blank = fields_of(line, form) == [b""]
+        line.decode()
+    except UnicodeDecodeError:
+        what = NO_UTF8
+    except _BadLine as error:
+        what = str(error)
+    else:
+        if not blank:
+            given = io.BytesIO(line)
+            return pl.read_csv(given, infer_schema=False, separator=form.separator).columns
+    raise BrokenFile(Fault(1, line, what))
 
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:

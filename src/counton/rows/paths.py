@@ -6,7 +6,6 @@ import glob
 import os
 import re
 from pathlib import Path
-from string import punctuation
 from typing import Final, Literal, NamedTuple, get_args
 
 from counton.base.errors import InvalidInput, field, is_text
@@ -74,23 +73,13 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """The form of CSV: its separator, decimal sign and comments.
-
-    Attributes:
-        comment: beginning of lines that are comments.
-    """
+    """The form of CSV: its separator and decimal sign."""
 
     separator: str = ","
     decimal: str = "."
-    comment: str | None = None
 
     @classmethod
-    def read(
-        cls,
-        separator: str | None = None,
-        decimal: str | None = None,
-        comment: str | None = None,
-    ) -> CsvForm:
+    def read(cls, separator: str | None = None, decimal: str | None = None) -> CsvForm:
         """Return the form that a job's options state; None stands for the default.
 
         >>> CsvForm.read("tab", ",").separator
@@ -105,17 +94,9 @@ class CsvForm(NamedTuple):
             )
         if decimal not in (".", ","):
             raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
-        signs = set(punctuation) - {'"', between}
-        if comment is not None and not (0 < len(comment) <= _SIGNS and set(comment) <= signs):
-            raise InvalidInput(
-                f"{field('comment')} is {comment!r}; give the 1 to {_SIGNS} characters with which "
-                "comment lines begin, such as #; quotation marks and the separator are not allowed"
-            )
-        return cls(between, decimal, comment)
+        return cls(between, decimal)
 
 
-#: Most characters that begin a comment.
-_SIGNS = 4
 #: Allowed separators of the fields of CSV.
 SEPARATORS = (",", ";", "|", "\t")
 

@@ -296,9 +296,8 @@ def open_source(
                 "name no database; give sqlite:///FILE or "
                 f"postgresql://USER@HOST/DATABASE, or leave {field('query')} out"
             )
-        told = job.format
-        form = CsvForm.read(told.separator, told.decimal, told.comment)
-        source = open_rows(job.events, told.file_format, form)
+        form = CsvForm.read(job.format.separator, job.format.decimal)
+        source = open_rows(job.events, job.format.file_format, form)
     if job.groups.domain is None:
         return source
     # Groups that are read from the events would reveal whose events exist.
