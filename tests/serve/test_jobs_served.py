@@ -193,7 +193,7 @@ def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
         service.at(4)
         assert metric(service, "steps") == 4
         assert inbox.load().rows == 0
-        assert service.service.releasers["visits"].counts.rows == taken
+        assert service.service.releasers["visits"].counts["rows"] == taken
         assert answers == {202, 410, 422}
 
 

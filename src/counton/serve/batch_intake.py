@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 
 import polars as pl
@@ -175,19 +176,11 @@ class Committer:
 
     def _work(self) -> None:
         while True:
-            first = self._queue.get()
-            if first is None:
-                return
-            together, last = [first], False
-            while len(together) < _TOGETHER:
-                try:
-                    one = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if one is None:
-                    last = True
-                    break
-                together.append(one)
+            found = [self._queue.get()]
+            with suppress(queue.Empty):
+                while found[-1] is not None and len(found) < _TOGETHER:
+                    found.append(self._queue.get_nowait())
+            together = [one for one in found if one is not None]
             try:
                 verdicts = self._inbox.put([batch for batch, _ in together])
             except Exception as error:
@@ -197,5 +190,5 @@ class Committer:
             else:
                 for (_, done), verdict in zip(together, verdicts, strict=True):
                     done.set_result(verdict)
-            if last:
+            if found[-1] is None:
                 return

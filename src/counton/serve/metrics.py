@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as MEDIA
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
-from typing_extensions import override
 
 from counton.serve.service import Service
 
@@ -35,29 +34,15 @@ def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
     """Format all metrics; ``batches`` and ``rows`` are numbers by stream and outcome."""
-    registry = CollectorRegistry()
-    registry.register(_Numbers(service, batches, rows))
-    return generate_latest(registry).decode()
-
-
-class _Numbers(Collector):
-    """Collector of the metrics of `text`."""
-
-    def __init__(self, *given: Any) -> None:
-        self._given = given
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: the library would collect all metrics only to learn their names."""
-        return []
-
-    @override
-    def collect(self) -> Iterator[Metric]:
-        for name, says, numbers in _all(*self._given):
-            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            metric = family(name, says, labels=_LABELS.get(name, ("stream",)))
-            for labels, number in numbers.items():
-                metric.add_metric([labels] if isinstance(labels, str) else labels, number)
-            yield metric
+    found: list[Metric] = []
+    for name, says, numbers in _all(service, batches, rows):
+        family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        metric = family(name, says, labels=_LABELS.get(name, ("stream",)))
+        for labels, number in numbers.items():
+            metric.add_metric([labels] if isinstance(labels, str) else labels, number)
+        found.append(metric)
+    collected: Any = SimpleNamespace(collect=lambda: found)
+    return generate_latest(collected).decode()
 
 
 def _all(
@@ -65,6 +50,7 @@ def _all(
 ) -> Iterator[tuple[str, str, Mapping[Any, float]]]:
     yield "counton_batches_total", "batches by outcome", dict(sorted(batches.items()))
     yield "counton_rows_total", "rows of batches by outcome", dict(sorted(rows.items()))
+    releasers = dict(service.releasers)
     for field, says in (
         ("rows", "rows that runs have counted"),
         ("late", "rows that were counted late"),
@@ -74,11 +60,11 @@ def _all(
         ("runs", "runs"),
         ("failures", "runs that failed"),
         ("releases", "steps released"),
-        ("seconds", "seconds that the last run took"),
     ):
-        counts = {name: one.counts for name, one in list(service.releasers.items())}
-        numbers = {name: getattr(one, field) for name, one in counts.items()}
-        yield f"counton_run_{field}{'_total' * (field != 'seconds')}", says, numbers
+        numbers = {name: one.counts[field] for name, one in releasers.items()}
+        yield f"counton_run_{field}_total", says, numbers
+    seconds = {name: one.seconds for name, one in releasers.items()}
+    yield "counton_run_seconds", "seconds that the last run took", seconds
     inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):

@@ -5,8 +5,7 @@ No exact sum passes here: `counton.state.Store.reader` needs no key and reads on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any
@@ -42,26 +41,6 @@ from counton.statistics.catalogue import is_keyword, statistic_named
 _KEPT = 8
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
-
-
-@dataclass(frozen=True)
-class SeriesAnswer:
-    """Rows of a series, one for each step and group, with the protection in words (``promise``)."""
-
-    name: str
-    level: float
-    rows: pl.DataFrame
-    promise: Mapping[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the rows, and the facts about them, as JSON values."""
-        return {
-            "name": self.name,
-            "level": self.level,
-            **self.promise,
-            "columns": self.rows.columns,
-            "rows": json_rows(self.rows),
-        }
 
 
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
@@ -192,7 +171,7 @@ class Journal:
         _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
         if self.step:
-            columns = self.series(last=1).rows.columns
+            columns = self.series(last=1).columns
         return {
             **self.about(),
             "description": [
@@ -279,8 +258,8 @@ class Journal:
         of: str | None = None,
         level: float | None = None,
         last: int | None = None,
-    ) -> SeriesAnswer:
-        """Return the rows of some released steps and groups.
+    ) -> pl.DataFrame:
+        """Return a row for each of some released steps and groups.
 
         Args:
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
@@ -290,36 +269,32 @@ class Journal:
         Raises:
             InvalidInput: a group or time is lacking, or there are too many rows.
         """
-        level = check_level(self.level if level is None else level)
         windows = self.definition.cut
         if not self.step:
             time = pl.Datetime("us", windows.timezone)
             schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
             schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
-            nothing = pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
-            return SeriesAnswer(self.name, level, nothing, self.promise())
+            return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
         released = self.read(level)
         first, stop = 1, len(released.steps) + 1
-        ends = windows.ends(range(stop))  # from the stream's beginning
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
-            first = max(first, int(np.searchsorted(ends[:-1], begin, "left")) + 1)
+            first = max(first, int(windows.step_of(np.array([begin - 1]))[0]) + 1)
         if until is not None:
             end = microseconds(parse_time(until, windows.timezone))
-            stop = min(stop, int(np.searchsorted(ends[1:], end, "right")) + 1)
+            stop = min(stop, windows.ended_by(end) + 1)
         if last is not None:
             first = max(first, stop - last)
         steps = range(first, stop)
         if not steps:
-            nothing = released.only(range(1, 2)).plain_table(of).head(0)
-            return SeriesAnswer(self.name, level, nothing, self.promise())
+            return released.only(range(1, 2)).plain_table(of).head(0)
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(
                 f"that would be {found.rows:,} rows, and at most {MOST_ROWS:,} are possible: ask "
                 f"for fewer steps ({field('last', 1000)}) or groups"
             )
-        return SeriesAnswer(self.name, level, found.plain_table(of), self.promise())
+        return found.plain_table(of)
 
     def whole(self) -> dict[str, Any]:
         """Return a file of the whole release as JSON values for `counton.read`."""

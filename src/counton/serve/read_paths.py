@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
+import polars as pl
 from fastapi import APIRouter, HTTPException, Path, Query
 from fastapi.responses import JSONResponse, Response
 
+from counton.numbers.intervals import check_level
 from counton.run.written_files import no_formulas
 from counton.serve.access import Access
-from counton.serve.public_series import Journal, SeriesAnswer
+from counton.serve.public_series import Journal, json_rows
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
@@ -104,8 +106,13 @@ def router(
         format: Literal["json", "csv"] = "json",
     ) -> Response:
         """Released steps with their intervals, by window and group."""
-        found = of(name).series(group or (), start, until, of_, level, last)
-        return JSONResponse(found.as_json()) if format == "json" else _as_csv(found)
+        journal = of(name)
+        level = check_level(journal.level if level is None else level)
+        found = journal.series(group or (), start, until, of_, level, last)
+        if format == "csv":
+            return _as_csv(name, found)
+        facts = {"name": name, "level": level, **journal.promise(), "columns": found.columns}
+        return JSONResponse({**facts, "rows": json_rows(found)})
 
     @paths.get("/{name}/release")
     def release(name: Name) -> Response:
@@ -115,13 +122,10 @@ def router(
     return paths
 
 
-def _as_csv(found: SeriesAnswer) -> Response:
-    text = (
-        no_formulas(found.rows.lazy())
-        .collect()
-        .write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
-    )
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in found.name)
+def _as_csv(name: str, found: pl.DataFrame) -> Response:
+    rows = no_formulas(found.lazy()).collect()
+    text = rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
     return Response(
         text,
         media_type="text/csv; charset=utf-8",

@@ -8,7 +8,7 @@ together which of a user's rows count, and one user must not decide that for ano
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
@@ -53,33 +53,15 @@ def _check(job: Job, store: Store) -> None:
     store.position(job.keeping.name)  # the state has forgotten nothing
 
 
-@dataclass
-class RunCounts:
-    """Exact counts of a job's runs since the service began, for the operator only.
-
-    Attributes:
-        late: rows that came after the release of their window.
-        over: rows beyond their user's bound.
-        known: rows that were counted before.
-        closed: rows whose window was final.
-        seconds: duration of the last run.
-    """
-
-    rows: int = 0
-    late: int = 0
-    over: int = 0
-    known: int = 0
-    closed: int = 0
-    runs: int = 0
-    releases: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-
-
 class Releaser:
     """Worker that counts one job's rows and releases its windows, while its process alone may.
 
     ``every`` is the length in seconds of a fold; ``under_way`` has batches that are not committed.
+
+    Attributes:
+        counts: exact numbers of rows, runs, releases and failures since the service began, for the
+            operator only.
+        seconds: duration of the last run.
     """
 
     def __init__(
@@ -93,7 +75,7 @@ class Releaser:
         self._served, self._store, self._inbox = served, store, inbox
         self._under_way = under_way
         self._every = round(every * 1e6)
-        self.counts = RunCounts()
+        self.counts, self.seconds = Counter[str](), 0.0
         self._step: int | None = None
         self._over = False
 
@@ -163,18 +145,14 @@ class Releaser:
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else partial(self._inbox.take, fold=fold)
         with run(job, also=taken, now=moment(us)) as outcome:
-            self._step, seconds = outcome.after, monotonic() - began
-            counts, new = self.counts, outcome.after - outcome.before
-            counts.runs, counts.seconds = counts.runs + 1, seconds
-            counts.releases += new
-            exact = outcome.for_operator()
-            counts.rows += exact.rows
-            counts.over += exact.beyond_most
-            counts.known += exact.known
-            counts.closed += exact.closed
+            self._step, self.seconds = outcome.after, monotonic() - began
+            new, exact = outcome.after - outcome.before, outcome.for_operator()
+            self.counts.update(runs=1, releases=new, rows=exact.rows, over=exact.beyond_most)
+            self.counts.update(known=exact.known, closed=exact.closed)
             if new:
-                counts.late += exact.late  # they are counted now
-                note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
+                self.counts["late"] += exact.late  # they are counted now
+                seconds = round(self.seconds, 3)
+                note("released", stream=self.name, step=outcome.after, seconds=seconds)
         return new > 0
 
     def _late(self) -> int:

@@ -338,7 +338,7 @@ class Service:
         try:
             releaser.work()
         except (Exception, PanicException) as error:
-            releaser.counts.failures += 1
+            releaser.counts["failures"] += 1
             releaser.forget()
             wait = min(_LONGEST_WAIT, 0.5 * 2**failures)
             self._wait[releaser.name] = (failures + 1, monotonic() + wait)
