@@ -5,6 +5,10 @@ import json
 import polars as pl
 import pytest
 
+from counton import ZCDP, Stream
+from counton.strategies import GrowingSquareRoot
+from counton.strategies.streams import growing_root
+
 from .conftest import Workplace
 
 EVENTS = ["00:10,a", "00:40,a", "01:30,b", "02:10,a", "02:20,b", "03:05,a"]
@@ -41,3 +45,23 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert "stream two" in place.shown()
     done = place.plain("show", state, "--name", "none")
     assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
+
+
+def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_root, "STEPS", 3)
+    state = str(place.state)
+    with Stream.create(state, "visits", GrowingSquareRoot(), ZCDP(1)) as stream:
+        for _ in range(2):
+            stream.release(1)
+        assert "ended" not in place.plain("show", state).out
+        stream.release(1)
+    assert "stream visits: 3 steps; ended at step 3\n" in place.plain("show", state).out
+    other = str(place.folder / "other.db")
+    words = ("--state", other, "--name", "job", "--rho", "1", "--unit", "visit", "--around", "3")
+    times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--yes")
+    events = place.write("e.csv", EVENTS)
+    done = place("count", events, *words, *times, "--until", "2013-01-01T03:00")
+    assert done.code == 0, done.err
+    assert "; ended at step 3\n" in place.plain("show", other).out

@@ -351,6 +351,27 @@ def test_a_long_series_has_the_form_and_compression_that_its_reader_takes(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("accepts", "compressed"),
+    [
+        ("gzip;q=0", False),
+        ("br, GZIP ; q=0.000, identity", False),
+        ("gzip;q=0.5", True),
+        ("gzip;q=0.01, br", True),
+        ("gzip, br;q=0", True),
+    ],
+)
+def test_a_client_that_refuses_gzip_gets_none(
+    accepts: str, compressed: bool, tmp_path: Path
+) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        service.at(40)
+        path, headers = "/v1/streams/visits/series", {"Accept-Encoding": accepts}
+        answer = service("GET", path, headers=headers)
+        assert ("Content-Encoding" in answer.headers) == compressed
+        assert len(answer.json()["rows"]) == 80
+
+
+@pytest.mark.parametrize(
     ("query", "says"),
     [
         ({"level": "2"}, "level: Input should be less than 1"),
@@ -688,7 +709,7 @@ def test_a_service_knows_ids_of_batches_for_35_days(
         monkeypatch.setattr("counton.serve.service.monotonic", lambda: 7200.0)
         monkeypatch.setattr(service.service, "_work", lambda _: None)
         monkeypatch.setattr(stopping, "wait", lambda _: stopping.set())
-        service.service._release("", state)
+        service.service._release(state)
         assert state.inbox.forget(2**62) == known
 
 

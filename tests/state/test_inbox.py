@@ -215,6 +215,14 @@ def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
         assert inbox.load().batches == 0
 
 
+def test_an_inbox_that_set_rows_aside_is_refused_with_what_to_do(state: str) -> None:
+    """Every batch would fail, because its table wants what no batch has any more."""
+    with Inbox(state) as inbox, inbox._database.transaction(write=True) as connection:
+        connection.execute("CREATE TABLE counton_inbox_aside (id BIGINT, aside TEXT NOT NULL)")
+    with pytest.raises(StateError, match="let that version count the rows that wait, end its"):
+        Inbox(state)
+
+
 def test_nothing_secret_is_shown(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a")])

@@ -53,6 +53,12 @@ TREE = Tree.from_leaves(
         (Moments({"a": (0, 10), "b": (-5, 5)}, grid=16), [[(3, 1), (12, -9)], [], [(4, 2)]]),
         (Ranges(["a", "b", "c", "d"]), [["a"], ["b", "a"], [], ["d"]]),
         (Hierarchy(TREE), [[("N", "a"), ("S", "d")], [], [("N", "b"), ("N", "c")]]),
+        (Ranges(["a", "b"], counts=True), [[("a", 1), ("b", 1)], [], [("b", 1)]]),
+        (Hierarchy(TREE, counts=True), [[(("N", "a"), 1)], [], [(("S", "d"), 1), (("N", "c"), 1)]]),
+        (
+            Grouped(Ranges(["a", "b"], counts=True), ["north", "south"]),
+            [[("north", ("a", 1))], [], [("south", ("b", 1)), ("south", ("a", 1))]],
+        ),
         *(
             (Grouped(inner, ["north", "south"]), [[("north", one), ("south", two)], [("north", 4)]])
             for inner, one, two in (

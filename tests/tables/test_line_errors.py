@@ -1,5 +1,7 @@
 """Total squared errors: the published figures, optimality with its proof, and large lines."""
 
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -207,7 +209,6 @@ def test_searches_take_one_thread_and_give_the_others_back(
     find: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search._fixed_point.cache_clear()  # another test may have solved the same
-    threads._libraries.cache_clear()  # before scipy was loaded
     seen = []
     gram = AllRanges.gram
     times = AllRanges.gram_times
@@ -228,6 +229,25 @@ def test_searches_take_one_thread_and_give_the_others_back(
         assert blas_threads() == before
     assert seen
     assert all(threads == {1} for threads in seen)
+
+
+def test_libraries_that_are_loaded_later_take_one_thread_too() -> None:
+    program = """
+import numpy
+from threadpoolctl import threadpool_info
+from counton.strategies.lines.one_thread import one_thread
+for first in (True, False):
+    with one_thread():
+        found = [one for one in threadpool_info() if one["user_api"] == "blas"]
+        assert {one["num_threads"] for one in found} == {1}, found
+    if first:
+        known = len(found)
+        import scipy.linalg
+assert len(found) > known
+"""
+    given = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_threads_come_back_after_an_error() -> None:

@@ -463,19 +463,22 @@ def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> Non
     """Print a stream's last numbers, guarantee and strategy."""
     from counton.run.definition import KIND, Definition
     from counton.run.journal_values import read_released
+    from counton.strategies.strategy import last_served_step
 
     details, reader, step = stream["details"], store.reader(stream["name"]), stream["step"]
-    design = reader.design
+    design, ended = reader.design, details.get("ended")
+    if design.strategy.horizon is None and step == last_served_step(design.strategy):
+        ended = step
+    end = "" if ended is None else f"; ended at step {ended:,}"
     if details.get("kind") == KIND:
         definition = Definition.reopen(design, reader.details)
-        there = definition.cut.progress(step) if step else "nothing released yet"
-        there += "" if definition.ended is None else f"; ended at step {definition.ended:,}"
+        there = (definition.cut.progress(step) if step else "nothing released yet") + end
         known = step and "refused" not in stream
         released = read_released(reader, definition, None) if known else None
         _write_stream(console, f"stream {stream['name']}: {there}", design, definition, released)
     else:  # a program gives the inputs of each step directly
         unit, last = details.get("unit"), stream["last"]
-        there = "once" if details.get("once") else f"{step:,} step{'s' * (step != 1)}"
+        there = "once" if details.get("once") else f"{step:,} step{'s' * (step != 1)}{end}"
         console.write_line(f"stream {stream['name']}: {there}", bold=True)
         if last is not None and last["values"] is not None:
             values = shorten(str(last["values"]), 200, placeholder=" ...")

@@ -928,7 +928,7 @@ def _even(metric: Metric, around: int) -> int | None:
         return of(around)
 
     near = [even for even in EVEN if even <= around <= 8 * even]
-    return min([None, *near], key=error)
+    return min([None, *near], key=error) if near else None
 
 
 def _published_contender(name: str, horizon: int | None) -> _Contenders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.base.errors import CountonError, InvalidInput
@@ -55,7 +56,7 @@ def application(service: Service) -> FastAPI:
         counts[stream, what] += 1
         rows[stream, what] += many
 
-    app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(Compression, minimum_size=1000)
     app.add_middleware(RequestLog)
 
     @app.exception_handler(RequestValidationError)
@@ -108,6 +109,15 @@ def application(service: Service) -> FastAPI:
     return app
 
 
+class Compression(GZipMiddleware):
+    """Compression of answers, unless the client refuses gzip by ``gzip;q=0``."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(raw=scope.get("headers", []))
+        refused = _REFUSES_GZIP.search(headers.get("Accept-Encoding", ""))
+        await (self.app if refused else super().__call__)(scope, receive, send)
+
+
 class RequestLog:
     """ASGI middleware that logs requests and adds headers to answers."""
 
@@ -141,4 +151,5 @@ class RequestLog:
             )
 
 
+_REFUSES_GZIP = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)", re.IGNORECASE)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")

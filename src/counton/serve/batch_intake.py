@@ -23,6 +23,7 @@ from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import read_rows
+from counton.serve.log_lines import warn
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, Inbox, Verdict
@@ -150,11 +151,11 @@ class UnderWay:
 class Committer:
     """A thread that commits the batches of all waiting senders together.
 
-    At most ``most`` may wait; ``broken`` gets the error of a failed transaction.
+    At most ``most`` may wait.
     """
 
-    def __init__(self, inbox: Inbox, most: int, broken: Callable[[Exception], None]) -> None:
-        self._inbox, self._broken = inbox, broken
+    def __init__(self, inbox: Inbox, most: int) -> None:
+        self._inbox = inbox
         self._queue: queue.Queue[tuple[Batch, Future[Verdict]] | None] = queue.Queue(most)
         self._thread = threading.Thread(target=self._work, name="inbox", daemon=True)
         self._thread.start()
@@ -184,7 +185,7 @@ class Committer:
             try:
                 verdicts = self._inbox.put([batch for batch, _ in together])
             except Exception as error:
-                self._broken(error)
+                warn("batches could not be committed", error=type(error).__name__)
                 for _, done in together:
                     done.set_exception(error)
             else:

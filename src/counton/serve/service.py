@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -62,9 +62,8 @@ class State:
     Of several servers that share it, one at a time has this right, the turn.
     """
 
-    def __init__(self, address: str, names: Iterable[str]) -> None:
-        self.names = frozenset(names)
-        self.turn = Turn(address, self.names)
+    def __init__(self, address: str, name: str) -> None:
+        self.turn = Turn(address, [name])
         try:
             if self.turn.alone:
                 self.turn.take()
@@ -73,18 +72,9 @@ class State:
             self.turn.close()
             raise
         self.store = Store(address)
-        self.committer = Committer(
-            self.inbox,
-            _QUEUE,
-            lambda error: warn("batches could not be committed", error=type(error).__name__),
-        )
+        self.committer = Committer(self.inbox, _QUEUE)
         self.waiting_bytes = 0
         self.leads: frozenset[str] = frozenset()  # streams that this process may release
-
-    def add(self, name: str) -> None:
-        """Take rows for one more stream."""
-        self.turn.add(name)
-        self.names |= {name}
 
     def close(self) -> None:
         """Commit the batches that wait, and close the database."""
@@ -113,7 +103,8 @@ class Service:
         self.clock, self.began = clock, monotonic()
         self.under_way = UnderWay(clock)
         self._jobs = partial(prepare, file, only)
-        self.served, self.failed = self._jobs()
+        found, self.failed = self._jobs()
+        self.served: dict[str, ServedJob] = {}
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
@@ -121,8 +112,7 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._wait: dict[str, tuple[int, float]] = {}
         try:
-            self._each(begin)
-            self._each(self._open_stream)
+            self._begin(found)
             if not self.served:
                 first, *more = self.failed.values()
                 raise type(first)("\n".join(map(str, (first, *more))))
@@ -130,28 +120,26 @@ class Service:
             self.close()
             raise
 
-    def _each(self, work: Callable[[ServedJob], None]) -> None:
-        """Call a function for each job; stop serving those for which it fails."""
-        for name, served in list(self.served.items()):
+    def _begin(self, jobs: Mapping[str, ServedJob]) -> None:
+        """Serve jobs; note the error of each that fails."""
+        for name, served in jobs.items():
             try:
                 with about(served.called):
-                    work(served)
+                    begin(served)
+                    self._open_stream(name, served)
             except CountonError as error:
                 self.failed[name] = error
-                del self.served[name]
+            else:
+                self.served[name] = served
+                self.failed.pop(name, None)
 
-    def _open_stream(self, served: ServedJob) -> None:
-        name, address = served.job.keeping.name, str(served.job.keeping.state)
+    def _open_stream(self, name: str, served: ServedJob) -> None:
+        address = str(served.job.keeping.state)
         if address not in self.states:
-            names = [
-                one.job.keeping.name
-                for one in self.served.values()
-                if str(one.job.keeping.state) == address
-            ]
-            self.states[address] = State(address, names)
+            self.states[address] = State(address, name)
         state = self.states[address]
-        if name not in state.names:
-            state.add(name)
+        if name not in state.turn.names:
+            state.turn.add(name)
         self.releasers[name] = Releaser(
             served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
         )
@@ -227,43 +215,28 @@ class Service:
 
     def start(self) -> None:
         """Start two threads for each database: one releases, the other renews the right to."""
-        for address, state in self.states.items():
-            self._start(address, state)
+        self._start(self.states.values())
         note("started", streams=sorted(self.served))
         for name, error in sorted(self.failed.items()):
             warn("a job cannot run", stream=name, error=type(error).__name__)
 
-    def _start(self, address: str, state: State) -> None:
-        for work, called in (
-            (partial(self._release, address), "release"),
-            (self._hold, "turn"),
-        ):
-            thread = threading.Thread(target=work, args=(state,), name=called, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+    def _start(self, states: Iterable[State]) -> None:
+        for state in states:
+            for work, called in ((self._release, "release"), (self._hold, "turn")):
+                thread = threading.Thread(target=work, args=(state,), name=called, daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def _begin_failed(self) -> None:
         """Try again the jobs whose database could not be used at the start."""
         waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
         if not waiting:
             return
-        for name, served in self._jobs()[0].items():
-            if name not in waiting:
-                continue
-            known = set(self.states)
-            try:
-                with about(served.called):
-                    begin(served)
-                    self._open_stream(served)
-            except CountonError as error:
-                self.failed[name] = error
-                continue
-            self.served[name] = served
-            del self.failed[name]
+        known = set(self.states)
+        self._begin({name: job for name, job in self._jobs()[0].items() if name in waiting})
+        self._start(state for address, state in self.states.items() if address not in known)
+        for name in sorted(waiting - self.failed.keys()):
             note("a job can run now", stream=name)
-            address = str(served.job.keeping.state)
-            if address not in known:
-                self._start(address, self.states[address])
 
     def stop(self) -> None:
         """Tell the releasing threads to stop after their present work."""
@@ -284,12 +257,8 @@ class Service:
         """
         while not self.stopping.is_set():
             leads = state.turn.mine(self._left_to_others(state))
-            for what, names in (
-                ("releases", leads - state.leads),
-                ("does not release", state.leads - leads),
-            ):
-                for name in sorted(names):
-                    note(what, stream=name)
+            for name in sorted(leads ^ state.leads):
+                note("releases" if name in leads else "does not release", stream=name)
             state.leads = leads
             self.stopping.wait(LASTS / 4)
 
@@ -304,30 +273,23 @@ class Service:
             for name, (failures, until) in list(self._wait.items())
             if failures >= _OFTEN and now < until
         ]
-        return frozenset({*failing, *(state.names - self.served.keys())})
+        return frozenset({*failing, *(state.turn.names - self.served.keys())})
 
-    def _release(self, address: str, state: State) -> None:
+    def _release(self, state: State) -> None:
         led, looked, forgot = frozenset[str](), 0.0, 0.0
         while not self.stopping.is_set():
             now_led = state.leads
-            mine = [
-                self.releasers[name]
-                for name, served in list(self.served.items())
-                if str(served.job.keeping.state) == address
-            ]
-            for releaser in mine:
-                if releaser.name in now_led:
-                    if releaser.name not in led:
-                        releaser.forget()
-                    self._work(releaser)
+            for name in sorted(now_led & self.served.keys()):
+                if name not in led:
+                    self.releasers[name].forget()
+                self._work(self.releasers[name])
             led = now_led
             now = monotonic()
             with suppress(CountonError):
                 if now - looked > _LOOK:
                     state.waiting_bytes, looked = state.inbox.load().bytes, now
                 if led and now - forgot > 3600:
-                    before = microseconds(self.clock())
-                    state.inbox.forget(before - _REMEMBER)
+                    state.inbox.forget(microseconds(self.clock()) - _REMEMBER)
                     forgot = now
             self.stopping.wait(_TICK)
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from counton.base.errors import OldCopy, StreamConflict
+from counton.base.errors import OldCopy, StateError, StreamConflict
 from counton.base.exact import name_alone
 from counton.base.exact_sums import MOST_SENT
 from counton.base.private import Private, open_private
@@ -162,6 +162,12 @@ class Inbox(Closing):
         try:
             with self._database.transaction(write=True) as connection:
                 connection.lock(_MAKING)
+                if connection.has("counton_inbox_aside"):
+                    raise StateError(
+                        f"the inbox of state {self._database.label} was made by an earlier version "
+                        "that set bad rows aside: let that version count the rows that wait, end "
+                        "its streams (counton end), and begin new ones in another state"
+                    )
                 if not connection.has("counton_inbox_waiting"):
                     connection.script(schema.INBOX)
         except BaseException:

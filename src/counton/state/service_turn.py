@@ -42,7 +42,7 @@ class Turn(Closing):
         self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
     ) -> None:
         self._database, self._lasts = Database(state, short_transactions=True), lasts
-        self._names = frozenset[str]()
+        self.names = frozenset[str]()
         self._me, self._handle = secrets.token_hex(16), -1
         try:
             self.add(*names)
@@ -57,7 +57,7 @@ class Turn(Closing):
 
     def add(self, *names: str) -> None:
         """Begin to compete for the turn (the right to count and release) at more streams."""
-        self._names |= {*names}
+        self.names |= {*names}
         if self.alone:
             return
         with self._database.transaction(write=True) as connection:
@@ -65,7 +65,7 @@ class Turn(Closing):
             if not connection.has("counton_turns"):
                 connection.script(schema.TURNS)
             found = connection.rows("SELECT id, name FROM counton_streams")
-            self._streams = {row.id: row.name for row in found if row.name in self._names}
+            self._streams = {row.id: row.name for row in found if row.name in self.names}
             new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
             for id in self._streams:
                 connection.execute(new, id=id)
@@ -89,7 +89,7 @@ class Turn(Closing):
                     os.close(handle)
                     return frozenset()
                 self._handle = handle
-            return self._names
+            return self.names
         asked = (
             "UPDATE counton_turns SET holder = :me,"
             " until = clock_timestamp() + make_interval(secs => :lasts)"
@@ -112,7 +112,7 @@ class Turn(Closing):
 
     def take(self) -> None:
         """Take the turn at a SQLite file; raise an error if another service has it."""
-        if not self.mine() and self._names:
+        if not self.mine() and self.names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that process, or "
                 "keep the state in PostgreSQL, which several processes may serve"

@@ -114,7 +114,8 @@ class Grouped(TallyStatistic):
             )
         self.inner, self.groups = inner, distinct_names(groups, "groups are")
         self.places = len(self.groups) * inner.places
-        self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
+        self.counts_rows, self.counts_units = inner.counts_rows, inner.counts_units
+        self.parts = (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
 
     @property
@@ -184,6 +185,10 @@ class Grouped(TallyStatistic):
     @override
     def largest_entry(self) -> int:
         return self.inner.largest_entry
+
+    @override
+    def code_bounds(self) -> tuple[int, int]:
+        return self.inner.code_bounds()
 
     @override
     def row_bounds(self) -> tuple[int, int]:

@@ -141,6 +141,10 @@ class TableStatistic(TallyStatistic):
         return [(code % self.places, code // self.places)]
 
     @override
+    def code_bounds(self) -> tuple[int, int]:
+        return 0, self.places * (_MOST_COUNTED * self.counts + 1) - 1
+
+    @override
     def row_bounds(self) -> tuple[int, int]:
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
 

@@ -99,8 +99,8 @@ LARGEST_HORIZON = 2**62
 LARGEST_DENSE = 4096
 #: Most steps whose variances are computed one by one for a mean over all of them.
 _LARGEST_ENUMERATED = 2**22
-#: Most first steps of an endless stream whose variances are computed, likewise.
-_MOST_OF_ENDLESS = 2**20
+#: Steps of an endless stream whose variances are computed together.
+_TOGETHER = 2**20
 #: Most steps in one query.
 _MOST_STEPS = 2**28
 
@@ -487,7 +487,7 @@ class EndlessStrategy(StreamStrategy):
         """Return the mean of the variances of the first ``steps`` releases.
 
         Raises:
-            InvalidInput: more than 2^20 steps, whose variances would be computed one by one.
+            InvalidInput: more than 2^22 steps, whose variances would be computed one by one.
         """
         return float(self._first_variances(steps, law).mean())
 
@@ -496,12 +496,14 @@ class EndlessStrategy(StreamStrategy):
         return float(self._first_variances(steps, law).max())
 
     def _first_variances(self, steps: int, law: NoiseDistribution | None) -> Floats:
-        if check_step(self, steps) > _MOST_OF_ENDLESS:
+        if check_step(self, steps) > _LARGEST_ENUMERATED:
             raise InvalidInput(
                 f"the variances of {self!r} cannot be computed over {steps:,} steps: give at most "
-                f"{_MOST_OF_ENDLESS:,}"
+                f"{_LARGEST_ENUMERATED:,}"
             )
-        return self.variance(range(1, steps + 1), law=law)
+        starts = range(1, steps + 1, _TOGETHER)
+        parts = [range(start, min(start + _TOGETHER, steps + 1)) for start in starts]
+        return np.concatenate([self.variance(part, law=law) for part in parts])
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from counton import Contribution, PureDP, plan
+from counton import ZCDP, Contribution, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
@@ -39,8 +39,19 @@ def test_how_many_times_the_best_for_a_known_end_it_errs() -> None:
 
 
 def test_variances_of_very_many_steps_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="over 1,048,577 steps: give at most 1,048,576"):
-        Epochs().largest_variance(2**20 + 1)
+    with pytest.raises(InvalidInput, match="over 4,194,305 steps: give at most 4,194,304"):
+        Epochs().largest_variance(2**22 + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
+def test_epochs_are_planned_for_millions_of_steps(guarantee: PureDP | ZCDP) -> None:
+    """There the growing square root has ended, so that only they are left."""
+    best = plan(None, guarantee, around=2_000_000).best
+    assert isinstance(best.strategy, Epochs)
+    variances = best.strategy.variance([1, 2**20, 2_000_000], law=best.law)
+    assert variances[0] < best.errors.mean_std**2 < best.errors.max_std**2
+    assert variances.max() < best.errors.max_std**2 < 2 * variances.max()
 
 
 @pytest.mark.parametrize("radix", [3, 4])

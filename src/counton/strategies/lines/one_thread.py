@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
@@ -27,7 +28,7 @@ def one_thread() -> Iterator[None]:
     # other processes use the processors, make it 5 to 30 times slower; on an idle machine they gain
     # little.
     try:
-        controller = _libraries()
+        controller = _libraries(len(sys.modules))
     except ModuleNotFoundError:
         yield
         return
@@ -45,7 +46,8 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @lru_cache(maxsize=1)
-def _libraries() -> Any:
+def _libraries(modules: int) -> Any:
+    """Find the libraries again once more ``modules`` are loaded, because these may bring others."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
