@@ -17,6 +17,5 @@ if TYPE_CHECKING:
     from counton.numbers.joint import jointly as jointly
     from counton.numbers.releases import Releases as Releases
     from counton.numbers.releases import StepRelease as StepRelease
-    from counton.numbers.releases import Window as Window
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

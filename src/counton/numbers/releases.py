@@ -1,4 +1,4 @@
-"""Releases of streams: released steps, and the counts of windows computed from them."""
+"""Releases of streams: one step, or several, with their intervals and tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from typing_extensions import override
 
 from counton.base.arrays import read_only
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, quantity, quote
+from counton.base.exact import quantity, quote
 from counton.numbers.design import Design
 from counton.privacy import Contribution, Guarantee
-from counton.strategies.strategy import check_ends
 
 
 class PublicNumbers:
@@ -234,64 +233,17 @@ class Releases(PublicNumbers):
     def __len__(self) -> int:
         return len(self.steps)
 
+    def __getitem__(self, place: int) -> StepRelease:
+        """Return the release at an index from 0."""
+        step, terms = self.steps[place], self._design
+        value, std = self.values[place], float(terms.errors.std(range(step, step + 1))[0])
+        return StepRelease(step, value if terms.shape else value.item(), std, terms)
+
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of intervals, each with probability ``level``, shaped like ``values``."""
         half = self._design.errors.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half)
-
-    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
-        """Return the private count of steps start + 1 to stop, with its interval.
-
-        With a delay of d steps, the counted steps are d steps earlier.
-
-        Args:
-            start: the step before the first counted step; 0 is the beginning.
-            stop: the last counted step.
-            cells: the cells to add up, as an index of one step's array: a list, a slice, a mask,
-                ``...`` for all. None: each cell has a count of its own.
-            level: least probability that the interval contains the true value.
-
-        Raises:
-            InvalidInput: steps that are not among these, cells that are missing or listed twice,
-                or a level outside (0, 1 - 1e-9].
-
-        >>> from counton import Counter, Key, ZCDP
-        >>> from counton.strategies import Binary
-        >>> counter = Counter(Binary(31), ZCDP(2), key=Key.generate(), name="visits", shape=(3,))
-        >>> releases = counter.release_many([[3, 0, 5]] * 8)
-        >>> window = releases.window(4, 8, cells=[0, 2])
-        >>> window.std, window.upper - window.value
-        (2.23..., 4)
-        """
-        terms = self._design
-        start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
-        check_ends(terms.strategy, start, stop)
-        if terms.strategy.facts.workload == "windows":
-            value = self._read(start + 1, stop + 1).sum(axis=0)
-        else:
-            value = np.zeros((), np.int64) if stop == 0 else self._read(stop, stop + 1)[0]
-            if start > 0:
-                value = value - self._read(start, start + 1)[0]
-        value, added = np.broadcast_to(value, terms.shape), 1
-        if cells is not None:
-            chosen = _cell_numbers(terms, cells)
-            some, added = value.ravel()[chosen], len(chosen)
-            # Python's integers: the sum of many cells may be beyond int64.
-            value = np.asarray((some.astype(object) if some.dtype.kind == "i" else some).sum())
-        std = float(terms.errors.window_std(start, stop)) * math.sqrt(added)
-        half = terms.errors.window_halfwidths(start, stop, level, cells=added)
-        low, high = _around(value, half)
-        numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
-        return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
-
-    def _read(self, first: int, stop: int) -> NDArray[Any]:
-        if not (self.steps.start <= first and stop <= self.steps.stop):
-            raise InvalidInput(
-                f"steps {first} to {stop - 1} are not all released here; the steps are "
-                f"{self.steps.start} to {self.steps.stop - 1}: ask only for these"
-            )
-        return self.values[first - self.steps.start : stop - self.steps.start]
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays."""
@@ -302,69 +254,9 @@ class Releases(PublicNumbers):
         return _columns(about, self.values, std, *self.interval(level))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Window(PublicNumbers):
-    """The private count of steps start + 1 to stop.
-
-    Attributes:
-        start, stop: the step before the first counted step, and the last counted step.
-        value: count or sum, in data units: a number, or an array of the stream's shape.
-        std: standard deviation of its noise.
-        lower, upper: ends of the interval, in the shape of ``value``.
-        level: least probability that the interval contains the true value.
-
-    >>> from counton import Counter, Key, ZCDP
-    >>> from counton.strategies import GrowingCascade
-    >>> counter = Counter(GrowingCascade(5), ZCDP(2), key=Key.generate(), name="visits")
-    >>> counter.release_many([3, 0, 5, 4]).window(1, 3)
-    Window(start=1, stop=3, value=..., std=1.08..., lower=..., upper=..., level=0.95)
-    """
-
-    start: int
-    stop: int
-    value: Any
-    std: float
-    lower: Any
-    upper: Any
-    level: float
-    _design: Design = field(repr=False)
-
-    def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
-        """Return start, stop, cell, estimate, std, lower, upper as arrays: a row for each cell.
-
-        Raises:
-            InvalidInput: the level differs from the window's.
-        """
-        if level not in (None, self.level):
-            raise InvalidInput(
-                f"level is {level}, but this window was requested with level {self.level}: request "
-                f"the window again with level={level}"
-            )
-        about = {"start": self.start, "stop": self.stop, **_cells(np.shape(self.value))}
-        return _columns(about, self.value, self.std, self.lower, self.upper)
-
-
-def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
-    """Return the flat indices of selected cells; refuse a cell selected twice."""
-    try:
-        places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
-    except (IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"cells are {cells!r}, which does not select cells of an array of shape {terms.shape} "
-            f"({error}): give a list of cells, a slice, a mask, or ... for all"
-        ) from None
-    chosen = np.asarray(places, dtype=np.int64).ravel()
-    if not len(chosen) or len(np.unique(chosen)) < len(chosen):
-        raise InvalidInput(
-            f"cells are {cells!r}, which selects {'a cell twice' if len(chosen) else 'no cell'}: "
-            f"give at least one cell, and each cell once"
-        )
-    return chosen
-
-
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return values - half and values + half, as integers if both are whole."""
-    if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
+    if values.dtype.kind == "i" and np.all(half == np.rint(half)):
         whole = half.astype(np.int64)
         return np.asarray(values - whole), np.asarray(values + whole)
     exact = values.astype(np.float64)

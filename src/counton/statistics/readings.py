@@ -244,9 +244,4 @@ class Readings(Sequence[Reading]):
             if releases is not None:
                 releases = Releases(steps, releases.values[place], releases._design)
             return Readings(self._statistic, steps, releases, self._read)
-        step = self.steps[place]
-        if self.releases is None:
-            return self._read(step)
-        value, terms = self.releases.values[step - self.steps.start], self.releases._design
-        std = float(terms.errors.std(range(step, step + 1))[0])
-        return self._read(StepRelease(step, value if terms.shape else value.item(), std, terms))
+        return self._read(self.steps[place] if self.releases is None else self.releases[place])
