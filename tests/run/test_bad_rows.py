@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.rows.policies import Policies
+from counton.job.job import RowFormat
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
 
@@ -109,8 +109,9 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
+    bad_rows, most, missing = given
     with pytest.raises(InvalidInput, match=words):
-        Policies.read(*given)
+        RowFormat(bad_rows=bad_rows, bad_rows_most=most, missing=missing).policies()
 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])

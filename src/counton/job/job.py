@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from functools import cache, partial
 from numbers import Integral
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from typing_extensions import override
 
@@ -653,6 +653,7 @@ class RowFormat(JobPart):
     missing: str | None = option(
         "what happens to rows without a time, group, value, user or id: refuse (the run "
         "stops, the default) or skip",
+        choices=("refuse", "skip"),
         usual="refuse",
         in_file=True,
     )
@@ -661,7 +662,7 @@ class RowFormat(JobPart):
         """Return the policies for rows that cannot be counted, such as unreadable rows."""
         from counton.rows.policies import Policies
 
-        return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
+        return Policies.read(self.bad_rows, self.bad_rows_most, cast("Any", self.missing))
 
 
 @dataclass(frozen=True, repr=False)

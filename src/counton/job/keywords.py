@@ -44,7 +44,7 @@ class RowFields(TypedDict, total=False):
     clock_change: Literal["raise", "earliest", "latest"] | None
     bad_rows: str | None
     bad_rows_most: int | None
-    missing: str | None
+    missing: Literal["refuse", "skip"] | None
 
 
 class JobFields(RowFields, total=False):

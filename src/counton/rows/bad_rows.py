@@ -12,7 +12,7 @@ from counton.base.private import open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.rows.policies import Problem, set_aside
-from counton.rows.remote_rows import FetchedRows, Spread
+from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import (
     Columns,
     RowReading,
@@ -21,7 +21,7 @@ from counton.rows.row_reading import (
     parts_of_columns,
     row_number_name,
 )
-from counton.rows.sources import Rows, Source
+from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.timestamps import EPOCH_FORMATS, as_text, format_like
 
 _SHOWN = 5
@@ -121,7 +121,8 @@ def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.
 def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
     if not rows.height:
         raise change_error(source.parts[0])
-    found = FetchedRows(rows, source.name)
+    found = EventFrame(rows)
+    found.name, found.numbered = source.name, False
     found.together = source.parts[0].together
     return Source((found,), source.name)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from counton.base.errors import InvalidInput, field
 
@@ -102,7 +102,6 @@ _REMEDIES = {
 
 
 Missing = Literal["refuse", "skip"]
-MISSING: tuple[Missing, ...] = get_args(Missing)
 #: Default for the largest number of rows set aside. More suggest a wrong option or file.
 MOST: Final = 1000
 _REFUSE, _QUARANTINE = "refuse", "quarantine:"
@@ -131,11 +130,10 @@ class Policies:
         return 0 if self.quarantine is None else self.most
 
     @classmethod
-    def read(cls, bad_rows: str | None, most: int | None, missing: str | None) -> Policies:
+    def read(cls, bad_rows: str | None, most: int | None, missing: Missing | None) -> Policies:
         """Return the policies of a job's options."""
         bad_rows = _REFUSE if bad_rows is None else bad_rows
         most = MOST if most is None else most
-        missing = _REFUSE if missing is None else missing
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(
@@ -146,10 +144,7 @@ class Policies:
                 f"{field('bad_rows_most', most)} is below 0; give the largest number of bad rows, "
                 "at least 0"
             )
-        for known in MISSING:
-            if missing == known:
-                return cls(Path(file) if file != bad_rows else None, most, known)
-        raise InvalidInput(f"{field('missing')} is {missing!r}; use one of {', '.join(MISSING)}")
+        return cls(Path(file) if file != bad_rows else None, most, missing or "refuse")
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:

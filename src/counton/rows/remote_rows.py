@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.private import Private
 from counton.frame.lazy_polars import polars as pl
-from counton.rows.sources import EventFrame, Source
+from counton.rows.sources import Source
 
 if TYPE_CHECKING:
     from counton.rows.row_reading import RowReading
@@ -46,17 +46,3 @@ class Spread(Source):
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """Return up to ``most`` original rows, by an expression over the columns of `mark_rows`."""
-
-
-class FetchedRows(EventFrame):
-    """A few rows of a remote source, for a message or a file.
-
-    >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
-    'a row of the data frame'
-    """
-
-    numbered = False
-
-    def __init__(self, rows: pl.DataFrame, name: str) -> None:
-        super().__init__(rows)
-        self.name = name

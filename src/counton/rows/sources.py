@@ -45,6 +45,7 @@ class Rows(ABC):
     Attributes:
         kind: name of the format, for messages.
         numbered: whether the rows have an order.
+        of_bytes: whether its texts may be stored as bytes.
         together: the columns from which a column is combined: see `join_columns`.
         settled: True if the stream exists already. Its columns were checked, so JSON lines may now
             lack one.
@@ -57,6 +58,7 @@ class Rows(ABC):
     name: str
     kind: str
     numbered: bool = True
+    of_bytes: bool = True
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     settled: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
@@ -108,7 +110,8 @@ class Rows(ABC):
         types = found.collect_schema()
         for name in asked:
             dtype = types[name]
-            if dtype.is_nested() or dtype == pl.Object:
+            known = not dtype.is_nested() and dtype != pl.Object
+            if not known or (dtype == pl.Binary and not self.of_bytes):
                 raise InvalidInput(
                     f"column {name!r} of {self.name} holds {dtype}, and only text, numbers "
                     "and times can be read; convert the column"
@@ -319,6 +322,7 @@ class EventFrame(Rows):
 
     name = "the data frame"
     kind = "a data frame"
+    of_bytes = False
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         self._frame = frame.lazy()
@@ -327,17 +331,6 @@ class EventFrame(Rows):
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         return self._frame
-
-    @override
-    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        found = super().scan(columns, names)
-        for name, dtype in found.collect_schema().items():
-            if dtype == pl.Binary:
-                raise InvalidInput(
-                    f"column {name!r} of {self.name} holds {dtype}, and only text, numbers and "
-                    "times can be read; convert the column"
-                )
-        return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """Return the SHA-256 of columns as CSV; rows without an order are sorted first."""

@@ -159,7 +159,8 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, terms: Design | Mapping[str, Any]
 ) -> Entries:
-    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs.
+    """Read the exact releases of steps ``start..stop-1`` and the digests of their inputs; refuse a
+    gap.
 
     ``terms`` is the stream's design, or its JSON values, which leave more lengths open.
     """
@@ -167,12 +168,7 @@ def read(
         shape = shape_of(terms)
     else:
         shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
-    rows = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    return _decode([*rows], start, stop, shape)
-
-
-def _decode(rows: Iterable[Any], start: int, stop: int, shape: tuple[int, ...]) -> Entries:
-    """Decode the values of steps, and the digests of their inputs; refuse a gap."""
+    rows = [*connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)]
     parts = list[NDArray[Any]]()
     digests, following, std = [], start, None
     with reading(f"the journal between steps {start} and {stop - 1}"):
