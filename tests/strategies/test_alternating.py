@@ -31,7 +31,7 @@ from counton.tables import Dense, Hats
 
 def worst(strategy: StreamStrategy, changes: int) -> list[int]:
     """Norms of the most that so many alternating changes add up to, by definition."""
-    matrix = participation._written_out(strategy)
+    matrix = participation.written_out(strategy)
     best = [0, 0]
     for size in range(1, changes + 1):
         for chosen in itertools.combinations(range(matrix.shape[1]), size):

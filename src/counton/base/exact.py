@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any, TypeVar, cast
@@ -27,6 +27,8 @@ _LARGEST = 10**_LARGEST_EXPONENT
 #: Largest absolute value of counters, indices and sums.
 LARGEST_INTEGER = 2**62
 _LONGEST_TEXT = 1000
+#: Most decimal places of a number that is written as a decimal, and not as a fraction.
+_MOST_PLACES = 40
 
 
 def shorten(value: object) -> str:
@@ -117,22 +119,11 @@ def text(value: Fraction) -> str:
     """
     if value.denominator == 1 and abs(value.numerator) < 10**15:
         return str(value.numerator)
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    places = max(twos, fives)
-    if rest != 1 or places > 40:
+    context = Context(prec=value.numerator.bit_length() // 3 + _MOST_PLACES + 2)
+    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    if context.flags[Inexact] or int(number.as_tuple().exponent) < -_MOST_PLACES:
         return f"{value.numerator}/{value.denominator}"
-    digits = str(abs(value.numerator) * 10**places // value.denominator)
-    sign = "-" if value < 0 else ""
-    if len(digits) + 4 <= places:  # 0.00001 and smaller
-        mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
-        return f"{sign}{mantissa}e-{places - len(digits) + 1}"
-    digits = digits.rjust(places + 1, "0")
-    whole, part = digits[: len(digits) - places], digits[len(digits) - places :]
-    return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
+    return f"{number:e}" if number.adjusted() <= -5 else f"{number:f}"
 
 
 def first_digits(value: Fraction, digits: int = 3) -> str:

@@ -309,15 +309,11 @@ def largest_expiring_error(
     """
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-    if guarantee.expiry is None:
-        raise InvalidInput(
-            f"{guarantee!r} is not bound to a strategy, whose growth and delay decide its loss: "
-            "use bound_to(strategy)"
-        )
+    expiry = guarantee.bound_expiry
     if isinstance(guarantee, ExpiringZCDP):
-        unit = largest_noise(guarantee.expiry, steps, probability, gaussian=True)
+        unit = largest_noise(expiry, steps, probability, gaussian=True)
         return unit / math.sqrt(guarantee.rho)
-    unit = largest_noise(guarantee.expiry, steps, probability, gaussian=False)
+    unit = largest_noise(expiry, steps, probability, gaussian=False)
     return unit / float(guarantee.epsilon)
 
 

@@ -69,7 +69,9 @@ class ExpiringGuarantee(Guarantee):
             InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
         """
 
-    def _bound_expiry(self) -> Expiry:
+    @property
+    def bound_expiry(self) -> Expiry:
+        """The expiry that `bound_to` has set."""
         if self.expiry is None:
             raise InvalidInput(
                 f"{self!r} is not bound to a strategy, whose growth and delay decide its loss by "
@@ -138,7 +140,7 @@ class ExpiringDP(ExpiringGuarantee):
         """
         from counton.privacy.loss_by_age import loss_rounded_up
 
-        loss = self.epsilon * loss_rounded_up(self._bound_expiry(), checked_age(age))
+        loss = self.epsilon * loss_rounded_up(self.bound_expiry, checked_age(age))
         return PureDP(loss) if loss else None
 
     @override
@@ -189,7 +191,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         """
         from counton.privacy.loss_by_age import concentrated_loss
 
-        loss = concentrated_loss(self._bound_expiry(), self.rho, checked_age(age))
+        loss = concentrated_loss(self.bound_expiry, self.rho, checked_age(age))
         return ZCDP(loss) if loss else None
 
     @override
@@ -242,10 +244,5 @@ def calibrate_expiring(
             f"{guarantee} needs {needed} noise, not {family} noise: leave family out, or use "
             f"{'ExpiringZCDP' if needed == 'laplace' else 'ExpiringDP'}"
         )
-    if guarantee.expiry is None:
-        raise InvalidInput(
-            f"{guarantee!r} is not bound to a strategy, whose growth and delay decide its loss: "
-            "use bound_to(strategy)"
-        )
-    guarantee.expiry.law(law, LEVELS - 1)  # refuses too much noise now, not at a late step
+    guarantee.bound_expiry.law(law, LEVELS - 1)  # refuses too much noise now, not at a late step
     return Calibration(law, (Candidate(needed, law, method),), method)

@@ -320,12 +320,11 @@ class EventFrame(Rows):
     ['time', 'page']
     """
 
-    name = "the data frame"
     kind = "a data frame"
     of_bytes = False
 
-    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
-        self._frame = frame.lazy()
+    def __init__(self, frame: pl.DataFrame | pl.LazyFrame, name: str = "the data frame") -> None:
+        self._frame, self.name = frame.lazy(), name
         self._hashed: dict[tuple[str, ...], str] = {}
 
     @override

@@ -17,14 +17,14 @@ from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds
 from counton.rows.row_reading import collect, mark_rows
-from counton.rows.sources import Source
+from counton.rows.sources import EventFrame, Source
 from counton.rows.tally import tally
 from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
-from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
+from counton.serve.served_jobs import ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, Inbox, Verdict
 
@@ -66,7 +66,7 @@ def checked_batch(
         tally(source, reading, domain)  # refuses bad rows, unless they are skipped
     whole = bad.len()
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    source = Source((InboxRows(frame, part.name),), part.name)
+    source = Source((EventFrame(frame, part.name),), part.name)
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()

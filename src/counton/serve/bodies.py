@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 
 from counton.base.errors import InvalidInput
-from counton.rows.sources import no_column
-from counton.serve.served_jobs import InboxRows
+from counton.rows.sources import EventFrame, no_column
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ENCODINGS = ("identity", "gzip")
@@ -53,7 +52,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 def read_rows(
     body: bytes, columns: Sequence[str], most: int, name: str, *, skips: bool = False
-) -> InboxRows:
+) -> EventFrame:
     """Read columns of JSON lines, as `counton.rows.files` does.
 
     Raises:
@@ -80,7 +79,7 @@ def read_rows(
         raise InvalidInput(f"{name} has no rows; send at least one")
     if not skips and (lacking := [column for column in columns if column not in there]):
         raise no_column(name, lacking[0], [*_AS_TEXTS.decode(first.decode())])
-    return InboxRows(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
+    return EventFrame(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:

@@ -125,9 +125,7 @@ class Journal:
             "name": self.name,
             "statistic": definition.what,
             "what": what,
-            "unit": definition.unit,
-            "guarantee": str(definition.guarantee),
-            "protected": definition.contribution.describe(definition.unit),
+            **self.promise(),
             "release": definition.release,
             "every": definition.cut.every,
             "timezone": definition.cut.timezone,
@@ -142,16 +140,12 @@ class Journal:
         }
 
     def promise(self) -> dict[str, str]:
-        """Return unit, guarantee and the address of the description.
-
-        Answers with few numbers repeat these, because their reader may see no other description.
-        """
+        """Return unit and guarantee; answers with few numbers repeat them for their readers."""
         definition = self.definition
         return {
             "unit": definition.unit,
             "protected": definition.contribution.describe(definition.unit),
             "guarantee": str(definition.guarantee),
-            "description": "release",  # an address, as seen from that of the numbers
         }
 
     def groups(self) -> list[str]:

@@ -111,8 +111,9 @@ def router(
         found = journal.series(group or (), start, until, of_, level, last)
         if format == "csv":
             return _as_csv(name, found)
-        facts = {"name": name, "level": level, **journal.promise(), "columns": found.columns}
-        return JSONResponse({**facts, "rows": json_rows(found)})
+        facts = {"name": name, "level": level, **journal.promise()}
+        facts["description"] = "release"  # its address, as seen from that of the numbers
+        return JSONResponse({**facts, "columns": found.columns, "rows": json_rows(found)})
 
     @paths.get("/{name}/release")
     def release(name: Name) -> Response:

@@ -30,14 +30,6 @@ from counton.run.shared_paths import refuse_shared
 from counton.run.unordered_rows import reading_of
 
 
-class InboxRows(EventFrame):
-    """Rows from the inbox, or of one batch, for a run."""
-
-    def __init__(self, frame: pl.DataFrame, name: str) -> None:
-        super().__init__(frame)
-        self.name = name
-
-
 class AcceptedRows(Source):
     """Rows that were checked on arrival."""
 
@@ -47,7 +39,7 @@ class AcceptedRows(Source):
 def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
     """Return a source without rows, to release windows in which nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    return Source((InboxRows(nothing, "the inbox"),), "the inbox")
+    return Source((EventFrame(nothing, "the inbox"),), "the inbox")
 
 
 @dataclass(frozen=True)
@@ -184,4 +176,4 @@ def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
-    return [InboxRows(pl.concat(frames), "the inbox") for frames in kinds.values()]
+    return [EventFrame(pl.concat(frames), "the inbox") for frames in kinds.values()]

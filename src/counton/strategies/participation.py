@@ -404,9 +404,9 @@ def _largest_sums(
     if schedule.apart == 1 and schedule.steps == horizon and divided:
         return [_sensitivity_of_tree(strategy, norm) for norm in norms]
     if schedule.fixed:
-        exact = _sensitivity_by_starts(strategy, norms, schedule)
-        if exact is not None:
-            return exact
+        by_starts = _sums_by_starts(strategy, norms, schedule)
+        if by_starts is not None:
+            return [int(moved.max()) for moved in by_starts]
     shared_out = divided and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
         return [_shared_out(strategy, norm, schedule) for norm in norms]
@@ -528,18 +528,8 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
         largest = int(moved.max()) ** norm * horizon
         powers = moved.astype(np.int64 if largest < _LARGEST_SUM else object) ** norm
         return np.asarray(np.cumsum(powers)[::-1])
-    levels = strategy.structure.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
-    if levels is not None:
-        sums = np.zeros(horizon, _type_of_sums(strategy, norm, min(length, horizon)))
-        weights = level_weights(strategy)
-        for level, nodes in enumerate(levels):
-            weight = weights[level] ** norm
-            sums += weight * _windows(nodes[None, :], length, norm)[0].astype(sums.dtype)
-        return sums
-    if horizon > _MOST_WRITTEN_OUT:
-        return None
-    lengths, products = _products(strategy)
-    return _sums_of_next(lengths, length) if norm == 1 else _sums_of_squares(products, length)
+    found = _sums_by_starts(strategy, (norm,), Schedule(length, 1, fixed=True))
+    return None if found is None else found[0].ravel()
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
@@ -561,7 +551,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
         every_node = _sensitivity_of_tree(strategy, norm, alternating=True)
         return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
     if _few_sets(horizon, Schedule(changes, 1, fixed=False)):
-        weights = _written_out(strategy)
+        weights = written_out(strategy)
         if math.comb(horizon, changes) * len(weights) <= _MOST_ENTRIES:
             return _sensitivity_by_alternating_sets(weights, norm, changes)
     bounds = [largest_sum(strategy, norm, schedule)]
@@ -614,7 +604,7 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
     Second, one or two arrays of shape (horizon,), ascending: bounds on what a change in each step
     adds to the squared 2-norm.
     """
-    weights, products = _written_out(strategy), _gram(strategy)
+    weights, products = written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
     variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
@@ -708,12 +698,10 @@ def _shared_out(
     """
     # The steps are distributed over the parts of the tree in the worst way. A part holds at most as
     # many steps as the schedule's least distance allows.
-    if norm == 1 and not alternating:
-        return _side_by_side(strategy, schedule)
     most = schedule.steps
     of_sums = _type_of_sums(strategy, norm, most)
     members = np.arange(most + 1).astype(of_sums)
-    powers = members % 2 if alternating else members**2
+    powers = members % 2 if alternating else members**norm
     weights, divisions_of = level_weights(strategy), strategy.structure.divisions
 
     @cache
@@ -749,34 +737,6 @@ def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
         if one.together and (one.sums[: len(other.sums)] >= other.sums).all():
             return one
     return _Most(_best_shares(left.sums, right.sums, room))
-
-
-def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
-    """Return the largest sum of the 1-norms of a unit's columns in a tree."""
-    most, weights = schedule.steps, level_weights(strategy)
-    divisions_of = strategy.structure.divisions
-
-    @cache
-    def best(part: Stretch) -> dict[int, int]:
-        """Return, for one part of the tree, the largest sums of weights, with their numbers."""
-        divisions = divisions_of(part)
-        weight: int = part.nodes * weights[part.level]
-        room = min(most, -(-part.steps // schedule.apart))
-        members = places_taken(divisions, room) if divisions else {0: 1}
-        return {added + weight: number for added, number in members.items()}
-
-    def places_taken(divisions: Sequence[tuple[Stretch, int]], room: int) -> dict[int, int]:
-        members: dict[int, int] = {}
-        for part, times in divisions:
-            for added, number in best(part).items():
-                members[added] = members.get(added, 0) + times * number
-        found: dict[int, int] = {}
-        for added in sorted(members, reverse=True):
-            found[added] = min(members[added], room)
-            room -= found[added]
-        return found
-
-    return sum(added * number for added, number in places_taken(divisions_of(None), most).items())
 
 
 def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
@@ -886,7 +846,7 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
     """Return the 1-norms of the columns of C, and the magnitudes of their inner products."""
     # Arrays are int64 if all sums of their entries fit, else of Python integers.
-    lengths, products = np.abs(_written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
+    lengths, products = np.abs(written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
     return lengths, products
 
@@ -894,7 +854,7 @@ def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
 @lru_cache(maxsize=4)
 def _gram(strategy: _StepNodes) -> Integers:
     """Return C^T C, shape (horizon, horizon), in squared units of 2^-lattice_bits."""
-    weights = _written_out(strategy)
+    weights = written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     if longest**2 < 2**52:
         reals = weights.astype(np.float64)  # exact, and faster to multiply
@@ -906,7 +866,7 @@ def _gram(strategy: _StepNodes) -> Integers:
 
 
 @lru_cache(maxsize=4)
-def _written_out(strategy: _StepNodes) -> Integers:
+def written_out(strategy: _StepNodes) -> Integers:
     """Return C, shape (nodes, horizon), in units of 2^-lattice_bits; int64 if all sums fit."""
     horizon = strategy.horizon
     assert horizon is not None
@@ -973,10 +933,13 @@ def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _sensitivity_by_starts(
+def _sums_by_starts(
     strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
-) -> list[int] | None:
-    """Return `largest_sum` for a fixed schedule by trying all first steps; None: too many."""
+) -> list[Integers] | None:
+    """Return, by norm and first step, how far a unit on a fixed schedule moves the measurements.
+
+    None: the horizon is too long. First come the steps 1, 1 + apart, ..., then 2, 2 + apart, ....
+    """
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
@@ -990,7 +953,7 @@ def _sensitivity_by_starts(
             1: lambda steps: _sums_of_next(lengths[steps], k),
             2: lambda steps: _sums_of_squares(products[steps, steps], k),
         }
-        return [max(int(moved[norm](steps).max()) for steps in classes) for norm in norms]
+        return [np.concatenate([moved[norm](steps) for steps in classes]) for norm in norms]
     # Each row has the steps with one remainder modulo ``apart``; a schedule is k consecutive places
     # of a row.
     width = -(-horizon // apart)
@@ -1002,7 +965,7 @@ def _sensitivity_by_starts(
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
         for norm, sums in zip(norms, total, strict=True):
             sums += weights[level] ** norm * _windows(rows, k, norm).astype(sums.dtype)
-    return [int(sums.max()) for sums in total]
+    return total
 
 
 def _sums_of_next(numbers: Integers, count: int) -> Integers:

@@ -39,7 +39,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
-from counton.strategies.participation import Norm, Schedule, Structure
+from counton.strategies.participation import Norm, Schedule, Structure, written_out
 from counton.strategies.strategy import (
     LARGEST_DENSE,
     EndlessStrategy,
@@ -283,8 +283,8 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _taken_back(self) -> _TakenBack:
         """Largest changes by a row that is taken back at a later lag, over all pairs of lags."""
-        entering = _columns(self.inner)
-        unit, versions = 1 << self.facts.lattice_bits, entering.shape[1]
+        unit, versions = 1 << self.facts.lattice_bits, self.lags + 1
+        entering = written_out(self.inner).astype(np.int64 if unit < 2**20 else object)
         # The added last lag enters no node: a row that is taken back only there stays.
         gram = np.pad(entering.T @ entering, (0, 1))
         own = np.diag(gram)
@@ -360,9 +360,13 @@ class WindowVersions(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of the final numbers of consecutive windows."""
         check_window(self, steps)
+        return self.versions_noise(field, steps, [self.lags] * len(steps))
+
+    def versions_noise(self, field: NodeNoise, steps: range, lags: Sequence[int]) -> Integers:
+        """Return the noise of one version of each of some windows, each at its own lag."""
         found = np.empty((len(steps), *field.shape), np.int64)
-        for place, window in enumerate(steps):
-            found[place] = self.lag_noise(field, window, range(self.lags, self.lags + 1))[0]
+        for place, (window, lag) in enumerate(zip(steps, lags, strict=True)):
+            found[place] = self.lag_noise(field, window, range(lag, lag + 1))[0]
         return found
 
     @override
@@ -559,11 +563,7 @@ class AsOf(StreamStrategy):
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)
-        found = np.empty((len(steps), *field.shape), np.int64)
-        for place, window in enumerate(steps):
-            lag = int(self.lags(window))
-            found[place] = self.windows.lag_noise(field, window, range(lag, lag + 1))[0]
-        return found
+        return self.windows.versions_noise(field, steps, self.lags(steps).tolist())
 
 
 class _TakenBack(NamedTuple):
@@ -583,20 +583,6 @@ class _TakenBack(NamedTuple):
     square: Fraction
     product: Fraction
     once: Fraction
-
-
-def _columns(inner: StreamStrategy) -> NDArray[Any]:
-    """Return C of one window in units of 2^-lattice_bits: shape ``(nodes, versions)``."""
-    unit, steps = 1 << inner.facts.lattice_bits, range(1, (inner.horizon or 0) + 1)
-    columns = [inner.column(step) for step in steps]
-    places = {
-        node: place for place, node in enumerate({one[:2] for each in columns for one in each})
-    }
-    found = np.zeros((len(places), len(columns)), object)
-    for step, column in enumerate(columns):
-        for node in column:
-            found[places[node[:2]], step] += int(Fraction(node.weight) * unit)
-    return found.astype(np.int64) if unit * unit < 2**40 else found
 
 
 def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
