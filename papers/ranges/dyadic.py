@@ -22,7 +22,8 @@ from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import NodeNoise, Norm
 from counton.tables.nodes import Nodes
-from counton.tables.workloads import AllRanges, Queries, RandomSubsets, TreeNodes, Workload
+from counton.tables.workloads import AllRanges, Queries, Workload
+from papers.ranges.workloads import RandomSubsets, TreeNodes
 
 
 class Dyadic(LineStrategy):

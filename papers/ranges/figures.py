@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counton.charts.style import FAINT, INK, PALETTE
-from counton.tables import AllRanges, Haar, Nodes, workload
+from counton.tables import AllRanges, Haar, Nodes
 from papers.drawing import Box, draw_boxes, label, legend_below, panels, save, shade
 from papers.evidence import Figure
 from papers.ranges.mechanisms import (
@@ -30,6 +30,7 @@ from papers.ranges.numbers import (
     level_variances,
 )
 from papers.ranges.timing import QUERIES, Times
+from papers.ranges.workloads import workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,10 +24,11 @@ from counton.noise.key import check_key
 from counton.numbers.intervals import check_level
 from counton.planning.ranges_plan import CellsDesign
 from counton.strategies.strategy import NodeNoise
-from counton.tables import AllRanges, LineStrategy, Queries, RandomSubsets, TreeNodes, Workload
-from counton.tables import workload as named_workload
+from counton.tables import AllRanges, LineStrategy, Queries, Workload
 from counton.tables.table_calibration import fraction_bits
 from papers.ranges.dyadic import Dyadic
+from papers.ranges.workloads import RandomSubsets, TreeNodes
+from papers.ranges.workloads import workload as named_workload
 
 
 class LargestError(NamedTuple):

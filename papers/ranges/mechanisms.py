@@ -12,11 +12,12 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
-from counton.tables import Grid, LineStrategy, Queries, Workload, workload
+from counton.tables import Grid, LineStrategy, Queries, Workload
 from counton.tables.line_catalogue import build, total_variance
 from counton.tables.table_calibration import NORMS, sensitivity_of_cells
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import largest_errors
+from papers.ranges.workloads import workload
 from papers.simulation import Measured
 
 #: Section 5: one unit added or removed in one cell.

@@ -12,7 +12,7 @@ from counton.base.arrays import Floats
 from counton.noise import NoiseField
 from counton.privacy.gaussian import analytic_gaussian_sigma, delta_at_most
 from counton.strategies import GrowingCascade
-from counton.tables import AllRanges, Haar, Nodes, Tree, TreeNodes, gaussian_bound
+from counton.tables import AllRanges, Haar, Nodes, Tree, gaussian_bound
 from counton.tables.tree_strategy import tree_strategy_for
 from papers.evidence import Comparison, ErrorRow
 from papers.ranges.dyadic import Dyadic
@@ -25,6 +25,7 @@ from papers.ranges.mechanisms import (
     rank,
     total_error,
 )
+from papers.ranges.workloads import TreeNodes
 from papers.simulation import Measured
 
 #: Of every simulation in quick form.

@@ -19,6 +19,7 @@ from counton import ZCDP, ApproxDP, Contribution, Key, PureDP, Ranges
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.tables import AllRanges, Dense, Haar, Nodes, gaussian_bound, line_strategy_from_dict
 from counton.tables.line_catalogue import NAMES
+from papers.ranges.workloads import RandomSubsets, TreeNodes
 
 KEY = chosen_key()
 GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
@@ -126,7 +127,8 @@ def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
 
 
 @pytest.mark.parametrize(
-    "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
+    "workload",
+    ["ranges", "prefixes", TreeNodes(40), RandomSubsets(40), np.eye(40)[:7] + np.eye(40)[1:8]],
 )
 def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     plan = counton.plan_cells(40, guarantee=ZCDP(0.5), workload=workload, line="haar")

@@ -10,9 +10,9 @@ from keys import chosen_key
 import counton
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, PureDP
-from counton.tables import RandomSubsets
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import expected_largest_error, largest_errors, mean_with_interval
+from papers.ranges.workloads import RandomSubsets
 
 KEY = chosen_key()
 

@@ -110,8 +110,8 @@ def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
     from scipy.integrate import quad
     from scipy.special import log_ndtr
 
-    from counton.tables import TreeNodes
     from papers.ranges.mechanisms import choice
+    from papers.ranges.workloads import TreeNodes
 
     low, high = TreeNodes(1024).intervals()
     tree, factorization = (

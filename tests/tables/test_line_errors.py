@@ -19,15 +19,14 @@ from counton.tables import (
     Nodes,
     Prefixes,
     Queries,
-    RandomSubsets,
     SquareRoot,
-    TreeNodes,
     gaussian_bound,
     optimal_gaussian,
     optimal_laplace,
 )
 from counton.tables import optimal as search
 from counton.tables.tree_law import TreeLaw
+from papers.ranges.workloads import RandomSubsets, TreeNodes, cell_levels
 
 #: sigma(0.1, 1e-9) for unit sensitivity, squared.
 GAUSSIAN = 50.2098**2
@@ -190,7 +189,7 @@ def test_variances_of_all_cells_need_no_look_at_any(cells: Any, radices: Any) ->
     law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
     low = np.arange(cells)
     each = [float(level.sum()) for level in law.interval_levels(low, low + 1)]
-    assert list(law.cell_levels()) == pytest.approx(each, abs=1e-9)
+    assert list(cell_levels(law)) == pytest.approx(each, abs=1e-9)
 
 
 def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones() -> None:

@@ -17,7 +17,6 @@ from counton.tables import (
     Nodes,
     Queries,
     SquareRoot,
-    TreeNodes,
     line_strategy_from_dict,
     optimal_gaussian,
     optimal_laplace,
@@ -25,6 +24,7 @@ from counton.tables import (
 )
 from counton.tables import line_catalogue as catalogue
 from counton.tables.workloads import Prefixes
+from papers.ranges.workloads import TreeNodes
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 

@@ -92,9 +92,8 @@ def plan_cells(
             ``delta``, or ``rho``.
         contribution: the bound on one unit's change; default: one count, added or removed.
         line: "auto" tries all; a name, a strategy, or a tuple with one for each axis.
-        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row for each query,
-            for all axes or each. The queries of a grid are all products of the axes': boxes, for
-            "ranges".
+        workload: "ranges", "prefixes", or a matrix with one row for each query, for all axes or
+            each. The queries of a grid are all products of the axes': boxes, for "ranges".
 
     Raises:
         InvalidInput: an argument is out of range, or no strategy can give the guarantee.

@@ -87,9 +87,8 @@ class Ranges(GridCells):
     Args:
         labels: public labels of all cells in order; or their number, with labels 0, 1, 2, ...
         name: what the labels are, such as "hour".
-        workload: the counts to make accurate: "ranges" (all intervals), "prefixes" (intervals that
-            begin at the first cell), "nodes" (the nodes of a tree over the cells) or "subsets"
-            (random sets of cells).
+        workload: the counts to make accurate: "ranges" (all intervals) or "prefixes" (intervals
+            that begin at the first cell).
         line: name of the strategy for the cells. None: the one with the least total error, among
             independent cells, differences of neighbours (Haar), hierarchies and, up to 256 cells,
             dense matrices. In a stream of one step all strategies are tried.
@@ -125,7 +124,7 @@ class Ranges(GridCells):
     options = (
         Option("label", "column that names the cells of a line", column="label", needed=True),
         COUNTS,
-        Option("workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"),
+        Option("workload", "what must be accurate: ranges (default) or prefixes"),
         LINE,
         REPLACE,
     )

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from counton.tables.workloads import AllRanges as AllRanges
     from counton.tables.workloads import Prefixes as Prefixes
     from counton.tables.workloads import Queries as Queries
-    from counton.tables.workloads import RandomSubsets as RandomSubsets
-    from counton.tables.workloads import TreeNodes as TreeNodes
     from counton.tables.workloads import Workload as Workload
     from counton.tables.workloads import workload as workload
 

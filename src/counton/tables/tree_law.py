@@ -143,29 +143,6 @@ class TreeLaw:
             shares = covered / total
         yield self.root * float((shares**2).sum())
 
-    def cell_levels(self) -> Iterator[float]:
-        """Yield each level's part, leaves first, in the summed variance of all cells; exact."""
-        # The time is proportional to the number of levels, since the sum over cells of their
-        # squared mean weights in a node is enough.
-        counts = self.counts()
-        whole = end = 1.0
-        for level, radix in enumerate(self.radices):
-            complete, last = self.complete[level], self.last[level]
-            final = counts[level + 1] - 1
-            others = counts[level] - final * radix - 1
-            inner = radix * complete, radix * complete * whole, radix * complete**2 * whole
-            outer = (
-                others * complete + last,
-                others * complete * whole + last * end,
-                others * complete**2 * whole + last**2 * end,
-            )
-            yield sum(
-                count * (linear - square / total)
-                for count, (total, linear, square) in ((final, inner), (1, outer))
-            )
-            whole, end = (square / total**2 for total, _, square in (inner, outer))
-        yield self.root * end
-
     def prefix_levels(self, ranges: bool) -> Iterator[float]:
         """Yield each level's part, leaves first, in the summed variance of prefixes, or ranges."""
         # Time is proportional to the sum of the radices: complete nodes of one level are alike. A

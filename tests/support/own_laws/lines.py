@@ -19,14 +19,13 @@ from counton.tables import (
     LineStrategy,
     Prefixes,
     Queries,
-    RandomSubsets,
-    TreeNodes,
     Workload,
 )
 from counton.tables.workloads import NAMED
 from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 from papers.ranges.largest_error import largest_error_of
+from papers.ranges.workloads import OWN, RandomSubsets, TreeNodes
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
 _TOLERANCE = 6e-6
@@ -212,7 +211,7 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     cells, known = strategy.cells, _explicit(strategy.cells)
     if getattr(strategy, "consistent", True):
         covariance = _covariance(strategy)
-        every = (*(kind(cells) for kind in NAMED.values()), known[-1][0])
+        every = (*(kind(cells) for kind in {**NAMED, **OWN}.values()), known[-1][0])
         expectations = [
             (workload, float((workload.gram() * covariance).sum())) for workload in every
         ]
