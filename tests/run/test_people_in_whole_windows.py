@@ -4,15 +4,13 @@ A person with ``most`` slots moves at most ``most * (1 + 2 * recounts)``, howeve
 and change, and no more than what the noise is made for. The rule alone: `test_slots`.
 """
 
-import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from revised_jobs import share_used
-from whole_nights import CLOSED, Night, Place, day, draw_nights, kept, moved, now, released
+from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInput
 from counton.base.private import Private, open_private
@@ -24,65 +22,6 @@ from counton.state.seen import Change
 
 A: Place = (1, "a")
 OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1.0)]
-
-
-def draw_person(chance: random.Random, nights: list[Night]) -> list[list[Place]]:
-    """A person's rows on each night: some stay, some come, go, move, or come twice."""
-    last = max(night.until for night in nights)
-    pool: list[Place] = [
-        (chance.randint(1, last), chance.choice("ab")) for _ in range(chance.randint(1, 4))
-    ]
-    stays = chance.random() < 0.3
-    return [
-        pool if stays else [one for one in pool for _ in range(chance.choice([0, 0, 1, 1, 1, 2]))]
-        for _ in nights
-    ]
-
-
-def pairs(seed: int, many: int) -> Iterator[tuple[Any, int, int]]:
-    """Bounds, how far a person moves, and how far it may."""
-    chance = random.Random(seed)
-    for _ in range(many):
-        lags, most = chance.choice([0, 1, 2, 3]), chance.choice([1, 1, 2, 3])
-        recounts = chance.choice([0, 1, 1, 2]) if lags else 0
-        per = chance.choice([None, None, "1w"])
-        options: dict[str, Any] = {
-            "user": "user", "most": most, "per": per, "recounts": recounts or None,
-            **({"revise": f"{lags}d"} if lags else CLOSED),
-        }  # fmt: skip
-        if not recounts:
-            options |= chance.choice([{}, {}, {"distinct": True}, {"most_a_window": 1}])
-        if chance.random() < 0.3:
-            options |= {"epsilon": None, "rho": 1}
-        nights = [
-            night._replace(
-                rows=[(*row[:2], "uvw"[at % 3], *row[3:]) for at, row in enumerate(night.rows)]
-            )
-            for night in draw_nights(chance, lags)
-        ]
-        person = draw_person(chance, nights)
-        before: list[list[Place]] = [[] for _ in nights]
-        if per is not None:  # the unit is the week from 4 March on, of a person with other weeks
-            before = [[one for one in rows if one and not 4 <= one[0] < 11] for rows in person]
-        without, with_it = (released(nights, rows, **options) for rows in (before, person))
-        if lags:
-            share_used(without, with_it)
-        far = moved(without, with_it, revised=lags > 0)
-        yield (lags, most, recounts), far, most * (1 + 2 * recounts)
-
-
-def test_a_person_moves_what_is_said() -> None:
-    found = [*pairs(11, 14)]
-    assert all(far <= bound for _, far, bound in found)
-    assert any(far == bound for _, far, bound in found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24))
-def test_a_person_of_any_nights_moves_what_is_said(seed: int) -> None:
-    found = [*pairs(200 + seed, 22)]
-    assert all(far <= bound for _, far, bound in found)
-    assert 0 in {bounds[2] for bounds, far, bound in found if far == bound}
 
 
 @pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)

@@ -79,11 +79,18 @@ def released(
 
 
 def share_used(without: Nights, with_it: Nights) -> float:
-    """How far a unit's rows move the measurements, over what the noise is calibrated to.
+    """As `share_of`, of a unit that may not move them further.
 
     Raises:
-        AssertionError: it moves them further.
+        AssertionError: it does.
     """
+    share = share_of(without, with_it)
+    assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
+    return share
+
+
+def share_of(without: Nights, with_it: Nights) -> float:
+    """How far a unit's rows move the measurements, over what the noise is calibrated to."""
     design = with_it.design
     step = float(design.units.released)
     known = np.rint((with_it.values - without.values) / step * step / float(design.units.exact))
@@ -92,11 +99,8 @@ def share_used(without: Nights, with_it: Nights) -> float:
     moved = _moved_windows(arrived, strategy)
     most = sensitivity_of(strategy, design.contribution, design.shape)
     if isinstance(design.law, DiscreteLaplace):
-        share = float(np.abs(moved).sum()) / most.l1
-    else:
-        share = float((moved**2).sum() / most.l2_squared) ** 0.5
-    assert share <= 1 + 1e-9, f"a unit moves {share:g} times what it may"
-    return share
+        return float(np.abs(moved).sum()) / most.l1
+    return float((moved**2).sum() / most.l2_squared) ** 0.5
 
 
 def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:

@@ -2,134 +2,237 @@
 what they release.
 """
 
-import random
 import re
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import polars as pl
+import pytest
 from folders import job_folder
 from keys import chosen_key
 from neighbouring_jobs import declared, distance_of, measured
-from revised_jobs import Nights, Row, day_in_march, frame
+from revised_jobs import COLUMNS, Nights, Row
 
+from counton.base.errors import InvalidInput
 from counton.numbers.counter_state import arrivals_of
-from counton.run import Job, run
+from counton.run import Definition, Job, run, unordered_rows
+from counton.state import Store, Stream
 
-#: Where an event is on a night: the day of its time and its group; None: the input lacks it.
-Place = tuple[int, str] | None
+#: Where an event is on a night: its time in windows (3.5: in the middle of the third), its group
+#: and, unless it is 1, its value; None: the input lacks it.
+Place = tuple[Any, ...] | None
 
 
 #: Options of windows that are released once.
 CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
+_QUERY = """SELECT * FROM e WHERE strftime('%s', at) >= strftime('%s', {since})
+    AND strftime('%s', at) < strftime('%s', {until})"""
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Windows of a day or of six hours by the clocks of a zone; their edges are computed here."""
+
+    every: str = "1d"
+    start: str = "2024-03-01"
+    zone: str = "UTC"
+
+    @cached_property
+    def edges(self) -> list[float]:
+        """Where window k + 1 begins, in seconds."""
+        begin, zone = datetime.fromisoformat(self.start), ZoneInfo(self.zone)
+        days = [(begin + timedelta(n)).replace(tzinfo=zone).timestamp() for n in range(60)]
+        return days if self.every == "1d" else [days[0] + 21600 * n for n in range(60)]
+
+    def text(self, windows: float) -> str:
+        """The time so many windows after the start, to the second."""
+        whole = int(windows)
+        begin, end = self.edges[whole : whole + 2]
+        moment = int(begin + (windows - whole) * (end - begin))
+        return datetime.fromtimestamp(moment, UTC).isoformat()
+
+    def local(self, windows: float) -> datetime:
+        return datetime.fromisoformat(self.text(windows)).astimezone(ZoneInfo(self.zone))
+
+    def reaches(self, covers: str, last: int) -> list[float]:
+        """The moments from which on an input may have its rows; two if clocks change meanwhile."""
+        amount, days = int(covers[:-1]), covers.endswith("d")
+        hours = self.edges[last] - amount * (86400 if days else 3600)
+        then = self.local(last).replace(tzinfo=None) - timedelta(amount)
+        clock = then.replace(tzinfo=ZoneInfo(self.zone)).timestamp()
+        return [clock] if self.every == "1d" and days else [clock, hours] if days else [hours]
 
 
 class Night(NamedTuple):
-    """A run: the rows of others in its input, how many days have ended, how many it covers, and
-    whether its input has no row of other days.
+    """A run: the rows of others in its input, how many windows have ended, what it covers (a length
+    or a number of days), the moment before which its input has no rows, and after how many
+    transactions it is killed.
     """
 
     rows: list[Row]
-    until: int
-    covers: int | None
-    short: bool = False
+    until: float
+    covers: str | int | None
+    begins: float = 0
+    dies: int | None = None
 
 
-def covered(night: Night, released: int) -> range:
-    """The days of which a night's input holds all rows, by the rule of the promise."""
-    last = max(night.until, released)
-    return range(1 if night.covers is None else max(last - night.covers + 1, 1), last + 1)
+def covered(
+    night: Night, released: int, calendar: Calendar = Calendar(), watermark: int = 0, first: int = 1
+) -> range:
+    """The windows of which a night's input holds all rows, by the rule of the promise.
+
+    Args:
+        watermark: hours by which windows are released later.
+        first: the first window of an input that does not say what it covers.
+    """
+    last, ended = (
+        max(bisect_right(calendar.edges, moment + 0.5) - 1, released)
+        for until in [datetime.fromisoformat(calendar.text(night.until)).timestamp()]
+        for moment in (until, until - 3600 * watermark)
+    )
+    if night.covers is not None:
+        covers = night.covers if isinstance(night.covers, str) else f"{night.covers}d"
+        first = 1 + bisect_left(calendar.edges, max(calendar.reaches(covers, last)))
+    return range(first, ended + 1)
 
 
-def draw_nights(chance: random.Random, lags: int) -> list[Night]:
-    """Nights that are skipped, repeated, out of order; several days a night; any coverage."""
-    nights, released, all_since_start = list[Night](), 0, chance.random() < 0.3
-    for number in range(chance.randint(3, 7)):
-        until = max(released + chance.choice([0, 0, 1, 1, 1, 2, 3, -1]), 1)
-        least = max(until - released, 1)
-        covers = chance.choice([least, least, least + 1, least + lags, least + lags + 2, 99])
-        days = range(max(1, until - 5), until + 2)
-        rows = [
-            (chance.choice(days), chance.choice("ab"), "u", str(number), 1.0)
-            for _ in range(chance.randint(1, 5))
-        ]
-        short = chance.random() < 0.5
-        nights.append(Night(rows, until, None if all_since_start else covers, short))
-        released = max(released, until)
-    return nights
+def changes_of(
+    event: Sequence[Place],
+    nights: Sequence[Night],
+    steps: Sequence[int] | None = None,
+    covers: Sequence[range] | None = None,
+) -> int:
+    """How often the event changes, among releasing nights, after the first that counts it.
 
-
-def draw_event(chance: random.Random, nights: Sequence[Night], kind: str) -> list[Place]:
-    """Where the event is on each night: it stays, vanishes once, or comes, goes and moves."""
-    first = chance.randrange(len(nights))
-    last = nights[first].until
-    own = (chance.randint(max(1, last - 2), last), chance.choice("ab"))
-    if kind == "stays":
-        return [own if number >= first else None for number in range(len(nights))]
-    if kind == "vanishes":
-        gone = chance.randint(first, len(nights))
-        return [own if first <= number < gone else None for number in range(len(nights))]
-    other = (max(1, own[0] + chance.choice([-1, 0, 1, 2])), chance.choice("ab"))
-    return [
-        chance.choice([None, own, other]) if number >= first else None
-        for number in range(len(nights))
-    ]
-
-
-def changes_of(event: Sequence[Place], nights: Sequence[Night]) -> int:
-    """How often the event changes, among releasing nights, after the first that counts it."""
+    ``steps``: what is released after each night; ``covers``: the windows that each covers.
+    """
     released, known, seen, changes = 0, dict[int, Place](), False, 0
-    for where, night in zip(event, nights, strict=True):
-        days = covered(night, released)
-        if night.until > released:
-            now = where if where is not None and where[0] in days else None
-            before = {known[day] for day in days if known.get(day)}
+    for number, where in enumerate(event):
+        after = max(int(nights[number].until), released) if steps is None else steps[number]
+        windows = covered(nights[number], released) if covers is None else covers[number]
+        windows = range(windows.start, min(windows.stop, after + 1))
+        if after > released:
+            now = where if where is not None and int(where[0]) in windows else None
+            before = {known[one] for one in windows if known.get(one)}
             changes += seen and before != ({now} - {None})
             seen = seen or now is not None
-            known |= dict.fromkeys(days)
+            known |= dict.fromkeys(windows)
             if now is not None:
-                known[now[0]] = now
-        released = max(released, night.until)
+                known[int(now[0])] = now
+        released = after
     return changes
+
+
+class _Killed(BaseException):
+    """The end of a process."""
+
+
+@contextmanager
+def _killed(after: int | None) -> Iterator[None]:
+    """The process ends after so many transactions, each of which releases one window."""
+    take, left = Stream.take, [np.inf if after is None else after]
+
+    def takes(*given: Any, **more: Any) -> None:
+        if not left[0]:
+            raise _Killed
+        left[0] -= 1
+        take(*given, **more)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(_Killed):
+        patch.setattr(unordered_rows, "_CHUNK", 1)
+        patch.setattr(Stream, "take", takes)
+        yield
 
 
 def released(
     nights: Sequence[Night],
     event: Sequence[Place | Sequence[Place]] | None = None,
     what: str = "count",
+    calendar: Calendar = Calendar(),
+    door: str = "frame",
     **options: Any,
 ) -> Nights:
-    """What whole jobs release under one key; ``event`` is one more row, or those of a person."""
-    before = 0
+    """What whole jobs release under one key; ``event`` is one more row, or those of a person.
+
+    What is told of each night is the number of windows released by then; None: it was refused.
+    """
+    told = list[int | None]()
     with job_folder() as folder:
+        state = Path(folder, "s.db")
         for number, night in enumerate(nights):
             rows = [*night.rows]
             for where in _places(event[number]) if event is not None else ():
-                rows.append((*where, "someone", "new", 1.0))
-            if night.short:
-                rows = [row for row in rows if row[0] in covered(night, before)]
-            before = max(before, night.until)
+                at, group, value = (*where, 1.0)[:3]
+                rows.append((at, group, "someone", "new", value))
+            found = _frame(rows, calendar, added_up=door == "counts")
+            begins = datetime.fromtimestamp(night.begins, UTC).isoformat()
+            found = found.filter(pl.col("at") >= begins)
             new = {
-                "time": "at", "every": "1d", "start": "2024-03-01", "by": "group",
-                "domain": "a,b", "key": chosen_key(), "epsilon": 1, **options,
+                "time": "at", "every": calendar.every, "start": calendar.start, "by": "group",
+                "timezone": calendar.zone, "domain": "a,b", "key": chosen_key(), "epsilon": 1,
+                "until": calendar.text(night.until), "witness": Path(folder), "yes": True,
+                **options,
             }  # fmt: skip
-            covers = None if night.covers is None else f"{night.covers}d"
-            job = Job(
-                what, frame(rows, number + 1), Path(folder, "s.db"), yes=True, **new,
-                until=day_in_march(1 + night.until), covers=covers,
-            )  # fmt: skip
-            with run(job) as outcome:
-                design, definition = outcome.stream.design, outcome.definition
-                found = np.asarray(outcome.stream.releases().values)
-    values = found.reshape(len(found), -1, design.strategy.facts.versions)
-    return Nights(values, [], design, definition)
+            events: Any = found
+            if door == "query":
+                events, new["query"] = _written(found, Path(folder, f"{number}.db")), _QUERY
+            covers = f"{night.covers}d" if isinstance(night.covers, int) else night.covers
+            step: Any = None
+            try:
+                with (
+                    _killed(night.dies),
+                    run(Job(what, events, state, covers=covers, **new)) as outcome,
+                ):
+                    step = outcome.after
+            except InvalidInput as error:
+                assert "would be released without their rows" in str(error)  # noqa: PT017
+            else:
+                if step is None:
+                    with Store(state) as store:
+                        step = store.reader(store.streams[0]).step
+            told.append(step)
+        if not any(told):
+            return Nights(np.zeros(0), told, None, None)
+        with Store(state) as store:
+            reader = store.reader(store.streams[0])
+            values, design = np.asarray(reader.releases().values), reader.design
+            definition = Definition.reopen(design, reader.details)
+    values = values.reshape(len(values), -1, design.strategy.facts.versions)
+    return Nights(values, told, design, definition)
 
 
 def _places(given: Any) -> list[Any]:
     return [] if given is None else [given] if isinstance(given, tuple) else given
+
+
+def _frame(rows: Sequence[Row], calendar: Calendar, added_up: bool) -> pl.DataFrame:
+    """A table of events, or of their numbers by window and group."""
+    if added_up:
+        numbers = Counter[tuple[int, str]]()
+        for at, group, *_, value in rows:
+            numbers[int(at), group] += int(value)
+        rows = [(*cell, "", "", float(number)) for cell, number in numbers.items()]
+    kinds = dict.fromkeys(COLUMNS, pl.String) | {"value": pl.Float64}
+    texts = [(calendar.text(at - 1), *rest) for at, *rest in rows]
+    return pl.DataFrame(texts, schema=kinds, orient="row")
+
+
+def _written(rows: pl.DataFrame, path: Path) -> str:
+    """A database with the rows, by its address."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute('CREATE TABLE e (at TEXT, "group" TEXT, user TEXT, id TEXT, value REAL)')
+        connection.executemany("INSERT INTO e VALUES (?, ?, ?, ?, ?)", rows.rows())
+    return f"sqlite:///{path}"
 
 
 def share_of_closed(without: Nights, with_it: Nights) -> float:
@@ -146,6 +249,8 @@ def share_of_closed(without: Nights, with_it: Nights) -> float:
 def moved(without: Nights, with_it: Nights, *, revised: bool) -> int:
     """How far an event moves what is measured: the sum of absolute differences."""
     change = np.rint(with_it.values - without.values).astype(np.int64)
+    if with_it.definition.release == "totals":
+        change = np.diff(change, axis=0, prepend=0)
     arrived = arrivals_of(change, np.zeros_like(change[0])) if revised else change
     return int(np.abs(arrived).sum())
 

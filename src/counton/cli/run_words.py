@@ -81,7 +81,7 @@ def operator_notes(outcome: Outcome, aside: int, *, waits: bool) -> list[str]:
         (closed, counts.closed),
         ("rows of windows that this input does not cover, left out of this run", counts.outside),
         ("rows that were counted and are gone, taken out of open windows", counts.taken_back),
-        (_SHUT, counts.shut),
+        (closed if windows.lags else _SHUT, counts.shut),
         gone,
     ]
     lines = _as_notes(notes)

@@ -75,9 +75,8 @@ class Outcome(Closing):
         Rows that differ, but add up to the same sums, are not noticed.
         """
         counts = self.for_operator()
-        if self.after > self.before or not repeats_all_rows(self.job):
-            return None
-        if not (counts.gone or counts.shut or counts.late):
+        differs = counts.differing or counts.gone or counts.late
+        if self.after > self.before or not (differs and repeats_all_rows(self.job)):
             return None
         remedy = "to release these rows, begin a new stream with another name"
         if self.definition.cut.lags:
