@@ -7,7 +7,7 @@ walks on a lattice; the best of all ways of going on, and the best event, follow
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
@@ -88,7 +88,7 @@ def test_each_order_needs_a_share_of_its_own() -> None:
     sound = Filter.start(limit, approximate_delta=0)
     assert delta_of_luck(sound, limit, 200) <= limit.delta
     orders = [RenyiOrder.within(limit, one.order, limit.delta) for one in sound.orders]
-    unsound = replace(sound, orders=tuple(orders))
+    unsound = sound._replace(orders=tuple(orders))
     assert delta_of_luck(unsound, limit, 200) > Fraction(13, 10) * limit.delta
 
 
@@ -97,7 +97,7 @@ def test_approximate_guarantees_need_a_share_of_their_own() -> None:
     limit = ApproxDP(5, 0.01)
     sound = Filter.start(limit, approximate_delta=limit.delta / 2)
     assert delta_of_luck(sound, limit, 200) <= limit.delta
-    unsound = replace(sound, approximate_delta=limit.delta)
+    unsound = sound._replace(approximate_delta=limit.delta)
     assert delta_of_luck(unsound, limit, 200) > Fraction(11, 10) * limit.delta
 
 

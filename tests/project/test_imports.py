@@ -112,6 +112,30 @@ def test_help_of_the_command_line_does_not_load_numpy() -> None:
     assert not loaded_by(program) & {"numpy", "scipy", "polars", "psycopg", "matplotlib"}
 
 
+@pytest.mark.parametrize("stated", [None, "26"])
+def test_threads_of_linear_algebra_wait_for_work_asleep(
+    stated: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenBLAS reads the variable when numpy is imported; a value that somebody stated stays."""
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    if stated is not None:
+        monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", stated)
+    program = (
+        "import os, sys\n"
+        "from counton.cli.__main__ import main\n"
+        "assert 'numpy' not in sys.modules\n"
+        "sys.argv = ['counton', 'plan', '--steps', '9', '--epsilon', '1']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "assert 'numpy' in sys.modules\n"
+        "print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    )
+    done = run_program([sys.executable, "-c", program], check=True)
+    assert done.stdout.splitlines()[-1] == (stated or "4")
+
+
 def test_every_public_name_can_be_had() -> None:
     for name in counton.__all__:
         assert getattr(counton, name).__name__ == name

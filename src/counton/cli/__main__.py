@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 
 from counton.base.errors import MissingExtra
@@ -17,6 +18,8 @@ _OBJECTS = 200_000
 def main() -> None:
     """Run the command line on ``sys.argv``."""
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    # As numpy is imported, each thread of its linear algebra waits busily for work for 30 ms.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name or a frame that the terminal cannot show must not end a run half-way.

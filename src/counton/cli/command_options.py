@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,11 +125,11 @@ def takes(
             if entry.in_file:
                 continue
             if unneeded is not None and name in unneeded:
-                entry = replace(entry, needed=False, default=unneeded[name])
+                entry = entry._replace(needed=False, default=unneeded[name])
             stated[name] = entry
             if kind is Job and name == "state":
                 # A later run may leave out options that define its statistic.
-                stated |= {one.name: replace(one, needed=False, default=None) for one in own}
+                stated |= {one.name: one._replace(needed=False, default=None) for one in own}
     parameters = [
         inspect.Parameter(
             name,

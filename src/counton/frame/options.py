@@ -10,7 +10,6 @@ import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from numbers import Integral, Number, Real
@@ -29,8 +28,7 @@ Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
 Kept: TypeAlias = Literal["", "stream", "policy", "view", "output"]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option of a job or of a statistic.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
 from functools import cache, partial
@@ -111,8 +111,7 @@ def _options_of(kind: Any) -> dict[str, Option]:
             one for one in whose.__mro__ if item.name in vars(one).get("__annotations__", ())
         )
         several = "Sequence" in type_ and "Mapping[Any, int]" not in type_
-        option = replace(
-            stated,
+        option = stated._replace(
             name=item.name,
             kind=_KINDS.get(type_, "text"),
             heading=vars(part).get("heading", ""),

@@ -54,8 +54,7 @@ class Units(NamedTuple):
     released: Fraction
 
 
-@dataclass(frozen=True)
-class DesignPart:
+class DesignPart(NamedTuple):
     """The place of a part's cells in a stream, and the scale of these cells.
 
     A part is one statistic of a report, or all groups with equal losses. The stream multiplies its

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
 from counton.base.errors import InvalidInput
@@ -16,8 +16,7 @@ from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 _PURE = "Laplace of scale l1 / epsilon"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A candidate for the noise distribution.
 
     Attributes:
@@ -192,8 +191,7 @@ def _compose(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(NamedTuple):
     """The noise distribution of least variance, with all candidates.
 
     Attributes:

@@ -24,9 +24,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, exact, text
@@ -46,8 +45,7 @@ _LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
 _LONGEST = 400  # bits of a sum's denominator; longer ones are shown rounded
 
 
-@dataclass(frozen=True, slots=True)
-class RenyiOrder:
+class RenyiOrder(NamedTuple):
     """One order of the Renyi divergence, and its part of the delta of an ApproxDP limit.
 
     Attributes:
@@ -68,8 +66,7 @@ class RenyiOrder:
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """A limit on privacy loss, and the sums of what is spent so far; immutable.
 
     Attributes:
@@ -155,7 +152,7 @@ class Filter:
             delta += guarantee.delta
         pairs = zip(self.orders, self.losses, strict=True)
         losses = tuple(loss + _divergence(guarantee, one.order) for one, loss in pairs)
-        return replace(self, epsilon=epsilon, delta=delta, rho=rho, losses=losses)
+        return self._replace(epsilon=epsilon, delta=delta, rho=rho, losses=losses)
 
     @property
     def within(self) -> bool:

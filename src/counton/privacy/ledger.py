@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
@@ -79,8 +79,7 @@ class Spend(NamedTuple):
         return cls(name, guarantee_from_dict(values), unit, relation)
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
+class _Account(NamedTuple):
     """The loss of one kind of unit, added up under one neighbouring relation."""
 
     relation: Relation

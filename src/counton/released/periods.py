@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,7 @@ _FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
 _TEN_YEARS = 3653 * 86_400_000_000  # in microseconds
 
 
-@dataclass(frozen=True)
-class Periods:
+class Periods(NamedTuple):
     """Consecutive periods of complete windows, which cover the first steps of a stream.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 ROOM = 1_000_000
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A selection of released numbers to show; None leaves the choice to the statistic.
 
     Attributes:
@@ -80,8 +79,7 @@ def check_look(options: Any) -> None:
         check_width(options.width)
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """The words and the width of a chart, as in `Release.figures`."""
 
     title: str | None = None

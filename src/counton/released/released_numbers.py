@@ -310,7 +310,7 @@ class ReleasedNumbers:
         if self.statistic.declares is not None:
             for group in groups:
                 place_of_name(self.statistic, group)
-            return replace(self, shown=replace(self.shown, ask=groups))
+            return replace(self, shown=self.shown._replace(ask=groups))
         if self.has_cells:
             if groups == self.groups:
                 return self
@@ -342,7 +342,7 @@ class ReleasedNumbers:
             self,
             published=read_only(self._cells[:, of]),
             chosen=groups,
-            shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
+            shown=self.shown._replace(ask=groups) if self.definition.ranks else self.shown,
             there=None if there is None else there[:, of],
             own_windows=None if windows is None else windows[:, of],
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import short_repr
@@ -198,7 +197,7 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
         if one.kind == "label":
             continue
         alone = Columns(reading.columns.time, several=(name,))
-        kept = replace(reading, columns=alone, adds=None, kept=[one])
+        kept = reading._replace(columns=alone, adds=None, kept=[one])
         found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
         if found.item() == -problem:
             return name
@@ -263,7 +262,7 @@ def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple
     name, declared = pl.col("group"), GroupNames(reading.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, Spread):
-        alone = replace(reading, other=None, unknown="drop")
+        alone = reading._replace(other=None, unknown="drop")
         found = _some(source, alone, unlisted & (pl.col("step") >= 0), _FEW)
         if not found.height:
             return 0, []

@@ -11,10 +11,9 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from counton.base.errors import InvalidInput, field
 
@@ -107,8 +106,7 @@ MOST: Final = 1000
 _REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
 
-@dataclass(frozen=True)
-class Policies:
+class Policies(NamedTuple):
     """Policies for rows that cannot be counted.
 
     Attributes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from dataclasses import field as attribute
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +135,7 @@ class Columns:
         return tuple(dict.fromkeys(name for name in named if name))
 
 
-@dataclass(frozen=True)
-class RowReading:
+class RowReading(NamedTuple):
     """Options by which rows are read.
 
     Attributes:
@@ -161,7 +159,7 @@ class RowReading:
     time_format: str | None = None
     declared: Sequence[str] = ()
     other: str | None = None
-    policies: Policies = attribute(default_factory=Policies)
+    policies: Policies = Policies()
     kept: Sequence[EventPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:

@@ -125,8 +125,7 @@ class WindowRows(NamedTuple):
     counts: bool
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(NamedTuple):
     """The changes that one run makes to its stream, computed before anything is written.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
@@ -20,8 +19,7 @@ from counton.run.progress import Progress, silent
 from counton.state import Stream
 
 
-@dataclass(frozen=True)
-class WrittenOutputs:
+class WrittenOutputs(NamedTuple):
     """The releases so far, and the files written.
 
     Attributes:
@@ -40,8 +38,7 @@ def _warn(said: str) -> None:
     warnings.warn(NotDrawnWarning(said), stacklevel=4)
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """The output files that a job states, and the numbers that they show: checked.
 
     Attributes:

@@ -15,7 +15,7 @@ are counted, so for these the state records no files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from time import monotonic
@@ -101,8 +101,7 @@ _CHUNK = 2**20
 Marks = Sequence[tuple[str, Rows]]
 
 
-@dataclass(frozen=True)
-class AddedRows:
+class AddedRows(NamedTuple):
     """Rows of one run, read and added up, but not yet compared with the rows that the stream has
     counted.
 

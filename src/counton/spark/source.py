@@ -9,7 +9,6 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -247,7 +246,7 @@ class _Work:
         *,
         alike: bool = False,
     ) -> None:
-        self.reading = replace(reading, policies=Policies())
+        self.reading = reading._replace(policies=Policies())
         self.domain, self.alike = domain, alike
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 

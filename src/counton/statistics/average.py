@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,7 @@ class Average(ClippedValues):
     on_screen = ("mean",)
     also_called: tuple[str, ...] = ("mean", "avg")
     options: tuple[Option, ...] = (
-        replace(VALUE, help="column of the values whose mean is shown"),
+        VALUE._replace(help="column of the values whose mean is shown"),
         LOWER,
         UPPER,
         RESOLUTION,

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations
@@ -333,7 +332,7 @@ class Moments(TallyStatistic):
     also_called = ("variance", "var", "std", "correlation")
     known_beforehand = ("count",)
     options = (
-        replace(TABLE_COLUMNS, column="number"),
+        TABLE_COLUMNS._replace(column="number"),
         Option(
             "bounds",
             "lowest and highest value of each column: 0:100,0:20",

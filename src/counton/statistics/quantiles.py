@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -253,9 +252,9 @@ class Quantiles(TableStatistic):
     in_rank = True
     known_beforehand = ()
     options = (
-        replace(VALUE, help="column of the values whose quantiles are shown"),
-        replace(LOWER, needed=False),
-        replace(UPPER, needed=False),
+        VALUE._replace(help="column of the values whose quantiles are shown"),
+        LOWER._replace(needed=False),
+        UPPER._replace(needed=False),
         Option("cells", "how many cells of equal width from lower to upper", "whole"),
         Option(
             "edges",
