@@ -376,7 +376,7 @@ def test_a_statistic_by_another_word_is_told_in_job_files_and_plans(place: Any) 
     (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
     asked: tuple[tuple[str, ...], ...] = (
         ("run", str(place.folder / "j.toml")),
-        ("plan", "--of", "mean", "--steps", "9", "--epsilon", "1"),
+        ("plan", str(place.folder / "j.toml")),
     )
     for words in asked:
         assert "did you mean 'average'?" in place(*words).err

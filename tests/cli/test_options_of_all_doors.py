@@ -3,14 +3,16 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import typer
 from every_option import every, own_of, stated_by, words_of
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError
+from counton.cli.command_options import Printing, of_statistic, takes
+from counton.cli.help_pages import REFUSED
 from counton.cli.run_options import RunOptions
-from counton.cli.statistic_command import parse_words
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save
 from counton.run.job_plan import planned_job
@@ -35,10 +37,22 @@ def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
 
 
 def parsed(command: str) -> Job | None:
+    """Parse a command as the command line does."""
+    parts, found = shlex.split(command), list[Job]()
+    name, *words = parts[parts[0] == "statistic" :]
+
+    def keep(job: Job, _: Printing) -> None:
+        found.append(job)
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name=name)(takes(keep, Job, Printing, **of_statistic(name)))
     try:
-        return parse_words("of", command)[1]
-    except (InvalidInput, SystemExit):  # the latter if the job itself refuses
+        app(words, prog_name=name, standalone_mode=False)
+    except (REFUSED, SystemExit):  # the latter if the job itself refuses
         return None
+    (job,) = found
+    (events,) = cast("list[str]", job.events)
+    return job.having(events=events)
 
 
 def is_planned(job: Job) -> bool:
@@ -56,9 +70,8 @@ def test_every_door_takes_what_the_command_takes(
 ) -> None:
     command = whole_command(name, said, place.folder)
     job = parsed(command)
-    if job is None:  # the command does not take it either, or no plan of a statistic knows it
-        taken = place.plain(*shlex.split(command)).code == 0
-        assert not taken or {"expire", "unknown"} & {*said}
+    if job is None:  # the command does not take it either
+        assert place.plain(*shlex.split(command)).code != 0
         return
     begins = is_planned(job)
     assert begins or not own
@@ -76,9 +89,8 @@ def test_every_door_takes_what_the_command_takes(
     assert (done.code == 0) == (begins and served), done.err
     found, failed = prepare(of_service)
     assert bool(found) == (begins and served and not in_order(job)), failed
-    if begins and not {"expire", "unknown", "revise"} & {*said}:
-        done = place.plain("plan", "--of", command)
-        assert done.code == 0, done.err
+    done = place.plain(*shlex.split(command), "--plan")
+    assert (done.code == 0) == begins, done.err
 
 
 def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
@@ -101,32 +113,6 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     done = place.plain(*quiet, "--yes", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
-
-
-def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
-    def planned(*words: str) -> Any:
-        done = place.plain("plan", *words, "--json")
-        assert done.code == 0, done.err
-        return json.loads(done.out)
-
-    stated = ("--steps", "30", "--epsilon", "1", "--release", "windows")
-    simple, users = "--simple", ("--most", "20")
-    of = f"count --user who --unit user {shlex.join(users)}"
-    whole = f"count e.csv --state s.db --user who {shlex.join((*users, *stated))} --by g --domain a"
-    mine = planned(*stated, *users, simple)
-    words, typed = planned("--of", of, *stated, simple), planned("--of", whole, simple)
-    for one in (words, typed):
-        assert one["contribution"] == mine["contribution"]
-        assert one["choices"][0]["mean_std"] == mine["choices"][0]["mean_std"]
-    assert (typed["steps"], typed["release"]) == (30, "windows")
-    for words_of_it, said in (
-        ("count --steps 9", "--steps 30 is stated twice: --of count --steps 9 says 9"),
-        ("count --most 3", "--most 3 needs --user"),
-        ("count --expire", "because its protection fades"),
-        ("count --by g --unknown discover", "because only some of its groups are shown"),
-    ):
-        done = place.plain("plan", "--of", words_of_it, *stated)
-        assert (done.code, said in done.err) == (2, True), done.err
 
 
 def test_a_file_of_a_service_is_planned(place: Workplace) -> None:

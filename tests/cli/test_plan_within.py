@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from counton import ZCDP, Average, TopK, plan
+from counton import ZCDP, Average, plan
 
 from .conftest import Workplace
 
@@ -23,24 +23,18 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
 
 
 def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
-    average = "average --lower 0 --upper 60 --resolution 1"
-    wanted = ["--within", "count=20,mean=1", "--size", "5000", "--level", "0.9"]
-    done = place.plain("plan", "--steps", "6", "--of", average, *wanted)
-    assert done.code == 0, done.err
+    average = "statistic average - --value waits --lower 0 --upper 60 --resolution 1 --state s.db"
+    windows = "--time at --every 1d --start 2024-03-01 --steps 6 --release totals"
+    wanted = ["--within", "count=20,mean=1", "--level", "0.9", "--plan", "--json"]
+    file = place.folder / "n.toml"
+    done = place.plain(*average.split(), *windows.split(), *wanted, "--save", str(file))
+    assert "need size" in done.err
+    file.write_text(file.read_text() + "size = 5000\n")
+    (said,) = json.loads(place.plain("plan", str(file), "--json").out)["jobs"].values()
     found = plan(
         6, within={"count": 20, "mean": 1}, size=5000, level=0.9, of=Average(0, 60, 1), batched=True
     )
-    assert done.out.startswith(str(found.guarantee).partition(" with ")[2])
-    assert str(found.reached) in " ".join(done.out.split())
-
-
-def test_a_statistic_has_one_plan_in_python_and_in_the_command(place: Workplace) -> None:
-    groups = ["--of", "top-k --by to --domain a,b,c"]
-    said = json.loads(place.plain("plan", "40", *groups, "--rho", "0.5", "--json").out)
-    found = plan(40, ZCDP(0.5), of=TopK(["a", "b", "c"]), batched=True)
-    assert [one["mean_std"] for one in said["choices"]] == [one.errors.mean_std for one in found]
-    assert said["contribution"] == found.contribution.to_dict()
-    assert said["errors"] == found.best.errors_of.what in found.words
+    assert said["guarantee"] == found.guarantee.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -70,12 +64,13 @@ def test_what_does_not_go_together_is_refused(
 def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     """As the stream of a count with these options has it."""
     words = ["--most", "3", "--per", "1d"]
-    plain = place("plan", "--steps", "30", "--epsilon", "1", *words, "--json")
-    of = "count --user who --every 1d --steps 30 --epsilon 1 " + " ".join(words)
-    same = place("plan", "--of", of, "--json")
-    errors = [
-        [one["mean_std"] for one in json.loads(each.out)["choices"]] for each in (plain, same)
-    ]
-    assert errors[0] == pytest.approx(errors[1])
+    plain = json.loads(place("plan", "30", "--epsilon", "1", *words, "--json").out)
+    typed = (
+        "count - --state s.db --time at --start 2024-03-01 --user who --every 1d --release totals"
+    )
+    job = place(*typed.split(), "--steps", "30", "--epsilon", "1", *words, "--plan", "--json")
+    planned = json.loads(job.out)["plans"]["totals"]
+    assert "one user's day added or removed, with at most 3 events" in planned["protected"]
+    assert planned["strategy"] == plain["choices"][0]["strategy"]
     assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
     assert "--per 1d needs --most" in place("plan", "30", "--epsilon", "1", *words[2:]).err

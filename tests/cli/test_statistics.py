@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton import Quantiles, plan
 from counton.released.series import finite
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
@@ -253,29 +254,19 @@ def test_wrong_options_are_refused_in_words(
     assert not place.state.exists()
 
 
-def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
-    common = ["--steps", "40", "--epsilon", "1", "--simple"]
-    done = place("plan", "--of", "top-k --by to --domain a,b", *common)
+def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str) -> None:
+    common = [*windows(place, steps="40", epsilon="1"), "--plan"]
+    done = place(*TOP, events, "--by", "to", "--domain", "a,b", *common)
     assert done.code == 0, done.err
-    assert "40 steps; one event more or less makes no output more than 2.719 times" in done.out
-    plain = json.loads(place("plan", *common, "--json").out)["choices"][0]["mean_std"]
-    words = "quantiles --lower 0 --upper 4 --cells 4 --line identity"
-    found = json.loads(place("plan", "--of", words, *common, "--json").out)
-    assert "errors are of how many values lie below an edge" in found["errors"]
-    best = found["choices"][0]  # sums of 1, 2, 3 and 4 cells
-    assert best["mean_std"] == pytest.approx(2.5**0.5 * plain)
-    for words, said in (
-        ("distinct --lower 4", "No such option: --lower"),
-        ("distinct --help", "No such option: --help"),
-        ("nothing", "--of: there is no statistic 'nothing'; give one of count"),
-        ("top-k '", "cannot be read as a command"),
-        ("", "--of: there is no statistic ''; give"),
-    ):
-        done = place("plan", "--of", words, *common)
-        assert done.code == 2
-        assert said in done.err
-    done = place("plan", "--of", "distinct", "--most", "3", *common)
-    assert "--most 3 does not go with --of distinct" in done.err
+    assert "spends epsilon = 1 of each event" in done.out
+    plain = plan(40, epsilon=1, simple=True).best.errors.mean_std
+    cells = Quantiles(lower=0, upper=4, cells=4, line="identity")
+    found = plan(40, epsilon=1, simple=True, of=cells, batched=True)
+    assert "errors are of how many values lie below an edge" in found.best.errors_of.what
+    best = found.best.errors.mean_std  # sums of 1, 2, 3 and 4 cells
+    assert best == pytest.approx(2.5**0.5 * plain)
+    done = place("plan", "40", "--epsilon", "1", "--of", "distinct")
+    assert (done.code, "No such option: --of" in done.err) == (2, True)
 
 
 def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:

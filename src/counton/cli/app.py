@@ -138,10 +138,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 
 #: Examples of commands whose help has a first page.
 _EXAMPLES = {
-    "plan": [
-        *example_of("counton plan", ("steps", "365"), ("within", "20")),
-        *example_of("counton plan", ("of", "count visits.csv --release both --steps 365 --rho 1")),
-    ],
+    "plan": example_of("counton plan", ("steps", "365"), ("within", "20")),
     "ledger": example_of("counton ledger visits.db", ("limit-epsilon", "3")),
 }
 

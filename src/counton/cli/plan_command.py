@@ -14,7 +14,7 @@ from counton.base.lengths import PERIODS
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import check_most, check_most_a_window, require_guarantee
-from counton.job.kinds import KINDS, refuse_other_kinds, refuse_stated
+from counton.job.kinds import KINDS, refuse_stated
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
 
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
-#: Options that ``--of`` excludes: the words of a statistic bound its users.
-_OF_USERS = ("most", "per", "most_a_window")
-#: Options of a plan that belong to the stream of a job.
-_OF_STREAM = (
-    *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
-    *("metric", "release", "simple"),
-)
 #: Words for the numbers whose variances are ranked, by ``--release``.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
@@ -53,26 +46,16 @@ def perform(options: PlanOptions) -> None:
                 "windows: leave one of them out"
             )
         options = replace(options, asked=None, steps=int(steps))
-    options, planned, whom = _with_subject(options)
-    _print_plan(options, planned, whom)
+    _print_plan(options)
 
 
-def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None) -> None:
-    """Print strategies and their errors, best first.
-
-    Args:
-        planned: arguments of `counton.plan`: a statistic, or the contribution of one unit of a
-            count.
-        whom: protected unit, if there is no statistic.
-    """
+def _print_plan(options: PlanOptions) -> None:
+    """Print strategies and their errors, best first."""
     from counton.statistics.plan_verb import plan
 
-    arguments = {
-        "metric": cast("Metric", options.metric or "mean"),
-        "release": cast("ReleaseForm", options.release or "totals"),
-        "simple": options.simple,
-        **planned,
-    }
+    unit, whom = _protected_unit(options)
+    metric = cast("Metric", options.metric or "mean")
+    release = cast("ReleaseForm", options.release or "totals")
     check_chart(options.plot, options.width)
     if options.most is None:
         for name in (name for name in ("per", "most_a_window") if options.states(name)):
@@ -95,11 +78,13 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         options.steps,
         strategies=_strategies_named(options.strategy),
         around=options.around,
-        **arguments,
+        metric=metric,
+        release=release,
+        simple=options.simple,
+        contribution=unit,
         **_target(options),
     )
-    guarantee, unit = ranked.guarantee, ranked.contribution
-    about = ranked.best.errors_of.what or None
+    guarantee = ranked.guarantee
     if options.within is not None:
         warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
     if options.plot is not None:
@@ -116,12 +101,10 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "around": options.around,
                 "within": None if ranked.reached is None else ranked.reached._asdict(),
                 "metric": ranked.metric,
-                "release": arguments["release"],
+                "release": release,
                 "most": options.most,
                 "per": options.per,
                 "most_a_window": options.most_a_window,
-                "of": options.of,
-                "errors": about,
                 "contribution": unit.to_dict(),
                 "choices": ranked.rows(),
                 "lower_bounds": ranked.least_std(),
@@ -137,14 +120,10 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         length = f"no last step, errors of the first {length}"
     console.write_line(ranked.in_words(), bold=True)
     if options.full:
-        of = _OF[options.release or "totals"]
-        least = f"least {error} variance {of}first"
-        console.write_line(f"{length}, {guarantee}, {whom or unit}; {least}")
+        least = f"least {error} variance {_OF[release]}first"
+        console.write_line(f"{length}, {guarantee}, one {whom} more or less; {least}")
     else:
-        named = unit.unit if whom is None else whom.removesuffix(" more or less")[len("one ") :]
-        console.write_line(f"{length}; {guarantee.meaning_for(named, unit.relation)}")
-    if about is not None:
-        console.write_line(about)
+        console.write_line(f"{length}; {guarantee.meaning_for(whom, unit.relation)}")
     if ranked.reached is not None:
         console.write_line(str(ranked.reached))
     if options.full:
@@ -215,60 +194,21 @@ def _write_limits(console: Console, ranked: StreamPlan) -> None:
         console.write_line(f"note: {note}")
 
 
-def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
-    """Complete the options with the statistic that ``--of`` describes in words.
+def _protected_unit(options: PlanOptions) -> tuple[Contribution, str]:
+    """Return the contribution of one protected unit, and the unit in words."""
+    if options.most is None:
+        return Contribution.add_remove(unit="count"), "count"
+    check_most(options.most)
+    check_most_a_window(options.most_a_window, options.most)
+    protected = "user"
+    if options.per is not None:
+        from counton.run.new_stream import check_period
 
-    Returns:
-        The options, the arguments of `counton.plan` that describe the statistic, and the protected
-        unit if there is no statistic.
-    """
-    if options.of is None:
-        unit, whom = Contribution.add_remove(unit="count"), "one count"
-        if options.most is not None:
-            check_most(options.most)
-            check_most_a_window(options.most_a_window, options.most)
-            protected = "user"
-            if options.per is not None:
-                from counton.run.new_stream import check_period
-
-                check_period(options.per)
-                protected = f"user's {PERIODS.get(options.per, options.per)}"
-            unit = Contribution.events(
-                options.most, most_a_step=options.most_a_window, unit=protected
-            )
-            most, few = f"{options.most:,} event{'s' * (options.most > 1)}", ""
-            if options.most_a_window is not None:
-                few = f", {options.most_a_window:,} in each window,"
-            whom = f"one {protected} with up to {most}{few}"
-        return options, {"contribution": unit}, f"{whom} more or less"
-    from counton.cli.statistic_command import parse_words
-
-    said = ", whose words say it where a statistic has users"
-    refuse_stated(options, _OF_USERS, field("of", options.of), said)
-    statistic, job = parse_words("of", options.of)
-    if job.lateness.revise is not None:
-        raise InvalidInput(
-            f"{field('revise', job.lateness.revise)} inside {field('of', options.of)} is not read "
-            "by counton plan: give --revise to the plan itself, or plan a job file"
-        )
-    stated = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
-    if options.within is None and job.promise.within is None:
-        stated.pop("level", None)  # the level of intervals that a run prints
-    for name, value in stated.items():
-        if options.states(name) and str(options.option(name)) != str(value):
-            raise InvalidInput(
-                f"{field(name, options.option(name))} is stated twice: {field('of', options.of)} "
-                f"says {value}; leave one of them out"
-            )
-    options = replace(options, **stated)
-    planned: dict[str, Any] = {"of": statistic, "batched": True}
-    if job.people.user is None:
-        refuse_other_kinds(job, {"unit": "events"})
-    else:
-        from counton.run.new_stream import planned_people
-
-        planned["of"], planned["contribution"] = planned_people(job)
-    return options, planned, None
+        check_period(options.per)
+        protected = f"user's {PERIODS.get(options.per, options.per)}"
+    unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit=protected)
+    few = f", {options.most_a_window:,} in each window," if options.most_a_window else ""
+    return unit, f"{protected} with up to {options.most:,} event{'s' * (options.most > 1)}{few}"
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:

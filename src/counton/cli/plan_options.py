@@ -15,7 +15,7 @@ class PlanOptions(JobWords):
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
     want. A job file is planned whole: the error of every number of its jobs, and what they cost.
-    A table's own command plans it, with --plan. No rows are read.
+    A statistic is planned by its own command, with --plan. No rows are read.
     """
 
     asked: str | None = argument(
@@ -34,7 +34,7 @@ class PlanOptions(JobWords):
     rho: str | None = of_job("rho")
     within: str | None = option(
         "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
-        "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+        "this far to either side: 20, or 2% of --size",
         often=True,
     )
     level: float | None = option(
@@ -63,10 +63,6 @@ class PlanOptions(JobWords):
     )
     most_a_window: int | None = option(
         "with --most: how many of a user's events count in one window"
-    )
-    of: str | None = option(
-        "plan this statistic; write it with the options that define it: 'top-k --domain A,B'",
-        often=True,
     )
     strategy: str | None = option(
         "rank only these, A,B: strategies as in count --strategy, or mechanisms exactly as in "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput
 from counton.cli.command_list import BESIDE
 from counton.cli.command_options import (
     Printing,
@@ -21,15 +21,14 @@ from counton.cli.command_options import (
     takes,
     words_of,
 )
-from counton.cli.help_pages import BARE, REFUSED, Commands, CommandWithHeadings, example_of
+from counton.cli.help_pages import BARE, Commands, CommandWithHeadings, example_of
 from counton.frame.options import MissingOptions
-from counton.job.job import Job, JobStatement
-from counton.job.kinds import refuse_stated
-from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
+from counton.job.job import Job
+from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.statistic import named_values
 
 if TYPE_CHECKING:
-    from counton.statistics import Statistic
+    pass
 
 
 @cache
@@ -194,66 +193,3 @@ def _example(name: str) -> list[str]:
     file, text = counted.example_file
     written = text.replace("\n", r"\n")
     return [f"printf {shlex.quote(written)} \\", f"    > {file}", *command]
-
-
-#: Values for options that a plan does not need, because it reads no rows and keeps nothing.
-_UNREAD = {"events": ["-"], "state": "planned.db"}
-#: Options that a plan of a statistic refuses, with the rest of the message.
-_UNPLANNED = {
-    "expire": ", because its protection fades with age; plan it by counton.plan_expiring",
-    "unknown": (
-        ", because only some of its groups are shown; write it into a job file and plan the file"
-    ),
-}
-
-
-def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
-    """Parse the words of a command to its statistic and its job.
-
-    The words may be a whole command, also with options that do not matter for the noise. Events,
-    state and columns may be left out.
-
-    Args:
-        option: name of the option whose value the words are, for messages.
-
-    >>> statistic, job = parse_words("of", "top-k --domain JFK,LGA --top 1 --release both")
-    >>> statistic.parameters, job.noise.release
-    ({'groups': ['JFK', 'LGA'], 'k': 1}, 'both')
-    """
-    try:
-        parts = shlex.split(words)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{field(option, words)} cannot be read as a command ({error})"
-        ) from error
-    for before in ("counton", "statistic"):
-        parts = parts[parts[:1] == [before] :]
-    name, *rest = parts or [""]
-    if not is_keyword(name):
-        raise InvalidInput(
-            f"{field(option)}: {no_statistic(name)}, followed by its options, as in 'top-k "
-            "--domain A,B'"
-        )
-    of = statistic_named(name)
-    found: list[Job] = []
-
-    def command(job: Job, _: Printing) -> None:
-        found.append(job)
-
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    taking = takes(command, *_KINDS, unneeded=_UNREAD, **of_statistic(name))
-    app.command(name=name, add_help_option=False)(taking)
-    try:
-        app(rest, prog_name=name, standalone_mode=False)
-    except REFUSED as error:
-        said_of_it = error.format_message()
-        raise InvalidInput(
-            f"{field(option, words)} cannot be read as a command: {said_of_it}"
-        ) from error
-    (job,) = found
-    for name, why in _UNPLANNED.items():
-        if job.option(name) != "drop":
-            refuse_stated(job, [name], field(option, words), why)
-    if "by" in of.reads or (job.groups.domain is not None and "domain" not in of.reads):
-        job = job.having(by=job.groups.by or "group")
-    return of.from_spec(JobStatement(job)), job

@@ -154,26 +154,6 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
     return Definition.from_details(details, statistic, guarantee, contribution, strategy)
 
 
-def planned_people(job: Job) -> tuple[TallyStatistic, Contribution]:
-    """Return the statistic of a new stream that protects people, and the bound on one person's
-    contribution.
-
-    Parameters of the statistic that depend on the guarantee are not set yet.
-
-    >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
-    >>> print(planned_people(job)[1])
-    one user's month added or removed, with at most 20 events counted, ...
-    """
-    needed: dict[str, Any] = {"time": "time", "every": "1d", "start": "2000-01-01", "steps": 1}
-    if job.groups.by is not None:
-        needed["domain"] = ["any"]
-    if stated_guarantee(job, expires=job.promise.expire) is None and job.promise.within is None:
-        needed["epsilon"] = 1
-    asked = ask(job.having(**{name: one for name, one in needed.items() if not job.states(name)}))
-    statistic = inner_of(asked.statistic)
-    return statistic.for_people(asked.counting.most), asked.contribution(asked.statistic)
-
-
 @dataclass(frozen=True)
 class StreamRequest:
     """The request of a job for a stream: statistic, groups, and options that define it.
