@@ -266,9 +266,7 @@ def parse_entries(data: bytes) -> Entries:
     try:
         found, _ = json.JSONDecoder().raw_decode(data.decode())
     except RecursionError:
-        raise ValueError(
-            "the witness nests lists too deep to hold entries of releases: restore it from a copy"
-        ) from None
+        found = None  # it nests lists too deep to hold entries
     if not (isinstance(found, list) and found and all(map(_is_entry, found))):
         raise ValueError("no entries of releases")
     return found

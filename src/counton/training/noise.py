@@ -431,7 +431,7 @@ class TrainingNoise:
             self._keep_places(run)
             if not self.seeded:
                 sessions = renew(sessions, step - 1, drawn_identity())
-            self._set_run(identity, sessions, std)
+            self._identity, self._sessions, self.std = identity, sessions, std
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
@@ -457,7 +457,7 @@ class TrainingNoise:
             )
         found = *read_run(run), self._check_terms(run)
         self._keep_places(run)
-        self._set_run(*found)
+        self._identity, self._sessions, self.std = found
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
@@ -556,7 +556,7 @@ class TrainingNoise:
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
         self._keep_places(state["run"])
-        self._set_run(identity, sessions, std)
+        self._identity, self._sessions, self.std = identity, sessions, std
         self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
 
     # ------------------------------------------------------------------- whose noise it is
@@ -565,9 +565,6 @@ class TrainingNoise:
     def seeded(self) -> bool:
         """True if the key is an `InsecureSeededKey`, which anybody can guess: noise repeats."""
         return isinstance(self._key, InsecureSeededKey)
-
-    def _set_run(self, identity: str, sessions: Sessions, std: float) -> None:
-        self._identity, self._sessions, self.std = identity, sessions, std
 
     @cached_property
     def _all_terms(self) -> dict[str, Any]:

@@ -51,6 +51,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
@@ -164,13 +165,6 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
     even += middle * (10 * factor)
     offset = nodes.start - 2 * start
     return found[offset : offset + len(nodes)]
-
-
-class Norms(NamedTuple):
-    """Bounds of the norms of all columns, in units of 2^-lattice_bits and 4^-lattice_bits."""
-
-    l1: int
-    l2_squared: int
 
 
 class OctaveColumns:
@@ -292,9 +286,9 @@ class OctaveColumns:
         return columns
 
     @cached_property
-    def norms(self) -> Norms:
-        """Upper bounds of the 1-norm and of the squared 2-norm of all columns."""
-        return Norms(self.largest(1), self.largest(2))
+    def norms(self) -> Sensitivity:
+        """Upper bounds of all columns' norms, in units of 2^-lattice_bits and 4^-lattice_bits."""
+        return Sensitivity(self.largest(1), self.largest(2))
 
     def largest(self, norm: int, start: int = 0) -> int:
         """Return a bound of the norm (2: squared) of any column over levels from ``start`` on."""
