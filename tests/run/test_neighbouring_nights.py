@@ -297,11 +297,16 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept() -> None:
         case = draw_case(chance)
         drawn, other = draw_nights(chance, case), list[Night]()
         news = np.diff(drawn.steps, prepend=0).tolist()
-        if many[case.unit] > 4 or not news[-1] or all(news):
+        arrives = case.unit == "person" and not case.lags and drawn.nights[0].covers is None
+        if many[case.unit] > 4 or not news[-1] or all(news) or arrives:  # people by arrival count
             continue
         many[case.unit] += 1
         for night, new in zip(drawn.nights, news, strict=True):
-            rows: list[Any] = [(one, *row[1:]) for row in night.rows for one in (1, row[0] + 0.25)]
+            rows: list[Any] = [
+                (at, group, "new", *rest)
+                for when, group, _, *rest in night.rows
+                for at in (1, max(when - 1, 1))
+            ]
             rows = chance.sample(night.rows, len(night.rows)) if new else rows
             other.append(night._replace(rows=rows))
         options: dict[str, Any] = {**case.options, "calendar": case.calendar, "door": case.door}

@@ -513,8 +513,8 @@ def compare(
         closed = step <= (released - lags if target > released else target)
         known_here = inside & (step <= released)
         differing = _differing(cells, known_here, ~closed, "rows")
-        final = [one for one in differing if one.step <= released - lags]
-        gone, shut = (sum(one[at] for one in final) for at in (4, 3))
+        for_good = [one for one in differing if one.step <= released - lags]
+        gone, shut = (sum(one[at] for one in for_good) for at in (4, 3))
         if told != "rows":
             differing = _differing(cells, known_here, ~closed, told)
         late = shut
