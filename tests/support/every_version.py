@@ -1,6 +1,5 @@
 """Every version of every window as a step of its own: a strategy for tests of sensitivities."""
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -45,8 +44,8 @@ class EveryVersion(StreamStrategy):
     def __init__(self, windows: WindowVersions) -> None:
         self.windows = windows
         self.horizon = windows.horizon * (windows.lags + 1)
-        self.facts = replace(
-            windows.facts, unit_rows=False, attained=windows.inner.facts.attained, versions=1,
+        self.facts = windows.facts._replace(
+            unit_rows=False, attained=windows.inner.facts.attained, versions=1,
             corrections=0, reads_another=True,
         )  # fmt: skip
 

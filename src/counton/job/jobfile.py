@@ -43,7 +43,6 @@ from counton.job.stated_options import (
 )
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
-from counton.statistics.report_members import SHARE
 
 _T = TypeVar("_T")
 #: Table of a service's own settings.
@@ -637,6 +636,8 @@ def schema() -> dict[str, Any]:
     >>> schema()["$defs"]["job"]["properties"]["every"]["description"]
     'length of a window: 15m, 1h, 1d, 1w, 1mo'
     """
+    from counton.statistics.report_members import SHARE
+
     properties: dict[str, Any] = {
         STATISTIC: {
             "enum": [*keywords()],
@@ -659,7 +660,7 @@ def schema() -> dict[str, Any]:
     keys = {called for option in all_options().values() for called in (option.key, option.name)}
     keys |= {STATISTIC, "by", "domain", "shares", SHARE}
     part = {name: one for name, one in properties.items() if name in keys}
-    part["share"] = {"type": "number", "description": "its share of the budget; 1 if unsaid"}
+    part[SHARE] = {"type": "number", "description": "its share of the budget; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}
     return {

@@ -84,9 +84,8 @@ class BlockSource(threading.local):
     """
 
     def __init__(self, subkey: bytes) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-        self._encryptor: Any = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+        self._subkey = subkey
+        self._encryptor: Any = None
         self._counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
         self._cipher = bytearray(0)
 
@@ -98,6 +97,10 @@ class BlockSource(threading.local):
         return self._counters[:blocks]
 
     def _encrypt(self, blocks: int) -> memoryview:
+        if self._encryptor is None:  # a night without new rows draws nothing
+            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+            self._encryptor = Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
         size = blocks * BLOCK_BYTES
         plain = self._counters.data.cast("B")[:size]
         self._encryptor.update_into(plain, self._cipher)

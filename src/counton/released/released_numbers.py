@@ -24,7 +24,6 @@ from counton.base.exact import some_of
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
-from counton.numbers.contrasts import sum_formula
 from counton.numbers.formulas import Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level
 from counton.numbers.table_request import TableRequest
@@ -51,7 +50,6 @@ from counton.released.series import (
 )
 from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Readings
 from counton.statistics.statistic import place_of_name
 
@@ -530,6 +528,8 @@ class ReleasedNumbers:
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
         """Return a weighted sum over groups, with its noise."""
+        from counton.numbers.contrasts import sum_formula
+
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} chooses among the numbers of a statistic, but "
@@ -712,6 +712,8 @@ class ReleasedNumbers:
 
         This depends on all groups, so a file contains every group that any step shows.
         """
+        from counton.statistics.ranking import ranked_numbers, ranking_of
+
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
         # perhaps by released numbers, upper ends allow for the noise of all groups too.

@@ -329,7 +329,7 @@ _LARGEST_CELL = 2**61
 
 
 @name_alone
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tally:
     """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
 

@@ -56,7 +56,7 @@ X = TypeVar("X")
 
 
 @name_alone
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counts:
     """Exact numbers of the rows that one run read: how many count, and how many were left out for
     each reason. Only the operator of the run may see them.
@@ -331,7 +331,7 @@ Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], N
 
 
 @name_alone
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Intake:
     """Totals that a run releases, and totals that the state (database) keeps afterwards. Exact:
     secret.

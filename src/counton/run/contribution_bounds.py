@@ -166,7 +166,7 @@ def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
 
 
 @name_alone
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ChosenRows:
     """The rows of one run that are left after all bounds, and how many others were left out. Exact
     data: secret.

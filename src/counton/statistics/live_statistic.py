@@ -36,7 +36,6 @@ from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_steps import count_events, ends_of
-from counton.statistics.ranking import Ranking, ranking_of
 from counton.statistics.readings import Reading, Readings
 from counton.statistics.statistic import NamedCells, restore
 from counton.statistics.tally_statistic import refuse_unreadable_cells
@@ -45,6 +44,7 @@ from counton.strategies.strategy import last_served_step, more_steps
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
+    from counton.statistics.ranking import Ranking
     from counton.statistics.statistic import Events, Exact, Statistic
 
 _FORMAT = "counton-statistic-1"
@@ -523,6 +523,8 @@ class OnDemandReading(Reading):
             InvalidInput: the level is out of range, a cell is unknown, or ``among`` is None and
                 there are over 2^22 cells.
         """
+        from counton.statistics.ranking import ranking_of
+
         cells = self._cells(among)
         if not len(cells):
             raise InvalidInput("among is empty: name at least one cell that may be shown")

@@ -30,7 +30,6 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -197,8 +196,7 @@ class Strategy(ABC):
         return hash(repr(self))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyFacts:
+class StrategyFacts(NamedTuple):
     """Facts about a strategy for streams, besides its matrices B and C.
 
     Attributes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -79,7 +78,7 @@ class Factorisation(LeastSquaresFactorization):
             )
         super().__init__(Dense(rounded, "given"))
         triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
-        self.facts = replace(self.facts, lattice_bits=bits, causal=triangle)
+        self.facts = self.facts._replace(lattice_bits=bits, causal=triangle)
         # refuse an unsolvable matrix now, before any data
         condition = float((real**2).sum() * self._equations.variances[1].sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:

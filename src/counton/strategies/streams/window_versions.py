@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -453,7 +452,7 @@ class AsOf(StreamStrategy):
             raise InvalidInput(f"windows are {quote(given)}; give a strategy WindowVersions(...)")
         self.windows = given
         self.horizon = self.night = check_integer("night", night, 1, given.horizon)
-        self.facts = replace(given.facts, versions=1, reads_another=True)
+        self.facts = given.facts._replace(versions=1, reads_another=True)
 
     @classmethod
     @override
