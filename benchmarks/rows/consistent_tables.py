@@ -20,6 +20,7 @@ from counton.privacy import ZCDP
 from counton.tables import Haar, Tree
 from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
+from papers.ranges.running_sums import running_sums
 
 CELLS = 2**25
 QUERIES = 10**6
@@ -111,7 +112,7 @@ def _field(law: NoiseDistribution) -> NoiseField:
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
     """Return the running sums of a line or grid of counts, with noise, as a release has them."""
     best = counton.plan_cells(counts.shape, guarantee=ZCDP(0.5), line=strategy).best
-    return best.strategy.running_sums(counts, _field(best.law), 16)[0]
+    return running_sums(best.strategy, counts, _field(best.law), 16)[0]
 
 
 def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:

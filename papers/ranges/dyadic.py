@@ -81,7 +81,6 @@ class Dyadic(LineStrategy):
         cells = np.arange(self.cells)
         return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
-    @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
         """Return noisy sums of the first 0, 1, ..., n cells, and their fraction bits, 0."""
         measured = self.measure(counts)

@@ -27,6 +27,7 @@ from counton.strategies.strategy import NodeNoise
 from counton.tables import AllRanges, LineStrategy, Queries, Workload
 from counton.tables.table_calibration import fraction_bits
 from papers.ranges.dyadic import Dyadic
+from papers.ranges.running_sums import running_sums
 from papers.ranges.workloads import RandomSubsets, TreeNodes
 from papers.ranges.workloads import workload as named_workload
 
@@ -144,7 +145,7 @@ def largest_error_of(
         found = strategy.largest_error(workload, noise.run(0, range(strategy.measurements)))
         if found is not None:
             return found
-    sums, bits = strategy.running_sums(np.zeros(strategy.cells, np.int64), noise, bits)
+    sums, bits = running_sums(strategy, np.zeros(strategy.cells, np.int64), noise, bits)
     ends = sums * 2.0**-bits
     if isinstance(workload, AllRanges):
         return float(ends.max() - ends.min())

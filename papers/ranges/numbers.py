@@ -25,6 +25,7 @@ from papers.ranges.mechanisms import (
     rank,
     total_error,
 )
+from papers.ranges.running_sums import running_sums
 from papers.ranges.workloads import TreeNodes
 from papers.simulation import Measured
 
@@ -505,7 +506,7 @@ def _mean_absolute_node(cells: int, runs: int) -> Measured:
     found = []
     for run in range(runs):
         field = NoiseField(key().derive(b"mean node", run.to_bytes(4, "big")), best.law)
-        sums, bits = strategy.running_sums(np.zeros(cells, np.int64), field, 8)
+        sums, bits = running_sums(strategy, np.zeros(cells, np.int64), field, 8)
         found.append(float(np.abs(sums[high] - sums[low]).mean()) * 2.0**-bits / unit)
     return Measured.of(found)
 
@@ -581,7 +582,7 @@ def _estimator(runs: int) -> Iterator[Comparison]:
     strategy, rng = best.strategy.axes[0], np.random.default_rng(20260103)
     for run in range(runs):
         field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.law)
-        sums, bits = strategy.running_sums(np.zeros(cells, np.int64), field, 8)
+        sums, bits = running_sums(strategy, np.zeros(cells, np.int64), field, 8)
         real = sums * 2.0**-bits
         low, high = sampled_ranges(rng, cells, count)
         errors = np.abs(real[high] - real[low])

@@ -21,6 +21,7 @@ from papers.evidence import Comparison
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.mechanisms import MECHANISMS, choice, key, line, rank
 from papers.ranges.numbers import defined_covariance, sampled_ranges
+from papers.ranges.running_sums import running_sums
 
 #: Below this the interpreter's own time is most of it.
 _FIT_FROM = 2**14
@@ -167,7 +168,7 @@ def _release(name: str, cells: int) -> Callable[[], object]:
             measured = strategy.measure(counts)
             measured += field.run(0, range(strategy.measurements))
             return strategy.answer(measured, low, high)
-        sums, _ = strategy.running_sums(counts, field, 8)
+        sums, _ = running_sums(strategy, counts, field, 8)
         return sums[high] - sums[low]
 
     return run

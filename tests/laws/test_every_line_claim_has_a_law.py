@@ -24,6 +24,7 @@ from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken
 from counton.tables import Haar, LineStrategy, Nodes, SquareRoot
 from papers.ranges.dyadic import Dyadic
+from papers.ranges.running_sums import sums_of_measurements
 
 CELLS = 11
 
@@ -80,7 +81,7 @@ def releasing(
 ) -> LineStrategy:
     """A strategy that makes something else of its sums, of the exact ones, and the bits."""
     made = made or haar()
-    held: Any = type(made).running_sums
+    held: Any = getattr(type(made), "running_sums", sums_of_measurements)
 
     def running_sums(self: Any, counts: Any, noise: Any, bits: int) -> tuple[Any, int]:
         sums, bits = held(self, counts, noise, bits)
@@ -92,12 +93,12 @@ def releasing(
 def draws_twice(self: Any, counts: Any, noise: Any, bits: int) -> tuple[Any, int]:
     """The second draw of the same measurement lets an observer average."""
     noise.run(0, range(self.measurements, 2 * self.measurements))
-    return Haar.running_sums(self, counts, noise, bits)
+    return sums_of_measurements(self, counts, noise, bits)
 
 
 def shows_a_count(self: Any, counts: Any, noise: Any, bits: int) -> tuple[Any, int]:
     """One bit of the data beside the measurements."""
-    sums, bits = Haar.running_sums(self, counts, noise, bits)
+    sums, bits = sums_of_measurements(self, counts, noise, bits)
     sums[-1] += int(counts[0]) % 2
     return sums, bits
 

@@ -55,6 +55,7 @@ def test_levels_are_the_variances_of_what_is_drawn() -> None:
     """Each level's mean square over draws, to within five standard errors."""
     from counton.noise import NoiseField
     from papers.ranges.mechanisms import key
+    from papers.ranges.running_sums import running_sums
 
     for name in ("cascade", "wavelet", "identity"):
         best = choice(name, 32)
@@ -62,7 +63,7 @@ def test_levels_are_the_variances_of_what_is_drawn() -> None:
         squares = np.zeros((200, 6))
         for run in range(200):
             field = NoiseField(key().derive(b"levels", run.to_bytes(4, "big")), best.law)
-            sums, bits = strategy.running_sums(np.zeros(32, np.int64), field, 8)
+            sums, bits = running_sums(strategy, np.zeros(32, np.int64), field, 8)
             for level in range(6):
                 nodes = np.diff(sums[:: 1 << level]) * 2.0**-bits
                 squares[run, level] = (nodes**2).mean()

@@ -23,8 +23,8 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy, rounded_sums
-from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
+from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy
+from counton.strategies.strategy import Norm, TableStrategy
 from counton.tables.nodes import Nodes
 from counton.tables.saved_lines import line_strategy_from_dict
 from counton.tables.workloads import Workload
@@ -156,18 +156,6 @@ class Grid(TableStrategy):
         for number, axis in enumerate(self.axes):
             cells = np.moveaxis(axis.estimate(np.moveaxis(cells, number, 0)), 0, number)
         return cells
-
-    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return noisy running sums along all axes, in units of 2^-f, and the number f.
-
-        An axis of n cells has n + 1 running sums. ``bits`` are the fraction bits to which sums are
-        rounded; with a single axis they may be others.
-        """
-        if len(self.axes) == 1:
-            return self.axes[0].running_sums(counts, noise, bits)
-        measured = self.measure(counts)
-        measured += noise.run(0, range(measured.size)).reshape(measured.shape)
-        return rounded_sums(self.estimate(measured), bits), bits
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """Return the variance of sums over boxes of cells, in units of one draw's variance.

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.strategy import NodeNoise, Norm
+from counton.strategies.strategy import Norm
 from counton.strategies.streams.power_series import convolve, convolve_modulo, reciprocal
 from counton.strategies.streams.square_root import SqrtToeplitz
 
@@ -59,19 +59,6 @@ class SquareRoot(LineStrategy):
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
         return np.stack(cells, axis=1).reshape(measured.shape)
-
-    @override
-    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return noisy running sums, as integers in units of 2^-places, and the number ``places``.
-
-        The sums are the releases of `SqrtToeplitz`, with cells as steps.
-        """
-        bits = self.strategy.facts.fraction_bits
-        sums = np.zeros(self.cells + 1, np.int64)
-        np.cumsum(counts, out=sums[1:])
-        sums[1:] <<= bits
-        sums[1:] += self.strategy.noise(noise, range(1, self.cells + 1))
-        return sums, bits
 
     @override
     def largest_column(self, norm: Norm) -> int:

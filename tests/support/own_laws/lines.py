@@ -25,6 +25,7 @@ from counton.tables.workloads import NAMED
 from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 from papers.ranges.largest_error import largest_error_of
+from papers.ranges.running_sums import running_sums
 from papers.ranges.workloads import OWN, RandomSubsets, TreeNodes
 
 #: Allowed relative error of stated variances, because `SquareRoot` computes its series to 5e-6.
@@ -253,11 +254,11 @@ def check_running_sums(strategy: LineStrategy) -> None:
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, counts)
-    base, bits = strategy.running_sums(counts, table, _BITS)
+    base, bits = running_sums(strategy, counts, table, _BITS)
     right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
     require(right, "private running sums must be int64 and begin with 0")
     exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
-    silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
+    silent, _ = running_sums(strategy, counts, HashedNoise(spread=0), _BITS)
     require(
         np.abs(silent - exact).max() < 1,
         "without noise, the private running sums must be the exact sums, but they differ",
@@ -265,7 +266,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
     for cell in range(cells):
         shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
         neighbour = counts + (np.arange(cells) == cell)
-        moved, _ = strategy.running_sums(neighbour, ShiftedNoise(table, shifts), _BITS)
+        moved, _ = running_sums(strategy, neighbour, ShiftedNoise(table, shifts), _BITS)
         same = np.array_equal(moved, base)
         require(
             same,
@@ -277,7 +278,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
     reads = np.empty((cells + 1, strategy.measurements))
     for row, node in enumerate(nodes):
         one = ShiftedNoise(HashedNoise(spread=0), {(0, node): _SPREAD})
-        reads[:, row] = strategy.running_sums(zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
+        reads[:, row] = running_sums(strategy, zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
     if getattr(strategy, "consistent", True):
         expected = _prefix_covariance(strategy)
     else:
@@ -344,7 +345,7 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
             return super().run(level, nodes)
 
     listening: NodeNoise = Listening()
-    strategy.running_sums(counts, listening, _BITS)
+    running_sums(strategy, counts, listening, _BITS)
     read = sorted({(level, node) for level, nodes in requests for node in nodes})
     first = read[0][1] if read else 0
     wanted = range(first, first + strategy.measurements)

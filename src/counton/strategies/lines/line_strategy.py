@@ -19,7 +19,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
 from counton.base.exact import quote
-from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
+from counton.strategies.strategy import Norm, TableStrategy
 
 #: By default, weights are multiples of 2^-20 of the largest weight.
 LATTICE_BITS = 20
@@ -53,26 +53,6 @@ class LineStrategy(TableStrategy):
     @abstractmethod
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return unbiased estimates: shape (measurements, ...) to (cells, ...)."""
-
-    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """Return the noisy sums of the first 0, 1, ..., n cells, a function of y = C x + z alone.
-
-        Args:
-            counts: x, shape (cells,); so small that C x plus noise fits int64.
-            noise: measurement i has the noise of node i of level 0.
-            bits: sums are rounded to multiples of 2^-bits, so that adjacent intervals add up
-                exactly.
-
-        Returns:
-            The sums in units of 2^-b, int64 of shape (cells + 1,); and b, which is ``bits`` unless
-            the strategy rounds to other multiples.
-
-        Raises:
-            SumOverflow: a sum is 2^53 units or more, which float64 does not hold exactly.
-        """
-        measured = self.measure(counts)
-        measured += noise.run(0, range(self.measurements))
-        return rounded_sums(self.estimate(measured), bits), bits
 
     def reads(self, weights: Floats) -> Floats:
         """Return the weight of each measurement in each query: shape (queries, measurements).
