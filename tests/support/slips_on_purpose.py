@@ -86,7 +86,7 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def half(*given: Any, **named: Any) -> Any:
         found: Any = right(*given, **named)
-        return replace(found, law=replace(found.law, scale=found.law.scale / 2))
+        return found._replace(law=replace(found.law, scale=found.law.scale / 2))
 
     patch.setattr("counton.numbers.node_law.calibrate", half)
     return Neighbours("count", {}, USUAL, ONE["first night"])
