@@ -15,7 +15,11 @@ class PublicNames(Extension):
 
     def on_module_members(self, *, node: Any, mod: Module, **_: Any) -> None:
         """Say which they are: names that are attached, and those that are added to them."""
-        if mod.is_init_module and isinstance(node, ast.Module) and (found := [*homes_of(node)]):
+        if (
+            mod.is_init_module
+            and isinstance(node, ast.Module)
+            and (found := [*homes_of(ast.unparse(node))])
+        ):
             own = [
                 one.value
                 for one in node.body

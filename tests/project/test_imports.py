@@ -91,6 +91,7 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
     rooms |= {"counton.run.new_stream", "counton.run.written_files", "counton.cli.terminal"}
     rooms |= {"counton.cli.init_options", "counton.cli.plan_options", "counton.released.release"}
+    rooms |= {"counton.numbers.contrasts", "counton.statistics.ranking"}
     assert not loaded & {*rooms, "counton.run.job_plan", "counton.run.first_job"}
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "pydantic", "ssl"}
     assert "rich.console" not in loaded

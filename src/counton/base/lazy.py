@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import MissingExtra
+
+#: An indented import of one name, also over several lines. To parse a package costs much more.
+_HOME = re.compile(r"^ +from (\S+) import (?:\(\s*)?(\w+) as \2\b", re.MULTILINE)
 
 
 def attach(
@@ -30,7 +33,7 @@ def attach(
     ...
     AttributeError: module 'counton.statistics' has no attribute 'Counts'
     """
-    home = homes_of(ast.parse(Path(file).read_text("utf-8")))
+    home = homes_of(Path(file).read_text("utf-8"))
 
     def load(name: str) -> Any:
         if name not in home:
@@ -45,21 +48,13 @@ def attach(
     return load, names, [*home]
 
 
-def homes_of(module: ast.Module) -> dict[str, str]:
-    """Map each public name of a package to the module that defines it.
+def homes_of(source: str) -> dict[str, str]:
+    """Map each public name of a package, given its source, to the module that defines it.
 
-    >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
+    >>> homes_of("if TYPE_CHECKING:\\n    from counton.noise import Key as Key")
     {'Key': 'counton.noise'}
     """
-    return {
-        alias.name: node.module
-        for block in module.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-        if alias.asname == alias.name
-    }
+    return {name: module for module, name in _HOME.findall(source)}
 
 
 #: The purpose of each optional module, and the extra of the installation that contains it.
