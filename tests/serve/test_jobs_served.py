@@ -24,6 +24,7 @@ from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
 from counton.state import Store, Stream, verify
 from counton.state.inbox import Batch, Inbox
+from counton.strategies.streams import growing_root
 from counton.strategies.streams.solved import _BlockSums
 
 
@@ -661,6 +662,29 @@ def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: 
             service.at(2.1)
         assert told == ["accepted", "accepted", "closed"]
         assert service.rows(last=1, group="home")[0]["estimate"] == 2
+
+
+def test_a_stream_without_a_stated_end_takes_rows_up_to_the_last_step_of_its_strategy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And runs do not fail again and again after it."""
+    monkeypatch.setattr(growing_root, "STEPS", 3)
+    endless: dict[str, Any] = {"steps": None, "epsilon": None, "rho": 10**6, "around": 3}
+    endless |= {"strategy": "growing-sqrt"}
+    with inside(tmp_path, **endless, watermark="10s") as service:
+        service.post("a", [visit(1.5)])
+        service.at(3)
+        assert service.post("late", [visit(2.9)]).status_code == 202
+        service.at(5)
+        answer = service.post("b", [visit(4.5)])
+        assert answer.status_code == 410
+        assert "the last of the 3 windows of the stream was due at" in answer.text
+        assert service.rows(last=1, group="home")[0]["step"] == 3
+        assert round(service.rows(last=1, group="home")[0]["estimate"]) == 2
+        assert service.service.why_not_ready is None
+        assert service("GET", "/v1/streams/visits").json()["next_release"] is None
+        assert metric(service, "lag_seconds") == 0
+        service.at(9)
 
 
 def test_a_stream_that_a_command_ended_takes_nothing(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from counton.run.planned_errors import halfwidths_at, last_step
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
+from counton.strategies.strategy import last_served_step
 
 #: Most pairs of the journal's position and confidence level for which releases are cached.
 _KEPT = 8
@@ -107,11 +108,10 @@ class Journal:
 
     def due(self, step: int) -> datetime | None:
         """Return when a step is to be released: at its window's end plus the ``watermark``."""
-        end = self.ends(step)
-        if end is None or self.definition.ended is not None:
+        end, last = self.ends(step), last_served_step(self.definition.strategy)
+        if end is None or self.definition.ended is not None or step > (last or step):
             return None
-        late = length_of(self.job.lateness.watermark)
-        return self.definition.cut.local(microseconds(end) + late)
+        return self.definition.cut.local(microseconds(end) + length_of(self.job.lateness.watermark))
 
     def about(self) -> dict[str, Any]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from time import monotonic
 
 from counton.base.errors import StateError
@@ -24,6 +24,7 @@ from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
 from counton.state import Store
 from counton.state.inbox import Fold, Inbox
+from counton.strategies.strategy import last_served_step
 
 
 def clock() -> datetime:
@@ -83,10 +84,17 @@ class Releaser:
     def name(self) -> str:
         return self._served.job.keeping.name
 
-    @property
+    @cached_property
+    def windows(self) -> int:
+        """Number of windows that the stream can release."""
+        steps, definition = self._served.definition.cut.steps, self._served.definition
+        return min(steps, last_served_step(definition.strategy) or steps)
+
+    @cached_property
     def last(self) -> int:
         """When the last window is due; later batches are not taken."""
-        return self._served.definition.cut.end + self._late()
+        ends = self._served.definition.cut.ends(range(self.windows, self.windows + 1))
+        return int(ends[0]) + self._late()
 
     def forget(self) -> None:
         """Discard what is cached, because another process may have released meanwhile."""
@@ -131,13 +139,13 @@ class Releaser:
         windows = self._served.definition.cut
         fold = (us // self._every + 1) * self._every
         ended = windows.ended_by(us - self._late())
-        if ended >= windows.steps:
+        if ended >= self.windows:
             return fold
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
         """Release the windows due at ``us``; return whether there was one."""
-        return self._due(us) and self._run(None, us)
+        return self._due(us) and self._run(None, min(us, self.last))
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         """Count a fold, and release the windows due; return whether a step was released."""
@@ -160,7 +168,7 @@ class Releaser:
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due, after the wait for late rows, released or not."""
-        return self._served.definition.cut.ended_by(us - self._late())
+        return min(self._served.definition.cut.ended_by(us - self._late()), self.windows)
 
     def _due(self, us: int) -> bool:
         """Return whether an unreleased window is due."""

@@ -173,14 +173,14 @@ class Service:
     def why_closed(self, name: str, came: int) -> str | None:
         """Return why a stream does not take a batch; it may still close before the commit."""
         definition = self.journals[name].definition
-        last = self.releasers[name].last
+        releaser = self.releasers[name]
         if definition.ended is not None:
             ended = definition.ended
             return f"the stream has ended at step {ended:,}; send rows to another stream"
-        if came >= last:
+        if came >= releaser.last:
             return (
-                f"the last of the {definition.cut.steps:,} windows of the stream was due at "
-                f"{definition.cut.at(last)}; begin another stream"
+                f"the last of the {releaser.windows:,} windows of the stream was due at "
+                f"{definition.cut.at(releaser.last)}; begin another stream"
             )
         return None
 
