@@ -108,6 +108,8 @@ def carried_out(
             )
         progress = held.enter_context(working(errors))
         with commit(settled, rows, progress) as outcome:
+            columns = rows.columns
+            del rows
             written = outcome.outputs.write(
                 outcome.stream, outcome.definition, progress, warn=lambda _: None
             )
@@ -134,7 +136,7 @@ def carried_out(
             notes = operator_notes(outcome, new, waits=waits)
             if (differing := outcome.differing_rows) is not None:
                 notes.insert(0, differing)
-            if (said := counted_column(rows.columns, settled.job)) is not None:
+            if (said := counted_column(columns, settled.job)) is not None:
                 report_lines.write_line(f"{about}note: {said}")
             if isinstance(report_lines, ReportLines):
                 return as_json(outcome, written, warnings=report_lines.lines, notes=notes)

@@ -66,7 +66,7 @@ _OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final", "note")
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
 #: Largest number of table rows that are made at a time.
-_ROWS = 2**18
+_ROWS = 2**16
 
 
 @dataclass(frozen=True, repr=False)
@@ -689,8 +689,7 @@ class ReleasedNumbers:
             times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
         each = {"step": np.asarray(shown, dtype=np.int64), **times}
         columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
-        names = pl.Series(list(groups), dtype=pl.String)
-        columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
+        columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
         if self.totals is not None:
             columns |= self.totals.part(shown).with_zeros().columns()
         own = self._windows(shown)

@@ -40,6 +40,8 @@ from counton.rows.sources import Rows, Source, unreadable_errors
 ROWS_AT_A_TIME = 2**18
 #: With more groups than this, no table of groups is kept in memory while rows are read.
 MANY_GROUPS = 2**22
+#: With more windows of less than a day times groups than this, most of them have few rows.
+MANY_CELLS = 2**22
 
 
 def cells_of(
@@ -440,11 +442,15 @@ def _by_cell(
             for some in open_private(source.mark_rows(reading, domain)):
                 bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain))
+    # In short windows a group has few rows, and its label would be held nearly once for each.
+    kinds, groups = {one.kind for one in parts_of_columns(reading)}, len(domain or ())
+    labels = kinds == {"label"}
+    spread = not (labels or reading.windows.whole_days)
+    spread &= reading.windows.steps * groups > MANY_CELLS
+    few_labels = groups > MANY_GROUPS or not (spread or reading.unknown == "drop")
     # Rows that are counts are added up before: their labels are as many as they.
-    kinds = {one.kind for one in parts_of_columns(reading)}
-    few_labels = reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS
-    few_labels, labels = few_labels and "count" not in kinds, kinds == {"label"}
-    by_label = bound is None and few_labels and (domain is not None or labels)
+    few_labels &= "count" not in kinds and (domain is not None or labels)
+    by_label = bound is None and few_labels
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)

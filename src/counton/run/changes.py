@@ -499,15 +499,17 @@ def compare(
     known = not before.is_empty()
     if known:
         found = before.join(found, on=_KEY, how="full", coalesce=True).fill_null(0)
-    found, nothing = found.sort(_KEY), np.zeros(found.height, np.int64)
+    if not (found["step"] * groups + found["group"]).is_sorted():
+        found = found.sort(_KEY)
+    nothing = np.zeros(found.height, np.int64)
     cells = {name: found[name].to_numpy() for name in (*_KEY, "rows", "total")}
     for name in _KEPT:
         cells[name] = found[name].to_numpy() if known else nothing
     step = cells["step"]
     if covered is None:
         late, late_by = _late(step, cells["rows"], released)
-        cells["rows"] = cells["rows"] + cells["seen_rows"]
-        cells["total"] = cells["total"] + cells["seen_total"]
+        for name in measures:
+            cells[name] = cells[name] + cells[f"seen_{name}"]
     else:  # all rows of the covered windows: they replace the content of those that are open
         inside = (step >= covered.start) & (step < covered.stop)
         closed = step <= (released - lags if target > released else target)
@@ -518,9 +520,9 @@ def compare(
         if told != "rows":
             differing = _differing(cells, known_here, ~closed, told)
         late = shut
-        for name in ("rows", "total"):
+        for name in measures:
             cells[name] = np.where(inside & ~closed, cells[name], cells[f"seen_{name}"])
-    rows, total = cells["rows"], cells["total"]
+    rows, total = cells["rows"], cells[measures[-1]]  # one array for counts
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
     # A file of all events may change values of rows, and not their number.
     waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
@@ -634,9 +636,12 @@ def _sums_of_places(
     place, sizes = group % places, np.abs(added.astype(np.float64))
     if step is None:
         return np.asarray(np.bincount(place, sizes, places), np.float64)
-    each, cell = np.unique(step * places + place, return_inverse=True)
+    if places > 1:  # else the entries are in the order of their steps
+        order = np.lexsort((place, step))
+        step, place, sizes = step[order], place[order], sizes[order]
+    first = np.flatnonzero(np.diff(step * places + place, prepend=-1))
     largest = np.zeros(places)
-    np.maximum.at(largest, each % places, np.bincount(cell, sizes))
+    np.maximum.at(largest, place[first], np.add.reduceat(sizes, first))
     return largest
 
 

@@ -169,46 +169,47 @@ def read(
     else:
         shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
     rows = [*connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)]
-    parts = list[NDArray[Any]]()
-    digests, following, std = [], start, None
+    any_cells = shape[:1] == (-1,)
+    values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
+    digests, following, std = list[bytes](), start, None
+
+    def decoded(row: Any) -> NDArray[np.int64]:
+        if not any_cells:
+            return unpack(row.estimates, (row.steps, *shape))
+        flat = unpack(row.estimates, (row.steps, -1))
+        return flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
+
     with reading(f"the journal between steps {start} and {stop - 1}"):
         for row in rows:
             first = row.step - row.steps + 1
             part = slice(following - first, min(row.step + 1, stop) - first)
-            if part.start < 0 or (part.start and parts) or part.stop <= part.start:
+            if part.start < 0 or (part.start and digests) or part.stop <= part.start:
                 break  # a step is missing or doubled
             if len(row.input_digests) != _DIGEST * row.steps:
                 raise ValueError(
                     f"the digests of inputs of {row.steps:,} steps take "
                     f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
                 )
-            if shape and shape[0] < 0:  # any number of cells
-                flat = unpack(row.estimates, (row.steps, -1))
-                whole = flat.reshape(row.steps, flat.shape[1] // math.prod(shape[1:]), *shape[1:])
+            some = _values(decoded(row), row.unit)[part]
+            if digests and some.dtype != values.dtype:
+                break  # one of them was altered
+            if len(some) == stop - start:
+                values = some
             else:
-                whole = unpack(row.estimates, (row.steps, *shape))
-            parts.append(_values(whole, row.unit)[part])
+                if not digests:  # the last step has all cells; they had no values before they came
+                    cells = decoded(rows[-1]).shape[1:] if any_cells else shape
+                    room = min(stop - start, sum(row.steps for row in rows))
+                    values = np.zeros((room, *cells), some.dtype)
+                steps = slice(following - start, following - start + len(some))
+                values[steps, *map(slice, some.shape[1:])] = some
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
             following, std = first + part.stop, row.std
-        if following != stop or len({part.dtype for part in parts}) > 1:
+        if following != stop:
             raise StateError(
                 f"the journal has {following - start} readable releases for the "
                 f"{stop - start} steps from {start} to {stop - 1}: the state was altered; "
                 "restore it from a copy"
             )
-        if shape and shape[0] < 0:  # cells that came later had no values before
-            width = max((part.shape[1] for part in parts), default=0)
-            rest = [(0, 0)] * len(shape[1:])
-            parts = [
-                np.pad(part, [(0, 0), (0, width - part.shape[1]), *rest])
-                if part.shape[1] < width
-                else part
-                for part in parts
-            ]
-            shape = (width, *shape[1:])
-        values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
-        if len(parts) > 1:
-            values = np.concatenate(parts)
         return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
@@ -255,17 +256,16 @@ class WindowTotals(NamedTuple):
     steps: NDArray[np.int64]
     totals: NDArray[np.int64]
 
-    def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
-        """Return the totals of only those windows for which the mask ``chosen`` is True."""
+    def only(self, chosen: NDArray[Any] | slice) -> WindowTotals:
+        """Return the totals of the windows that a mask, places or a slice choose."""
         return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
         """Return these totals with those of ``by`` added or put in their place."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
-        totals = np.concatenate([kept.totals, by.totals])
-        order = np.argsort(steps)
-        return WindowTotals(self.stream_id, steps[order], totals[order])
+        both = WindowTotals(self.stream_id, steps, np.concatenate([kept.totals, by.totals]))
+        return both.only(np.argsort(steps))
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
         """Yield for each database row the first window of its fixed range, and the totals in it."""
@@ -274,11 +274,7 @@ class WindowTotals(NamedTuple):
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         for start, stop in pairwise(edges):
             if start < stop:
-                first = int(numbers[start]) * size + 1
-                yield (
-                    first,
-                    WindowTotals(self.stream_id, self.steps[start:stop], self.totals[start:stop]),
-                )
+                yield int(numbers[start]) * size + 1, self.only(slice(start, stop))
 
     def row(self, first: int, at: int, shape: str) -> dict[str, Any]:
         """Return these totals as a row with room from ``first`` on; ``at`` steps are released.
@@ -408,8 +404,8 @@ def write_sources(
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
     """Return True if the stream has counted a file with this digest."""
     said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
-    known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
-    return known is not None
+    keyed = _keyed_digest(digest, subkey)
+    return connection.first(said, stream=stream_id, digest=keyed) is not None
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> str:
