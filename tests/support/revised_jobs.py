@@ -1,5 +1,6 @@
 """Jobs of nights whose windows are revised: what they release, and how far one unit moves it."""
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -100,7 +101,7 @@ def share_of(without: Nights, with_it: Nights) -> float:
     most = sensitivity_of(strategy, design.contribution, design.shape)
     if isinstance(design.law, DiscreteLaplace):
         return float(np.abs(moved).sum()) / most.l1
-    return float((moved**2).sum() / most.l2_squared) ** 0.5
+    return math.sqrt((moved**2).sum() / most.l2_squared)
 
 
 def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:
