@@ -33,10 +33,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_to_text
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
 from counton.strategies.streams.shapes import AMPLITUDE_BITS, Shape, tree
+from counton.tables.optimal import _improve, laplace_rows
+from counton.tables.workloads import Prefixes
 
 Question = tuple[Norm, Metric, ReleaseForm]
 #: What is searched for.
@@ -62,6 +65,10 @@ _BESIDE_DENSE, _SHAKEN_CELLS, _SHAKEN, _DESCENTS = 512, 240, 12, 40
 _NEAR, _KNOTS, _WORTH = 5, (0.0, 0.05, 0.12, 0.25), 1.008
 #: Shares inside a cell are multiples of 1 / 256.
 _SHARES = 256
+#: For the mean over these numbers of steps, rows of any form are searched for, by descents of so
+#: many steps from weights not below this part of a cell's own: at 0 slopes are 0.
+_ROWS: dict[ReleaseForm, range] = {"totals": range(10, 513), "both": range(13, 513)}
+_ROW_STEPS, _LEAST_ROW = 400, 1e-6
 #: Logarithm of the least distance between two knots, in cells.
 _LEAST_GAP = -7.0
 #: No cell's own weight falls below this.
@@ -278,6 +285,12 @@ class Problem(NamedTuple):
         """
         plain = (self.metric, self.release, self.radices) == ("mean", "totals", ())
         return plain and _SMALL < self.cells <= _BESIDE_DENSE
+
+    @property
+    def of_rows(self) -> bool:
+        """True if rows of any form are shipped."""
+        plain = (self.norm, self.metric, self.radices) == (1, "mean", ())
+        return plain and self.cells in _ROWS[self.release]
 
 
 class Levels:
@@ -659,6 +672,47 @@ def search_again(problem: Problem, known: Sequence[Shape], trials: int = 30) -> 
     return best[2]
 
 
+class TotalsAndSteps(Prefixes):
+    """All totals, and the counts of all steps, as far as a descent needs them."""
+
+    @override
+    def gram_times(self, functionals: Floats) -> Floats:
+        return super().gram_times(functionals) + functionals
+
+    @override
+    def gram_diagonal(self) -> Floats:
+        return super().gram_diagonal() + 1
+
+
+def search_rows(problem: Problem, starts: Sequence[Shape]) -> Shape:
+    """Return the best shape of rows of any form: the least end of descents from other shapes, and
+    from what `optimal_laplace` finds.
+
+    >>> from counton.strategies.streams.shapes import shapes
+    >>> [shape] = [one for one in shapes() if one.horizon == 16]
+    >>> rows = search_rows(Problem(16), [shape]).rows
+    >>> rows.shape, int(rows.sum(axis=0).max())
+    ((1, 16), 2214)
+    """
+    workload = Prefixes(problem.cells)
+    found = []
+    if problem.release == "both":
+        workload = TotalsAndSteps(problem.cells)
+    else:
+        found.append(laplace_rows(workload))
+    for start in starts:
+        line = start.serving(problem.cells).line
+        found.append(line.under(np.eye(line.rows)) / line.own)
+    ends = [
+        _improve(workload, np.maximum(rows, _LEAST_ROW), _ROW_STEPS) for rows in found if len(rows)
+    ]
+    rows = min(ends, key=lambda end: end[0])[1]
+    weights = np.rint(rows / (1 + rows.sum(axis=0)) * (1 << AMPLITUDE_BITS)).astype(np.int64)
+    # a row of one cell adds nothing to the cell's own
+    weights = weights[(weights > 0).sum(axis=1) > 1]
+    return Shape(*problem[1:4], problem.cells, (), (), (), (), weights)
+
+
 def problems() -> list[Problem]:
     """Return all problems that `make shapes` solves."""
     return [
@@ -711,7 +765,8 @@ def shape_to_json(shape: Shape) -> dict[str, Any]:
         for spacing, heights in zip(shape.spacings, shape.amplitudes, strict=True)
     ]
     plain = shape._asdict()
-    return {name: plain[name] for name in Shape._fields[:6]} | {"levels": levels}
+    rows = {"rows": [len(shape.rows), integers_to_text(shape.rows)]} if len(shape.rows) else {}
+    return {name: plain[name] for name in Shape._fields[:6]} | {"levels": levels} | rows
 
 
 def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
@@ -732,6 +787,10 @@ def run(path: Path, questions: Sequence[Question] = QUESTIONS) -> None:
             levels, shape = search(problem, _near(problem, kept))
             if not problem.radices and problem.cells > _BESIDE_DENSE:
                 shape = search_again(problem, [shape, *_alike(problem, kept)])
+            if problem.of_rows:
+                known = [Shape.from_json(line) for line in kept.values() if "rows" in line]
+                known = [one for one in known if one.release == problem.release]
+                shape = search_rows(problem, [shape, *known[-_NEAR:]])
             kept[_key(problem)] = shape_to_json(shape)
             lines = ",\n".join(
                 json.dumps(kept[key]) for key in map(_key, problems()) if key in kept
@@ -770,7 +829,7 @@ def _alike(problem: Problem, kept: dict[str, dict[str, Any]]) -> Iterator[Shape]
     """Yield the known shapes, without trees, for the same question about other horizons."""
     for line in kept.values():
         shape = Shape.from_json(line)
-        if shape[:3] == problem[1:4] and not shape.radices:
+        if shape[:3] == problem[1:4] and not shape.radices and not len(shape.rows):
             yield shape
 
 

@@ -16,10 +16,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from counton import PureDP, plan
 from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.streams.shapes import shapes, strategies_of_shape
+from counton.strategies.streams.shapes import shapes
 from papers.survey.numbers import hdmm_variances
-from tools.shape_search import Levels, Problem
+from tools.shape_search import Levels, Problem, search_rows
 
 FILE = Path(__file__).with_name("lengths.json")
 #: Every length up to 32; then 16 to an octave up to 1,024 steps, 4 up to 2,896, and
@@ -44,7 +45,7 @@ class Length(NamedTuple):
 
     Attributes:
         steps: the length.
-        plan: of the strategy that a plan has.
+        plan: of a plan.
         hdmm: of what HDMM's search finds.
         searched: of the end of a descent for this very length, from the plan's own shape.
     """
@@ -60,7 +61,7 @@ class Length(NamedTuple):
 
         >>> row = Length.of(70)
         >>> f"{row.plan:.3f} {row.hdmm:.2f}"
-        '5.449 5.44'
+        '5.442 5.44'
         """
         with one_thread():
             hdmm = math.sqrt(2 * float(hdmm_variances(steps).mean()))
@@ -74,19 +75,21 @@ class Length(NamedTuple):
 
 
 def plan_std(steps: int) -> float:
-    """The mean standard deviation of a plan, on a fine lattice.
+    """The mean standard deviation of a plan.
 
-    >>> round(plan_std(365), 3)
-    7.89
+    >>> round(plan_std(8), 3), round(plan_std(365), 3)
+    (2.879, 7.871)
     """
-    [strategy] = strategies_of_shape(steps)
-    return math.sqrt(2 * strategy.overall_variance("mean"))
+    return plan(steps, PureDP(1)).best.errors.mean_std
 
 
 def _descent(steps: int) -> float:
     if steps < _SHORTEST_SEARCHED:
         return math.inf
     near = min(shapes(), key=lambda one: abs(math.log(one.horizon / steps)))
+    if len(near.rows):
+        found = search_rows(Problem(steps), [near]).serving(steps)
+        return math.sqrt(2 * found.overall_variance("mean"))
     levels = Levels.like(near, Problem(steps), np.random.default_rng(0), 0.0)
     return math.sqrt(2 * levels.improve(40).improve(300, move=True).round().improve(60).error)
 

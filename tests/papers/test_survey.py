@@ -141,8 +141,7 @@ def test_plans_are_near_the_best_at_every_length() -> None:
     rows = {row.steps: row for row in lengths.recorded()}
     assert list(rows) == lengths.LENGTHS
     for row in rows.values():
-        most = 0.004 if 9 <= row.steps < 420 else 0.001
-        assert row.excess < most, row
+        assert row.excess < 0.001, row
         assert lengths.plan_std(row.steps) == pytest.approx(row.plan, rel=1e-5)
     for steps in (9, 45, 181, 256, 512):
         again = lengths.Length.of(steps)

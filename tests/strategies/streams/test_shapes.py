@@ -10,7 +10,7 @@ import pytest
 from counton.strategies import KAry, LeastSquaresFactorization, Metric, Norm, sensitivity
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.streams.shapes import Shape, shapes, strategies_of_shape
-from counton.tables import Hats, Prefixes, optimal_laplace
+from counton.tables import Prefixes, optimal_laplace
 from tools.shape_search import shape_to_json
 
 METRICS: tuple[Metric, Metric] = ("mean", "max")
@@ -64,11 +64,11 @@ def test_between_searched_horizons_little_is_lost() -> None:
 
 @pytest.mark.parametrize("horizon", [100, 128, 174, 180, 256, 365])
 def test_a_dense_matrix_is_hardly_better(horizon: int) -> None:
-    """By the search over all matrices that tables of one time have: half a percent at most."""
+    """By the search over all matrices that tables of one time have."""
     workload = Prefixes(horizon)
     dense = optimal_laplace(workload)
     theirs = float(dense.l1_sensitivity()) ** 2 * workload.total(dense) / horizon
-    assert variance(strategy(horizon), "mean") < 1.005**2 * theirs
+    assert variance(strategy(horizon), "mean") < 1.0002**2 * theirs
 
 
 def test_totals_and_counts_of_steps_alike() -> None:
@@ -103,9 +103,9 @@ def test_matrices_for_gaussian_noise(metric: Metric) -> None:
 def test_all_columns_have_exactly_norm_one(horizon: int, metric: Metric) -> None:
     found = strategy(horizon, metric)
     line = found.line
-    assert isinstance(line, Hats)
-    hats = line.under(np.ones((1, line.measurements - line.cells), np.int64))[0]
-    assert np.unique(hats + line.own).tolist() == [1 << line.bits]
+    assert line.own.min() > 0
+    rows = line.under(np.ones((1, line.measurements - line.cells), np.int64))[0]
+    assert np.unique(rows + line.own).tolist() == [1 << 16]
     assert found.horizon == horizon
     assert sensitivity(found, 1) == 1.0
 
@@ -135,7 +135,7 @@ def test_shapes_are_the_same_on_every_machine() -> None:
         for horizon in (50, 500, 20_000, 525_600)
     }
     assert digests == {
-        50: "e046568d0877", 500: "6a0211a7c57c", 20_000: "830bb83b1b63", 525_600: "2377417ef4fa",
+        50: "c77798b50f61", 500: "c3b130081fd0", 20_000: "830bb83b1b63", 525_600: "2377417ef4fa",
     }  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -62,7 +62,8 @@ class Dense(OwnCells):
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
         self.name, self._formula = name, formula
-        self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+        if self.own.min() == 0:
+            self._factor  # noqa: B018  (refuses deficient rank now, before any data)
 
     @classmethod
     def by_formula(cls, cells: int, formula: str) -> Self:
@@ -275,6 +276,7 @@ def _checked_size(cells: int) -> int:
     return cells
 
 
+@on_one_thread
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
     """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
     if lines.dtype == np.int64:
@@ -283,25 +285,32 @@ def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
 
 
 class _DenseEquations(NormalEquations):
-    """Normal equations G u = r with a dense matrix G, solved by its Cholesky factor."""
+    """Normal equations G u = r with a dense matrix G = H^T H + D.
+
+    They are solved by G's Cholesky factor, or, if all cells are measured alone and D has an
+    inverse, by Woodbury's formula (`counton.strategies.lines.hats`), with few rows H.
+    """
 
     @on_one_thread
     def __init__(self, rest: Integers, precision: Floats) -> None:
-        from scipy.linalg import cho_solve
-
-        real = rest.astype(np.float64)
-        gram = real.T @ real
-        gram[np.diag_indices_from(gram)] += precision
-        self._factor = np.linalg.cholesky(gram)
-        self._solve = cho_solve
-        cells = len(gram)
+        real, cells = rest.astype(np.float64), len(precision)
         covariance = np.zeros((cells + 1, cells + 1))
         inner = covariance[1:, 1:]
-        inner[...] = cho_solve((self._factor, True), np.eye(cells))
+        if precision.min() > 0:
+            self.floor, scaled = precision, real / precision
+            between = np.eye(len(real)) + scaled @ real.T
+            inverse = np.diag(1 / precision) - scaled.T @ np.linalg.solve(between, scaled)
+            inner[...] = inverse
+            self._solve: Callable[[Floats], Floats] = inverse.dot
+        else:
+            from scipy.linalg import cho_solve
+
+            gram = real.T @ real
+            gram[np.diag_indices_from(gram)] += precision
+            self._solve = partial(cho_solve, (np.linalg.cholesky(gram), True))
+            inner[...] = self._solve(np.eye(cells))
+            self.floor = self._proven_bound(gram, len(rest), inner)
         self._cells = inner.diagonal().copy()
-        self.floor = (
-            precision if precision.min() > 0 else self._proven_bound(gram, len(rest), inner)
-        )
         np.cumsum(inner, axis=0, out=inner)
         np.cumsum(inner, axis=1, out=inner)
         self._joint = covariance
@@ -334,8 +343,7 @@ class _DenseEquations(NormalEquations):
     @on_one_thread
     @override
     def solve(self, right: Floats) -> Floats:
-        solved = self._solve((self._factor, True), right.T)
-        return np.ascontiguousarray(solved.T, np.float64)
+        return np.ascontiguousarray(self._solve(right.T).T, np.float64)
 
     @property
     @override
@@ -357,6 +365,7 @@ class _DenseEquations(NormalEquations):
         return np.maximum(found, 0.0)
 
 
+@on_one_thread
 def exact_product(left: Integers, right: Integers) -> Integers:
     """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64.
 
