@@ -13,7 +13,7 @@ from time import process_time
 import numpy as np
 
 from counton.noise import NoiseField
-from counton.strategies.lines.one_thread import one_thread
+from counton.strategies.lines.least_squares import one_thread
 from counton.tables import Haar, LineStrategy, workload
 from counton.tables.line_catalogue import build
 from counton.tables.optimal import _fixed_point

@@ -589,7 +589,7 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
     waits = plan(52, within=50, size=5000, of=Average(0, 60, resolution=1), batched=True)
     assert waits.halfwidth(52, name="count") <= 50
     assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
-    assert "mean is off by at most 0.31 in step 52;" in waits.in_words()
+    assert "mean is off by at most 0.3 in step 52;" in waits.in_words()
     with pytest.raises(InvalidInput, match=r"no number ''; the numbers are mean, sum, count"):
         waits.halfwidth(52)
     with pytest.raises(InvalidInput, match="step is 0"):

@@ -115,7 +115,8 @@ def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> Non
 def test_rows_of_any_form_are_found_again_from_hats(cells: int) -> None:
     problem = Problem(cells)
     hats, start = search(problem)
-    assert problem.of_rows and not start.rows.size
+    assert problem.of_rows
+    assert not start.rows.size
     shipped = next(one for one in shapes() if one.horizon == cells)
     ours, theirs = (
         one.serving(cells).overall_variance("mean")

@@ -30,8 +30,8 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend
 from counton.strategies.lines.dense import Dense
+from counton.strategies.lines.least_squares import one_thread
 from counton.strategies.lines.line_strategy import LATTICE_BITS
-from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.tables.nodes import Nodes, good_trees
 from counton.tables.workloads import NamedWorkload, Workload

@@ -17,7 +17,7 @@ METRICS: tuple[Metric, Metric] = ("mean", "max")
 #: Mean and largest variance of totals at epsilon 1 that are not exceeded.
 STATED: dict[Metric, dict[int, float]] = {
     "mean": {
-        2: 3.01, 10: 10.21, 64: 28.41, 365: 62.25, 500: 70.11, 1000: 90.14, 1024: 90.89,
+        2: 3.01, 10: 10.21, 64: 28.33, 365: 61.95, 500: 69.79, 1000: 90.14, 1024: 90.89,
         2048: 116.26, 3000: 131.16, 4096: 144.33, 8760: 179.25, 20_000: 226.83, 65_536: 312.15,
         87_600: 348.70, 200_000: 417.83, 525_600: 518.02, 2**20: 602.77, 10**7: 939.87,
         10**9: 1988.67,
@@ -73,7 +73,7 @@ def test_a_dense_matrix_is_hardly_better(horizon: int) -> None:
 
 def test_totals_and_counts_of_steps_alike() -> None:
     # Mean variance of all of them at epsilon 1.
-    stated = {20: 9.66, 365: 36.63, 1024: 51.43, 8760: 99.72, 30_000: 140.4, 2**20: 319.07}
+    stated = {20: 9.66, 365: 35.59, 1024: 51.43, 8760: 99.72, 30_000: 140.4, 2**20: 319.07}
     for horizon, most in stated.items():
         [found] = strategies_of_shape(horizon, release="both")
         ours, of_totals = (
@@ -98,7 +98,10 @@ def test_matrices_for_gaussian_noise(metric: Metric) -> None:
     assert strategies_of_shape(1025, 2, metric) == ()
 
 
-@pytest.mark.parametrize("horizon", [2, 3, 7, 40, 64, 365, 1000, 5000, 30_000, 200_000, 10**7])
+@pytest.mark.parametrize(
+    "horizon",
+    [2, 3, 7, 11, 40, 64, 65, 100, 365, 512, 558, 1000, 5000, 30_000, 200_000, 10**7],
+)
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_all_columns_have_exactly_norm_one(horizon: int, metric: Metric) -> None:
     found = strategy(horizon, metric)

@@ -14,8 +14,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, without_mask
-from counton.strategies.lines.least_squares import NormalEquations, OwnCells
-from counton.strategies.lines.one_thread import on_one_thread
+from counton.strategies.lines.least_squares import NormalEquations, OwnCells, on_one_thread
 from counton.strategies.lines.scaled_root import scaled_root
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 
@@ -51,7 +50,11 @@ class Dense(OwnCells):
                 "integers, with one row for each measurement"
             )
         self.measurements, self.cells = matrix.shape
-        _checked_size(self.cells)
+        if not 1 <= self.cells <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"a dense strategy over {self.cells} cells is too large; at most {LARGEST_DENSE} "
+                "cells are possible: use haar or square_root"
+            )
         # computed in float64, which is exact enough to show that norms are below 2^63
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
             raise InvalidInput(
@@ -62,6 +65,11 @@ class Dense(OwnCells):
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
         self.name, self._formula = name, formula
+        #: Rows of C over several cells, and the weights of rows of one: int64, shape (rows, cells)
+        #: and (cells,). A cell without such a row has the weight 0. Of several, the largest counts,
+        #: and the others are in the first array.
+        self._rest, self.own = _split(self._matrix)
+        self.rows = len(self._rest)
         if self.own.min() == 0:
             self._factor  # noqa: B018  (refuses deficient rank now, before any data)
 
@@ -72,7 +80,8 @@ class Dense(OwnCells):
         Raises:
             InvalidInput: an unknown formula, or too many cells.
         """
-        return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
+        check_integer("cells", cells, 1, LARGEST_DENSE)
+        return cls(scaled_root(cells, formula), "scaled square root", formula)
 
     @classmethod
     @override
@@ -81,15 +90,12 @@ class Dense(OwnCells):
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, Any]:
         """JSON values that identify the matrix: its size and a digest."""
+        digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
         size = {"cells": self.cells, "measurements": self.measurements}
-        return {**size, "matrix_sha256": self._digest}
-
-    @cached_property
-    def _digest(self) -> str:
-        return hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
+        return {**size, "matrix_sha256": digest}
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -149,60 +155,33 @@ class Dense(OwnCells):
 
         return np.asarray(cho_solve((self._factor, True), right), dtype=np.float64)
 
-    @cached_property
-    def _split(self) -> tuple[Integers, Integers]:
-        """Rows of C over several cells, (rows, cells), and the weights of rows of one, (cells,).
-
-        A cell without such a row has the weight 0. Of several, the largest counts, and the others
-        are in the first array.
-        """
-        own = np.zeros(self.cells, np.int64)
-        place = np.full(self.cells, -1)
-        single = np.flatnonzero((self._matrix != 0).sum(axis=1) == 1)
-        for row in single.tolist():
-            cell = int(np.flatnonzero(self._matrix[row])[0])
-            if self._matrix[row, cell] > own[cell]:
-                own[cell], place[cell] = self._matrix[row, cell], row
-        rest = np.delete(self._matrix, place[place >= 0], axis=0)
-        return np.ascontiguousarray(rest), own
-
-    @property
-    def own(self) -> Integers:  # type: ignore[override]
-        """Weight of each cell in the row of C that measures it alone, or 0: shape (cells,)."""
-        return self._split[1]
-
-    @property
-    @override
-    def rows(self) -> int:  # type: ignore[override]
-        return len(self._split[0])
-
     @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        return _product(self._split[0], cells)
+        return np.ascontiguousarray(exact_product(self._rest, cells.T).T)
 
     @override
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return _product(self._split[0].T, rows)
+        return np.ascontiguousarray(exact_product(self._rest.T, rows.T).T)
 
     @override
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        column = self._split[0][:, cell]
+        column = self._rest[:, cell]
         return [(int(row), int(column[row])) for row in np.flatnonzero(column)]
 
     @override
     def powers(self, norm: Norm) -> Integers:
-        return np.asarray((np.abs(self._split[0]) ** norm).sum(axis=0))
+        return np.asarray((np.abs(self._rest) ** norm).sum(axis=0))
 
     @property
     @override
     def spread(self) -> float:
-        magnitudes = np.abs(self._split[0]).astype(np.float64)
+        magnitudes = np.abs(self._rest).astype(np.float64)
         return float((magnitudes.T @ magnitudes.sum(axis=1)).max()) * (1 + 2.0**-20)
 
     @cached_property
     def _lags(self) -> Integers:
         """For d = 0, 1, ..., the largest `overlap` of columns at least d cells apart."""
-        rest = self._split[0]
+        rest = self._rest
         products = np.abs(exact_product(np.ascontiguousarray(rest.T), rest))
         largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]
         return np.maximum.accumulate(np.array(largest, np.int64)[::-1])[::-1]
@@ -218,7 +197,7 @@ class Dense(OwnCells):
     @override
     def equations(self, precision: Floats) -> NormalEquations:
         """Return the equations for estimating the cells, in cubic time."""
-        return _DenseEquations(self._split[0], precision)
+        return _DenseEquations(self._rest, precision)
 
     @override
     def largest_column(self, norm: Norm) -> int:
@@ -267,21 +246,14 @@ class Dense(OwnCells):
         return float((weights * self._solve(weights.T).T).sum())
 
 
-def _checked_size(cells: int) -> int:
-    if not 1 <= cells <= LARGEST_DENSE:
-        raise InvalidInput(
-            f"a dense strategy over {cells} cells is too large; at most {LARGEST_DENSE} cells are "
-            "possible: use haar or square_root"
-        )
-    return cells
-
-
-@on_one_thread
-def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
-    """Return ``lines @ matrix.T``; integers are computed modulo 2^64."""
-    if lines.dtype == np.int64:
-        return np.ascontiguousarray(exact_product(np.ascontiguousarray(matrix), lines.T).T)
-    return np.asarray(lines @ matrix.T.astype(lines.dtype))
+def _split(matrix: Integers) -> tuple[Integers, Integers]:
+    own = np.zeros(matrix.shape[1], np.int64)
+    place = np.full(len(own), -1)
+    for row in np.flatnonzero((matrix != 0).sum(axis=1) == 1).tolist():
+        cell = int(np.flatnonzero(matrix[row])[0])
+        if matrix[row, cell] > own[cell]:
+            own[cell], place[cell] = matrix[row, cell], row
+    return np.delete(matrix, place[place >= 0], axis=0), own
 
 
 class _DenseEquations(NormalEquations):
@@ -366,16 +338,17 @@ class _DenseEquations(NormalEquations):
 
 
 @on_one_thread
-def exact_product(left: Integers, right: Integers) -> Integers:
-    """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64.
+def exact_product(left: Integers, right: NDArray[Any]) -> NDArray[Any]:
+    """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64;
+    or, if ``right`` is float64, in float64.
 
     Both are split into digits so small that float64 adds up their products without rounding.
 
     >>> exact_product(np.array([[2**31, -1]]), np.array([[2**31 - 1], [7]])).tolist()
     [[4611686016279904249]]
     """
-    if right.shape[1] == 1:  # conversion would cost as much as the product
-        return left @ right
+    if right.dtype != np.int64 or right.shape[1] == 1:  # conversion would cost as much
+        return np.asarray(left.astype(right.dtype) @ right)
     left_bits = min(_bits(left), 22)
     right_bits = 53 - left_bits - left.shape[1].bit_length()
     product = np.zeros((left.shape[0], right.shape[1]), np.int64)
