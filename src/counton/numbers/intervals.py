@@ -767,7 +767,7 @@ class Errors:
     >>> from counton import PureDP, plan
     >>> errors = plan(365, PureDP(1)).best.errors
     >>> round(errors.mean_std, 1), round(errors.max_std), round(errors.halfwidth(365), 1)
-    (7.9, 9, 18.6)
+    (7.9, 9, 18.7)
     """
 
     strategy: StreamStrategy
@@ -913,7 +913,7 @@ class Errors:
 
         >>> from counton import PureDP, plan
         >>> plan(365, PureDP(1)).best.errors.halfwidth(365)
-        18.64...
+        18.66...
         """
         return float(self.halfwidths(range(step, step + 1), level)[0])
 

@@ -173,7 +173,7 @@ class Plan(Generic[D]):
 
         >>> from counton import PureDP, plan
         >>> print(plan(52, PureDP("0.5")))
-        epsilon = 0.5: a total is off by at most 13 in step 1 and 25 in step 52, in 95 of 100
+        epsilon = 0.5: a total is off by at most 12 in step 1 and 25 in step 52, in 95 of 100
         protected: one unit added or removed, counted in one cell of one step by at most 1
         ...
         """
@@ -355,7 +355,7 @@ class StreamPlan(Plan[Design]):
 
         >>> from counton import PureDP, plan
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
-        18.6
+        18.7
         """
         found = self.halfwidths(step, level)
         if name not in found:

@@ -183,7 +183,7 @@ def planned_jobs(
     ...           steps=52, epsilon=1)
     >>> found = planned_jobs({"visits": job}, size=5000)
     >>> [round(half, 1) for half in found["visits"].numbers[0].halfwidths]
-    [6.1, 10.5, 12.4]
+    [5.9, 10.5, 12.3]
     """
     found: dict[str, PlannedJob | CountonError | OSError] = {}
     books: dict[str, _Book] = {}

@@ -131,7 +131,7 @@ def halfwidths_of_plan(
     >>> from counton.statistics import Distinct
     >>> users = Distinct(changes=4)
     >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
-    {'': 49.45...}
+    {'': 49.31...}
     """
     this = statistic.settle(plan.guarantee, plan.horizon)
     of_cells = replace(plan.best, errors_of=ErrorsOf())
