@@ -79,11 +79,11 @@ def test_plans_say_papers_and_what_they_cost() -> None:
     }
     assert any("FORC 2025" in paper for paper in rows.values())
     assert "TCC 2006" in rows[repr(KAry(365, 366, subtraction=False))]
-    assert "10.29, 31% above the best (7.87); J. D. Andersson" in of.published_in_words
+    assert "10.29, 31% above the best (7.871); J. D. Andersson" in of.published_in_words
     assert of.published_in_words in of.foot()
     done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1", "--full"])
     said = " ".join(done.output.split())
-    assert "10.29, 31% above the best (7.87)" in said
+    assert "10.29, 31% above the best (7.871)" in said
     done = CliRunner().invoke(
         app, ["plan", "365", "--epsilon", "1", "--strategy", "published", "--json"]
     )
