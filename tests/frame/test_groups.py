@@ -69,6 +69,18 @@ def test_names_are_as_a_tuple_of_them(kept: str) -> None:
     assert GroupNames(pl.Series("page", NAMES)) == names
 
 
+@pytest.mark.parametrize("many", [1, 1000, 600_000])
+def test_each_name_is_found_at_its_place_and_no_other(many: int) -> None:
+    """Half a million names lose their place in a table of hashes to others, some several times."""
+    column = pl.select(pl.format("page {}", pl.int_range(many))).to_series()
+    find = GroupNames(column).finder()
+    assert find(column.reverse()).tolist() == [*range(many)][::-1]
+    assert (find(column + "?") == many).all()
+    texts = pl.Series(["page 0", None, "", "page"])
+    assert find(texts).tolist() == [0, many, many, many]
+    assert find(texts.clear()).tolist() == []
+
+
 def test_few_names_are_stored_in_json_and_many_are_packed() -> None:
     """So few names are read without polars; states of earlier versions hold compressed ones."""
     few, many = GroupNames(NAMES), GroupNames([f"group {number}" for number in range(5_000)])

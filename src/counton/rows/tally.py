@@ -100,7 +100,7 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     """
     across, width = cells_across(adds), len(domain) + 1
     window, rest = pl.col("cell") // across, pl.col("cell") % across
-    cell = (window * width + pl.col("place").cast(pl.Int64).fill_null(len(domain))) * across + rest
+    cell = (window * width + pl.col("place")) * across + rest
     placed = _place(cells.lazy(), domain).collect()
     return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
 
@@ -151,19 +151,22 @@ def sums_by_cell(
     # A row's window and group as one number; below 0 for a bad row.
     cell = pl.col("step")
     if domain is not None:
-        cell = cell * (len(domain) + 1) + pl.col("place").cast(pl.Int64).fill_null(len(domain))
+        cell = cell * (len(domain) + 1) + pl.col("place")
         rows = _place(rows, domain)
     return _add(rows, cell, adds, **more)
 
 
 def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
-    """Add the position of each row's group, null if it is not declared.
-
-    It is a join, because polars' categories take seven times as long for a million names.
-    """
+    """Add the position of each row's group; the length of the list if it is not declared."""
+    group = pl.col("group")
     if rows.collect_schema()["group"] != pl.String:  # categories of the domain: rows of people
-        return rows.with_columns(place=pl.col("group").to_physical())
-    return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
+        place = group.to_physical().fill_null(len(domain))
+    else:
+        find = GroupNames(domain).finder()
+        place = group.map_batches(
+            lambda names: pl.Series(find(names)), return_dtype=pl.Int32, is_elementwise=True
+        )
+    return rows.with_columns(place=place.cast(pl.Int64))
 
 
 def sums_by_label(
@@ -377,7 +380,11 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    found = _by_cell(source, reading, domain, bound, watch).sort("cell")
+    found = _by_cell(source, reading, domain, bound, watch)
+    sizes = [name for name in found.columns if name.startswith("magnitude")]
+    most = found.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
+    exact = [name for name, one in zip(sizes, most, strict=True) if one < _LARGEST_CELL]
+    found = found.drop(exact).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -388,21 +395,25 @@ def tally(
             skipped, quarantined = set_bad_rows_aside(source, reading)
         found = found.filter(pl.col("cell") >= 0)
     cells, counts = found["cell"].to_numpy(), found["rows"].to_numpy()
-    places = cells // across
-    steps = places // width
-    groups_of = places - steps * width  # as % would, which is slow
-    outside = cells - places * across == (across - 1 if across > 1 else -1)
+    window = width * across
+    steps = cells // window
+    groups_of = cells - steps * window  # as % would, which is slow
+    outside = np.zeros(len(cells), bool)
+    if across > 1:
+        outside = groups_of % across == across - 1
+        groups_of //= across
     if domain is not None:
         outside |= groups_of == len(domain)
     unknown = int(counts[outside].sum())
     if unknown and reading.unknown == "refuse":
         raise unknown_groups(source, reading, domain or ())
-    counts = np.where(outside, 0, counts)
-    early, late = steps < 1, steps > reading.windows.steps
-    inside = (counts > 0) & ~(early | late)
-    sizes = [name for name in found.columns if name.startswith("magnitude")]
+    within = slice(*np.searchsorted(steps, (1, reading.windows.steps + 1)))  # they are sorted
+    early, late = slice(within.start), slice(within.stop, None)
+    if unknown:
+        counts = np.where(outside, 0, counts)
     counted = counts > 0
-    largest = max((found[name].to_numpy()[counted].max(initial=0) for name in sizes), default=0.0)
+    large = (found[name].to_numpy()[counted] for name in {*sizes} - {*exact})
+    largest = max((one.max(initial=0) for one in large), default=0.0)
     refuse_overflow(
         float(largest),
         _LARGEST_CELL - 1,
@@ -411,8 +422,9 @@ def tally(
             "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
         ),
     )
-    parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))
-    parted = parted if inside.all() else parted.filter(inside)
+    parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
+    if not counted[within].all():
+        parted = parted.filter(counted[within])
     return Private(
         Tally(
             cells=_by_place(parted, reading.adds),
@@ -423,8 +435,8 @@ def tally(
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
-            moments=found["us"].to_numpy()[~late],
-            within=int(found["rows"].to_numpy()[~(early | late)].sum()),
+            moments=found["us"].to_numpy()[: within.stop],
+            within=int(found["rows"][within].sum()),
         )
     )
 

@@ -395,16 +395,15 @@ class Intake:
             groups together.
         """
         step, group, due = (self.cells[name] for name in ("at", "group", "due"))
+        windows = self.cells["step"]
         if self.versions > 1:  # each version is released with all its rows
-            step, due = self.cells["step"], self.cells["seen_total"]
-            largest = np.abs(due).max(initial=0)
-        else:
-            sizes = np.abs(due.astype(np.float64))
+            step, due = windows, self.cells["seen_total"]
+        largest, sizes = np.abs(due).max(initial=0), np.abs(due.astype(np.float64))
+        if self.versions == 1 and (windows[:1] != windows[-1:]).any():
             # Several windows of a group are released together only at the first new step.
             first = step == self.released + 1 if alone else slice(None)
-            together = np.bincount(group[first], sizes[first])
-            largest = max(together.max(initial=0.0), sizes.max(initial=0.0))
-        return int(largest), _sums_of_places(group, due, places, step if alone else None)
+            largest = max(np.bincount(group[first], sizes[first]).max(initial=0.0), largest)
+        return int(largest), _sums_of_places(group, sizes, places, step if alone else None)
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
         """Return what each new step adds to each cell, which is one of the sums kept for each
@@ -417,11 +416,11 @@ class Intake:
         """
         dense = np.zeros(len(steps) * self.versions * self.groups, dtype=np.int64)
         step, group, due = (self.cells[name] for name in ("at", "group", "due"))
-        now = (step >= steps.start) & (step < steps.stop)
-        row = (step - steps.start) * self.versions
+        now = slice(*np.searchsorted(step, (steps.start, steps.stop)))
+        row = (step[now] - steps.start) * self.versions
         if self.versions > 1:
-            row += step - self.cells["step"]
-        np.add.at(dense, (row * self.groups + group)[now], due[now])
+            row += step[now] - self.cells["step"][now]
+        np.add.at(dense, row * self.groups + group[now], due[now])
         return dense.reshape(-1, self.groups)
 
     def observations(
@@ -455,8 +454,8 @@ class Intake:
         counted_now = cells["step"] <= (steps.stop - 1 if steps else 0)
         for index, measure in enumerate(self.measures):
             seen, before = cells[f"seen_{measure}"], cells[f"counted_{measure}"]
-            packed[rows, 0, index, groups] = seen
-            packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
+            packed[:, 0, index][rows, groups] = seen
+            packed[:, 1, index][rows, groups] = np.where(counted_now, seen, before)
         return dict(zip(changed, packed, strict=True))
 
 
@@ -617,23 +616,26 @@ def place_sums(cells: pl.DataFrame, places: int) -> NDArray[np.float64]:
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), 2).tolist()
     [3.0, 5.0]
     """
-    return _sums_of_places(cells["group"].to_numpy(), cells["total"].to_numpy(), places, None)
+    sizes = np.abs(cells["total"].to_numpy().astype(np.float64))
+    return _sums_of_places(cells["group"].to_numpy(), sizes, places, None)
 
 
 def _sums_of_places(
     group: NDArray[np.int64],
-    added: NDArray[np.int64],
+    sizes: NDArray[np.float64],
     places: int,
     step: NDArray[np.int64] | None,
 ) -> NDArray[np.float64]:
-    """Return the sum of absolute values for each place (one of the sums that a statistic keeps for
+    """Return the sum of sizes for each place (one of the sums that a statistic keeps for
     each group); shape ``(places,)``.
 
-    ``group`` and ``added`` have an entry for each window and group; the place of an entry is
+    ``group`` and ``sizes`` have an entry for each window and group; the place of an entry is
     ``group % places``. If ``step`` is given, each step is summed by itself, and the largest of
     these sums is returned.
     """
-    place, sizes = group % places, np.abs(added.astype(np.float64))
+    if places == 1 and step is None:
+        return np.array([sizes.sum()])
+    place = group % places
     if step is None:
         return np.asarray(np.bincount(place, sizes, places), np.float64)
     if places > 1:  # else the entries are in the order of their steps
