@@ -528,7 +528,7 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     assert all(secret)
     ((_, addition),) = changes.additions(False)
     assert set(secret) <= set(open_private(addition).sources)
-    shown = repr((found, vars(found), changes, vars(changes), addition))
+    shown = repr((found, found._asdict(), changes, changes._asdict(), addition))
     assert not [one for one in secret if one.rpartition(":")[2] in shown]
 
 

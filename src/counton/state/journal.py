@@ -173,7 +173,7 @@ def read(
     values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests, following, std = list[bytes](), start, None
 
-    def decoded(row: Any) -> NDArray[np.int64]:
+    def decode(row: Any) -> NDArray[np.int64]:
         if not any_cells:
             return unpack(row.estimates, (row.steps, *shape))
         flat = unpack(row.estimates, (row.steps, -1))
@@ -190,14 +190,14 @@ def read(
                     f"the digests of inputs of {row.steps:,} steps take "
                     f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
                 )
-            some = _values(decoded(row), row.unit)[part]
+            some = _values(decode(row), row.unit)[part]
             if digests and some.dtype != values.dtype:
                 break  # one of them was altered
             if len(some) == stop - start:
                 values = some
             else:
                 if not digests:  # the last step has all cells; they had no values before they came
-                    cells = decoded(rows[-1]).shape[1:] if any_cells else shape
+                    cells = decode(rows[-1]).shape[1:] if any_cells else shape
                     room = min(stop - start, sum(row.steps for row in rows))
                     values = np.zeros((room, *cells), some.dtype)
                 steps = slice(following - start, following - start + len(some))

@@ -30,10 +30,10 @@ def test_how_many_times_the_best_for_a_known_end_it_errs() -> None:
     """The docstring's sentence, which once said 2.1 at most."""
     ratios = {
         steps: 8 * Epochs().mean_variance(steps) / plan(steps, PureDP(1)).best.errors.mean_std ** 2
-        for steps in (24, 64, 256, 700, 1024, 8760, 2**20)
+        for steps in (24, 63, 256, 700, 1024, 8760, 2**20)
     }
-    assert all(1.5 < ratio < 2.2 for ratio in ratios.values()), ratios
-    assert ratios[64] > 2.19
+    assert all(1.5 < ratio < 2.3 for ratio in ratios.values()), ratios
+    assert ratios[63] > 2.22
     assert ratios[1024] > 2.07
     assert ratios[2**20] < 1.6
 

@@ -114,7 +114,7 @@ class Epochs(EndlessStrategy):
     k^(j+1). Each has a tree of its own, whose noise is wider in later epochs. A release sums the
     totals of completed epochs and the running total within the present one.
 
-    From 17 steps on, the mean variance is 1.5 to 2.2 times the mean variance of the best strategy
+    From 17 steps on, the mean variance is 1.5 to 2.3 times the mean variance of the best strategy
     for a known end; for published schemes it is 11 to 47 times as large. Releases are multiples of
     2^-16.
 
