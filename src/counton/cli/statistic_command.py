@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.main import get_command
@@ -26,9 +26,6 @@ from counton.frame.options import MissingOptions
 from counton.job.job import Job
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.statistic import named_values
-
-if TYPE_CHECKING:
-    pass
 
 
 @cache

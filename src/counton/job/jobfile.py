@@ -131,8 +131,8 @@ def load_each(
     taken = ("defaults", "jobs", REPORT, SERVICE, PUBLISH)
     if "limit" in read:
         raise InvalidInput(
-            f"[limit] of {str(file)!r} sets no limit: set that of the state by counton ledger, "
-            "before the first release, and take the section out"
+            f"[limit] of {str(file)!r} sets no limit: set that of the state by counton ledger, if "
+            "it has none yet, and take the section out"
         )
     unknown = [name for name in read if name not in taken]
     jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
