@@ -15,6 +15,7 @@ from counton.base.errors import InvalidInput
 from counton.job.jobfile import job_entries, load, save, schema
 from counton.job.stated_options import all_options
 from counton.run import Job, resolve, run
+from counton.state import Store
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
@@ -473,14 +474,26 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any, unit: st
     """A reader is taken for a person, and the jobs are of events; without the unit they run."""
     jobs = FILE.replace('unit = "event"', "").replace("epsilon = 0.5", f"epsilon = 0.5\n{unit}")
     codes = {"reader": 2, None: 0, "event": 2 if unit else 0, "visit": 0 if unit else 2}
+    protects = "visit" if unit else "event"
     for about, code in codes.items():
-        state = file.parent / f"{about}.db"
-        file.write_text(jobs.replace("v.db", state.name))
+        state, table = file.parent / f"{about}.db", file.parent / f"{about}.csv"
+        file.write_text(jobs.replace("v.db", state.name).replace("visits.csv", table.name))
         whom = [] if about is None else ["--limit-unit", about]
         assert place("ledger", str(state), "--limit-epsilon", "9", *whom).code == 0
         for door in ("plan", "run"):
             done = place(door, str(file))
             assert done.code == code, (about, done.err)
+            for name in ("visits", "paid") if code else ():
+                assert (
+                    f"job {name}: release {name!r} protects one {protects}, but the limit of this "
+                    f"ledger is about one {about}: that is something else, so this limit cannot "
+                    f"count the release; protect one {about}, or use another ledger"
+                ) in " ".join(done.err.split())
+        with Store(state) as store:
+            released = () if code else ("paid", "visits")
+            assert store.streams == released
+            assert tuple(sorted(spend.name for spend in store.spends)) == released
+        assert table.exists() == (code == 0)
 
 
 def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:

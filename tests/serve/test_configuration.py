@@ -14,14 +14,22 @@ from services import START, job_file
 from typer.testing import CliRunner
 
 import counton.serve.served_jobs
-from counton.base.errors import CountonError, InvalidInput, MissingExtra, StateError
+from counton.base.errors import (
+    BudgetExceeded,
+    CountonError,
+    InvalidInput,
+    MissingExtra,
+    StateError,
+)
 from counton.cli.app import app
 from counton.job.stated_options import own_options
+from counton.privacy import PureDP
 from counton.run import Job, run
 from counton.run.stream_end import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import tokens_of
+from counton.state import Store
 from counton.state.database import Database
 from counton.statistics.catalogue import keywords
 
@@ -338,6 +346,24 @@ def test_a_job_that_meets_a_defect_stops_no_other(
         service.close()
         assert [*service.served] == ["visits"]
         assert "job 'bad': " in str(service.failed["bad"])
+
+
+def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> None:
+    with Store(tmp_path / "bad.db", create=True) as store:
+        store.set_limit(PureDP("0.5"))
+    service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}}))
+    service.close()
+    assert ([*service.served], [*service.failed]) == (["visits"], ["bad"])
+    error = service.failed["bad"]
+    assert isinstance(error, BudgetExceeded)
+    for words in (
+        "job 'bad': release 'bad' asks for pure differential privacy with epsilon = 1; ",
+        "the limit is pure differential privacy with epsilon = 0.5 for one visit ",
+        "give at most epsilon 0.5",
+    ):
+        assert words in str(error)
+    with Store(tmp_path / "bad.db") as store:
+        assert (store.streams, store.spends) == ((), ())
 
 
 def test_a_job_whose_state_is_damaged_stops_no_other(tmp_path: Path) -> None:

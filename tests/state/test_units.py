@@ -97,6 +97,26 @@ def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
         count(file, "events", unit="Reader")
 
 
+def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(2), unit="reader")
+        store.set_limit(PureDP(1))
+        store.set_limit(PureDP(3), allow_raise=True)
+        assert [one.event for one in store.ledger_history] == [
+            "limit set", "limit lowered", "limit raised"
+        ]  # fmt: skip
+        assert [(one.terms or {}).get("unit") for one in store.ledger_history] == ["reader"] * 3
+        assert store.ledger is not None
+        assert (store.ledger.limit, store.ledger.unit) == (PureDP(3), "reader")
+    with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
+        count(file, "events")
+    with Store(file) as store:
+        with pytest.raises(InvalidInput, match="or give allow_raise"):
+            store.set_limit(PureDP(3), unit="")
+        store.set_limit(PureDP(3), unit="", allow_raise=True)
+    assert count(file, "events") == "event"
+
+
 def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Path) -> None:
     """A limit of moves holds for rows called so; a row without the name never spends it."""
     with Store(file, create=True) as store:
