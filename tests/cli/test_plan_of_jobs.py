@@ -203,6 +203,26 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     assert "waits: ended at step 1, and releases nothing more" in planned.out
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
+    place: Workplace, file: Path, exists: bool
+) -> None:
+    """One name never stands for a row and a person: the first job of the file decides."""
+    text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"\nunit = "visitor"')
+    file.write_text(text.replace('me = "visits"', 'me = "visits"\nuser = "who"\nmost = 1'))
+    (place.folder / "missing").mkdir()
+    (place.folder / "missing" / "e.csv").write_text(ROWS)
+    if exists:
+        place.plain("ledger", str(place.folder / "visits.db"), "--limit-epsilon", "4")
+    planned = place.plain("plan", str(file))
+    jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
+    assert "error" not in jobs["visits"]
+    assert "'visitor' means one user in the release 'visits' of this" in jobs["waits"]["error"]
+    done = place.plain("run", str(file))
+    assert (planned.code, planned.err) == (done.code, done.err)
+    assert planned.code == 2
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

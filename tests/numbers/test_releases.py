@@ -95,8 +95,6 @@ def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
     assert [releases[place].step for place in range(-5, 5)] == [5, 6, 7, 8, 9, 5, 6, 7, 8, 9]
     with pytest.raises(IndexError):
         releases[5]
-    with pytest.raises(InvalidInput, match="step 5 cannot be subtracted from"):
-        counter_of(Binary(20), PureDP(1)).release(1).since(releases[0])
     with pytest.raises(InvalidInput, match="step 9 cannot be subtracted from step 5"):
         releases[0].since(releases[4])
     levels: list[Any] = [0, 1, -0.1, math.nan, "0.95x", None]
@@ -104,6 +102,29 @@ def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
         for asked in (releases.table_columns, releases.interval, releases[4].interval):
             with pytest.raises(InvalidInput, match="level is"):
                 asked(level)
+
+
+def test_only_an_earlier_release_of_this_stream_is_subtracted() -> None:
+    releases, same = (counter_of(Binary(20), PureDP(1)).release_many([1] * 9) for _ in range(2))
+    window = releases[5].since(same[1])
+    assert (window.ends, window.value) == ((2, 6), releases[5].value - releases[1].value)
+    others = (
+        counter_of(Binary(20), PureDP(1), shape=(9,)),
+        counter_of(Binary(20), PureDP(1), name="others"),
+        counter_of(Binary(20), PureDP(2)),
+        counter_of(KAry(20, 5), PureDP(1)),
+    )
+    wrong = [
+        (releases[5], other.release_many(np.ones((9, *other.shape), int))[1]) for other in others
+    ]
+    wrong += [(releases[5], releases[6]), (releases[8], window), (window, releases[1])]
+    for later, earlier in wrong:
+        with pytest.raises(InvalidInput) as caught:
+            later.since(earlier)
+        assert str(caught.value) == (
+            f"step {earlier.step} cannot be subtracted from step {later.step}: give an earlier "
+            "release of this stream, whose releases must be running totals"
+        )
 
 
 def test_tables_have_a_row_for_each_step_and_cell() -> None:

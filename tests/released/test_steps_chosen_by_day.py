@@ -30,6 +30,9 @@ BERLIN = Windows(datetime(2024, 3, 29, 23, tzinfo=UTC), "1h", 200, "Europe/Berli
         ("2024-02-01:2024-03-02", DAYS, range(1, 3)),
         ("2024-03-31", BERLIN, range(25, 31)),
         ("2024-03-30T10:00:2024-03-30T12:00", BERLIN, range(11, 13)),
+        # Of a window only half of which is meant nothing is shown.
+        (":2024-03-30T02:30", BERLIN, range(1, 3)),
+        ("2024-03-30T09:30:2024-03-30T12:30", BERLIN, range(11, 13)),
     ],
 )
 def test_days_and_numbers_name_the_same_steps(asked: str, windows: Windows, steps: range) -> None:
@@ -45,6 +48,7 @@ def test_a_day_of_changed_clocks_has_23_hours() -> None:
     [
         ("2024-05-01:2024-05-02", "no released window lies between the times of steps=2024-05-01"),
         ("2024-03-04:2024-03-02", "no released window"),
+        ("2024-03-02T06:00:2024-03-03T18:00", "no released window"),
         ("2024-03-32:2024-03-33", "as in 2024-03-18:2024-03-24"),
         ("31", "not within the released steps 1:30"),
         ("-7", "cannot be read as steps"),

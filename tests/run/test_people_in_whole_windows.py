@@ -4,6 +4,9 @@ A person with ``most`` slots moves at most ``most * (1 + 2 * recounts)``, howeve
 and change, and no more than what the noise is made for. The rule alone: `test_slots`.
 """
 
+import sqlite3
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInput
 from counton.base.private import Private, open_private
+from counton.numbers.counter_state import read_checkpoint
 from counton.run import Job, run
 from counton.run.contribution_bounds import ContributionBounder
 from counton.run.erasure import forget
@@ -94,6 +98,24 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         assert kept(state) == content  # nothing of an input that releases nothing
         wanted = [[0, 0], [2, 0], [0, 0]] if recounts else [[1, 1], [1, 0], [0, 0]]
         assert now(people_job(state, last, 3, recounts=recounts)) == wanted
+
+
+@pytest.mark.parametrize("per", ["1mo", "1d"])
+def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
+    """A row leaves, and for two nights nobody new comes, at least not in its period."""
+    job = partial(people_job, tmp_path / "s.db", recounts=1, per=per, revise="4d")
+    lost, others = [(1, "a", "u")], list[tuple[int, str, str]]()
+    assert now(job(lost, 1)) == [[1, 0]]
+    days = [[0, 0]]
+    for until in (2, 3):
+        others += [(until, "b", "v")] * (per == "1d")
+        days.append([0, int(per == "1d")])
+        with run(job(others, until)) as outcome:
+            assert outcome.for_operator().taken_back == (until == 2)
+        assert _sums(tmp_path / "s.db", until) == days
+    assert now(job([], 3)) == days  # what was released says the same
+    # Its slot was replaced once: a row that comes back stays, although it leaves again.
+    assert now(job(lost, 4))[0] == now(job([], 5))[0] == [1, 0]
 
 
 def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
@@ -186,3 +208,11 @@ def test_every_text_says_what_of_people_changes(tmp_path: Path) -> None:
             found = outcome.read()
             for text in (str(found), found.methods(), found.methods(full=True)):
                 assert words in " ".join(text.lower().split())
+
+
+def _sums(state: Path, days: int) -> list[list[int]]:
+    """The exact counts of so many days by group, as a state has them: the newest day last."""
+    with closing(sqlite3.connect(state)) as connection:
+        (saved,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
+    sums: list[list[int]] = read_checkpoint(saved).sums.reshape(2, -1).T.tolist()
+    return sums[:days][::-1]

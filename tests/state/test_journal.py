@@ -1,6 +1,7 @@
 """How what was released is kept: small, and to the bit."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from observed_windows import observed_of
 
 from counton import ZCDP, Contribution, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
-from counton.base.errors import ReplayMismatch
+from counton.base.errors import ReplayMismatch, StateError
 from counton.base.private import Private, open_private
 from counton.state.addition import Addition
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
@@ -125,6 +126,20 @@ def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: 
         xs[wrong - 1, 2] -= 1
         again = stream.release_many(xs[wrong - 1 :], first_step=wrong)
         assert (again.values == shown.values[wrong - 1 :]).all()
+
+
+@pytest.mark.parametrize("change", ["SET step = 5", "SET unit = '1/2'"])
+def test_rows_that_do_not_go_together_are_refused(change: str, tmp_path: Path) -> None:
+    """A step that two rows have, and a row of other numbers than those before it."""
+    file = tmp_path / "state.db"
+    with Stream.create(file, "s", KAry.best(9), PureDP(1), key=Key.generate()) as stream:
+        shown = [*stream.release_many([1, 2, 3]).values, *stream.release_many([4, 5, 6]).values]
+        assert stream.releases(1, 6).values.tolist() == shown[:5]
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(f"UPDATE counton_journal {change} WHERE step = 6")
+        with pytest.raises(StateError, match="journal has 3 readable releases for the 5 steps"):
+            stream.releases(1, 6)
+        assert stream.releases(1, 4).values.tolist() == shown[:3]
 
 
 def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Path) -> None:
