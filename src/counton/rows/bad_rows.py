@@ -120,8 +120,8 @@ def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.
 def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
     if not rows.height:
         raise change_error(source.parts[0])
-    found = EventFrame(rows)
-    found.name, found.numbered = source.name, False
+    found = EventFrame(rows, source.name)
+    found.numbered = False
     found.together = source.parts[0].together
     return Source((found,), source.name)
 

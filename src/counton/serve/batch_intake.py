@@ -176,8 +176,8 @@ class Committer:
         self._thread.join()
 
     def _work(self) -> None:
-        while True:
-            found = [self._queue.get()]
+        while (first := self._queue.get()) is not None:
+            found: list[tuple[Batch, Future[Verdict]] | None] = [first]
             with suppress(queue.Empty):
                 while found[-1] is not None and len(found) < _TOGETHER:
                     found.append(self._queue.get_nowait())
