@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from programs import run_program
@@ -33,9 +34,11 @@ def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
     truth = pl.read_parquet(folder / "departures.parquet")["carrier"].value_counts()
     assert truth["count"].sum() == 336_776
     joined = last.join(truth, left_on="group", right_on="carrier")
-    error = (joined["estimate"] - joined["count"]).abs()
+    error = joined["estimate"] - joined["count"]
     assert joined.height == 16
-    assert (error < 8 * joined["std"]).all()
+    # Under a new key each time: even of a single Laplace noise, one of 10^8 draws is farther off.
+    assert (error.abs() < 14 * joined["std"]).all()
+    assert abs(error.sum()) < 14 * np.linalg.norm(joined["std"]) < 900  # fewer than on a day
     assert (folder / "chart.png").stat().st_size > 50_000
     assert last["window_end"][0].isoformat() == "2014-01-01T00:00:00-05:00"
 

@@ -36,6 +36,7 @@ def test_no_request_that_is_made_up_breaks_the_service(tmp_path: Path) -> None:
                     ),
                     *("--checks", ",".join(CHECKS), "--phases", "examples,coverage,fuzzing"),
                     *("--max-examples", EXAMPLES, "--seed", "2026", "--no-color"),
+                    *("--request-timeout", str(HANGS)),
                     *(paths, "batches|metrics"),
                     *("--header", f"Authorization: {service.header(use)['Authorization']}"),
                 ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ import pytest
 
 from counton.base.exact import quantity
 from examples.live import service
-from tools.browser import Page, browsing, chromium, sending, serving, watching
+from tools.browser import PATIENT, Page, browsing, chromium, sending, serving, told, watching
 
 NEEDED = ("fastapi", "uvicorn", "playwright", "axe_playwright_python")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
@@ -140,7 +141,23 @@ ROWS: dict[str, list[dict[str, object]]] = {
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("live")
     with serving(folder, jobs()) as (url, tokens), sending(url, tokens.write, ROWS):
+        _wait_for_rows(url)
         yield url
+
+
+def _wait_for_rows(url: str) -> None:
+    """Wait until groups differ by more than noise: whichever test is first, the largest are known.
+
+    A sending has 20 more rows of each page than of the next one; the noise has a standard deviation
+    of 13.
+    """
+    end = time.monotonic() + PATIENT
+    while not any(
+        row["group"] == "home" and row["estimate"] > 20 * 90
+        for row in told(url, "streams/best/series?last=1")["rows"]
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from patience import HANGS
+from ports import kept_port
 from services import job_file
 
 from counton.serve.settings import settings_of
@@ -18,18 +18,12 @@ pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     commands = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(commands) == 2
-    port = str(free_port())
+    place = kept_port()
+    port = str(place.getsockname()[1])
     wait = f"until curl -sf http://127.0.0.1:{port}/health; do kill -0 $!; sleep 0.1; done\n"
     script = "set -eu\ntrap 'kill $!; wait $!' EXIT\n" + wait.join(commands)
     counton = f"{sys.executable} -W error -m counton"
@@ -41,6 +35,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         ["bash", "-c", script.replace("8080", port)], cwd=tmp_path, capture_output=True, text=True,
         timeout=HANGS,
     )  # fmt: skip
+    place.close()
     assert done.returncode == 0, done.stdout + done.stderr
     assert '{"batch":"first","rows":2,"counted":2,"counted_nowhere":{}}' in done.stdout
     assert "step,window_start,window_end,group,estimate,std,lower,upper" in done.stdout

@@ -93,15 +93,23 @@ def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
 
 
 def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
-    """Longer than a request may take: requests on it come one after the other, with pauses."""
+    """Longer than a request may take: requests on it come one after the other, with pauses.
+
+    On a busy machine a pause may be so long that the connection is closed: then another begins.
+    """
     with httpx.Client(**PLAIN) as client:
-        end, streams = time.monotonic() + 5, set()
-        while time.monotonic() < end:
+        end, kept = time.monotonic() + HANGS, list[object]()
+        began = asked = time.monotonic()
+        while time.monotonic() < began + 5:
             answer = client.get(f"{impatient.url}/health")
             assert answer.status_code == 200
-            streams.add(id(answer.extensions["network_stream"]))
+            before, asked = asked, time.monotonic()
+            kept.append(answer.extensions["network_stream"])
+            if kept[-1] is not kept[0]:
+                assert asked - before > 1
+                assert asked < end
+                began, kept = asked, kept[-1:]
             time.sleep(0.3)
-        assert len(streams) == 1
 
 
 def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None:
@@ -186,8 +194,11 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
         two.start()
         minute(0, one, two)
         minute(1, two, one)
-        leads = [service.get("/metrics", "write").text for service in (one, two)]
-        assert sum('counton_leader{stream="visits"} 1.0\n' in text for text in leads) == 1
+        end, leads = time.monotonic() + HANGS, list[str]()
+        # On a busy machine the turn may pass on between the two answers.
+        while sum('counton_leader{stream="visits"} 1.0\n' in text for text in leads) != 1:
+            assert time.monotonic() < end
+            leads = [service.get("/metrics", "write").text for service in (one, two)]
         first, second = (
             (one, two) if 'visits"} 1.0\n' in leads[0].split("leader{")[1] else (two, one)
         )

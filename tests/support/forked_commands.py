@@ -108,7 +108,7 @@ def begin() -> Path:
 
 def _end(server: subprocess.Popen[bytes], folder: Path, begun_by: int) -> None:
     if os.getpid() == begun_by:  # and not a fork of it
-        server.communicate(timeout=30)  # closes what it reads from
+        server.communicate(timeout=HANGS)  # closes what it reads from
         shutil.rmtree(folder, ignore_errors=True)
 
 

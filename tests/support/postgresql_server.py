@@ -78,7 +78,7 @@ class Server:
     def stop(self) -> None:
         """End it; its data is thrown away."""
         self._server.send_signal(signal.SIGQUIT)
-        self._server.wait(30)
+        self._server.wait(HANGS)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def kill(self) -> None:

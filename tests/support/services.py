@@ -1,4 +1,4 @@
-"""A service in a process of its own, on a free port, with a clock that a test sets."""
+"""A service in a process of its own, on a port kept for it, with a clock that a test sets."""
 
 import contextlib
 import json
@@ -19,6 +19,7 @@ import pytest
 from databases import looked_into
 from forked_commands import forked_python
 from patience import HANGS
+from ports import kept_port
 
 #: When the tests' first windows begin.
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -226,11 +227,11 @@ class Running:
     Args:
         file: its job file; the clock lies beside it.
         tokens: of each scope.
-        port: where it listens; 0: anywhere.
     """
 
-    def __init__(self, file: Path, tokens: Mapping[str, str], port: int = 0) -> None:
-        self.folder, self.tokens, self.port = file.parent, dict(tokens), port
+    def __init__(self, file: Path, tokens: Mapping[str, str]) -> None:
+        self.folder, self.tokens, self._place = file.parent, dict(tokens), kept_port()
+        self.port: int = self._place.getsockname()[1]
         self.log, self.url, self._pid = self.folder / "log", "", 0
         if not (self.folder / "clock").exists():
             self.at(-1)
@@ -278,7 +279,6 @@ class Running:
         while time.monotonic() < end and not self.ended(0):
             with contextlib.suppress(httpx.TransportError, FileNotFoundError):
                 self.url = (self.folder / "url").read_text()
-                self.port = int(self.url.rpartition(":")[2])
                 return httpx.get(f"{self.url}/health", timeout=10, **PLAIN).status_code == 200
             time.sleep(0.02)
         return False
@@ -333,6 +333,7 @@ class Running:
             self._parent.stdin.close()
             self._parent.stdout.close()
             self._parent.wait(HANGS)
+            self._place.close()
 
     def header(self, scope: str) -> dict[str, str]:
         """The header with a token."""
@@ -381,9 +382,9 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(file: Path, **more: Any) -> Iterator[Running]:
+def running(file: Path) -> Iterator[Running]:
     """A service that is stopped at the end."""
-    service = Running(file, tokens_for(file), **more)
+    service = Running(file, tokens_for(file))
     try:
         service.start()
         yield service
