@@ -34,6 +34,15 @@ for _name, _same in (("counton", True), ("search", False)):
 settings.load_profile("counton")
 
 
+def _same_keys(name: str, patched: pytest.MonkeyPatch) -> None:
+    number = itertools.count()
+
+    def token_bytes(size: int) -> bytes:
+        return hashlib.shake_256(f"{name} {next(number)}".encode()).digest(size)
+
+    patched.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+
+
 @pytest.fixture(autouse=True)
 def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fresh keys of a test are its own, and the same in every run.
@@ -41,13 +50,20 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     Noise is integers: of some dozen draws two are alike by chance now and then, and a test that
     says they differ would fail once in a hundred runs.
     """
-    number = itertools.count()
+    _same_keys(request.node.nodeid, monkeypatch)
 
-    def token_bytes(size: int) -> bytes:
-        said = f"{request.node.nodeid} {next(number)}".encode()
-        return hashlib.shake_256(said).digest(size)
 
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """So are those of a fixture that several tests share; it is made before any of them."""
+    place = getattr(request, "param_index", 0)
+    if fixturedef.scope == "function":
+        return (yield)
+    with pytest.MonkeyPatch.context() as patched:
+        _same_keys(f"{fixturedef.baseid} {fixturedef.argname} {place}", patched)
+        return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
