@@ -4,7 +4,7 @@ from pathlib import Path
 
 from inside import EXACT, inside, metric, visit
 
-from counton.base.exact_sums import MOST_SENT
+from counton.base.exact import MOST_SENT
 from counton.base.private import Private
 from counton.run.changes import SumBounds
 from counton.state.inbox import Batch

@@ -14,7 +14,7 @@ from databases import looked_into
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
-from counton.frame.sqlite_header import sqlite_header
+from counton.base.outside_input import sqlite_header
 from counton.rows.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
 from counton.state.schema import APPLICATION_ID, FORMAT

@@ -7,15 +7,15 @@ guarantee or of a noise distribution is the fraction that its shortest decimal t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, is_one
+from counton.base.errors import InvalidInput, SumOverflow, is_one
 
 T = TypeVar("T")
 
@@ -26,6 +26,9 @@ _LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill t
 _LARGEST = 10**_LARGEST_EXPONENT
 #: Largest absolute value of counters, indices and sums.
 LARGEST_INTEGER = 2**62
+#: Fraction of a stream's largest exact sum that the rows sent to a service may add up to. What is
+#: left is for the rounding of fractions, so that whatever is acknowledged can be counted.
+MOST_SENT: Final = 0.5
 _LONGEST_TEXT = 1000
 #: Most decimal places of a number that is written as a decimal, and not as a fraction.
 _MOST_PLACES = 40
@@ -368,3 +371,14 @@ def some_of(names: Sequence[str]) -> str:
 def with_capital(words: str) -> str:
     """Return a text with its first letter in upper case, and all others as they are."""
     return words[:1].upper() + words[1:]
+
+
+def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
+    """Refuse a sum of rows that would be too large to be computed and released exactly.
+
+    A refusal that depends on exact sums discloses something about them. Only this function refuses
+    rows because their sum would not be exact. A person who runs a job sees this refusal, and may
+    see the rows. So does the one who has a service's token to write.
+    """
+    if size > most:
+        raise SumOverflow(says())

@@ -22,7 +22,6 @@ from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.base.exact import readable
 from counton.base.outside_input import printable, shown_name
 from counton.cli.exits import close_output
-from counton.run.progress import Progress, silent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from counton.cli.terminal import Terminal
     from counton.privacy import Guarantee
+    from counton.run.outputs import Progress
     from counton.state import Store
 
 #: A guarantee with a larger epsilon or rho protects almost nothing.
@@ -226,6 +226,8 @@ def working(console: Console) -> Iterator[Progress]:
     it.
     """
     if not console.is_terminal:
+        from counton.run.outputs import silent
+
         yield silent
         return
     from rich import progress

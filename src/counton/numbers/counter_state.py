@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import pack, unpack
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import refuse_overflow
 from counton.numbers.design import Design, largest_sum
 from counton.privacy.value_grid import Numbers, extremes
 from counton.strategies.strategy import last_served_step, more_steps

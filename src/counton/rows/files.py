@@ -21,8 +21,8 @@ from typing import IO, cast
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
+from counton.base.outside_input import sqlite_header
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.sqlite_header import sqlite_header
 from counton.rows.lines import (
     NO_UTF8,
     BrokenFile,

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.exact import name_alone
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import name_alone, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl

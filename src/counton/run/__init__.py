@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
     from counton.run.job_plan import planned_jobs as planned_jobs
-    from counton.run.progress import Progress as Progress
+    from counton.run.outputs import Progress as Progress
     from counton.run.runs import Outcome as Outcome
     from counton.run.runs import commit as commit
     from counton.run.runs import read_rows as read_rows

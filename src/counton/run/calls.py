@@ -17,7 +17,7 @@ from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
 from counton.rows.paths import left_in_folders
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Progress, silent
 from counton.run.runs import Outcome, run
 
 if TYPE_CHECKING:

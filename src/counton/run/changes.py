@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import name_alone
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import name_alone, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT, Windows, microseconds

@@ -12,7 +12,7 @@ from counton.base.private import Private
 from counton.job.job import Job
 from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Progress, silent
 from counton.run.runs import read_rows
 from counton.run.settlement import resolve
 

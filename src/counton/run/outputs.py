@@ -1,11 +1,13 @@
-"""The output files of a job: checked before a row is read, written from the journal afterwards."""
+"""The outputs of a run: its progress, and the files of a job, checked before a row is read and
+written from the journal afterwards.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
@@ -15,8 +17,18 @@ from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released, shown_of
-from counton.run.progress import Progress, silent
 from counton.state import Stream
+
+
+class Progress(Protocol):
+    """A function of the current task's name and the done fraction (0 to 1) of all work."""
+
+    def __call__(self, stage: str, share: float, /) -> None:
+        """Receive the task's name and the done fraction (0 to 1) of all work."""
+
+
+def silent(_stage: str, _share: float) -> None:
+    """Do nothing with the progress of a run."""
 
 
 class WrittenOutputs(NamedTuple):

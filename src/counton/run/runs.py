@@ -25,8 +25,7 @@ from counton.run.changes import Counts, for_operator
 from counton.run.clock import repeats_all_rows
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
-from counton.run.outputs import Outputs
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Outputs, Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, resolve
 from counton.run.unordered_rows import AddedRows
 from counton.run.unordered_rows import read_rows as read_rows

@@ -59,8 +59,7 @@ from counton.run.definition import (
     remembering,
     stated_guarantee,
 )
-from counton.run.outputs import Outputs
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Outputs, Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keys import state_files

@@ -48,7 +48,7 @@ from counton.run.changes import (
 )
 from counton.run.clock import repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Progress, silent
 from counton.run.settlement import SettledJob
 from counton.state import Stream
 from counton.state.addition import Addition, Arrivals

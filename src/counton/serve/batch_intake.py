@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 
-from counton.base.exact_sums import MOST_SENT, refuse_overflow
+from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds

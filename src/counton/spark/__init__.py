@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.job.job import Job
-from counton.run.progress import Progress, silent
+from counton.run.outputs import Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ closed stream takes no more batches. The transaction that would commit a batch d
 batch is acknowledged after the last fold.
 
 Batches may fill a fixed part of the largest sums that the stream can hold
-(`counton.base.exact_sums.MOST_SENT`), so that a run can always count what was acknowledged. The
+(`counton.base.exact.MOST_SENT`), so that a run can always count what was acknowledged. The
 refusal of a batch beyond it depends on all batches before; all come from the one who has the token
 to write.
 """
@@ -27,8 +27,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import OldCopy, StateError, StreamConflict
-from counton.base.exact import name_alone
-from counton.base.exact_sums import MOST_SENT
+from counton.base.exact import MOST_SENT, name_alone
 from counton.base.private import Private, open_private
 from counton.state import schema
 from counton.state.database import Closing, Database

@@ -19,7 +19,7 @@ from counton.base.errors import (
     field,
     first_line,
 )
-from counton.frame.sqlite_header import sqlite_header
+from counton.base.outside_input import sqlite_header
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
 from counton.state.sql import Connection
 from counton.state.sqlite_file import is_state

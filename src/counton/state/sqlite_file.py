@@ -18,7 +18,7 @@ from counton.base.errors import (
     StateError,
     StateUnavailable,
 )
-from counton.frame.sqlite_header import sqlite_header
+from counton.base.outside_input import sqlite_header
 from counton.noise.key import give_name, sync_folder
 from counton.state import schema
 from counton.state.sql import Connection

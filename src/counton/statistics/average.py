@@ -36,8 +36,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, check_integer, quote, text
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import Number, check_integer, quote, refuse_overflow, text
 from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution

@@ -21,8 +21,7 @@ from counton.base.errors import (
     SumOverflow,
     WrongKey,
 )
-from counton.base.exact import check_integer, shorten
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import check_integer, refuse_overflow, shorten
 from counton.base.private import open_private
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key

@@ -13,8 +13,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import quote, refuse_overflow
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.privacy.contribution import Relation
 from counton.statistics.statistic import Statistic

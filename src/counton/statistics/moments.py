@@ -35,8 +35,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, check_integer, exact, quote, readable, text
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import Number, check_integer, exact, quote, readable, refuse_overflow, text
 from counton.frame.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, product, quotient
 from counton.numbers.intervals import SMALLEST_TAIL

@@ -32,8 +32,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, figures, quote
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import check_integer, figures, quote, refuse_overflow
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers

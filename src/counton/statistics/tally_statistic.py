@@ -19,7 +19,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, field
-from counton.base.exact_sums import refuse_overflow
+from counton.base.exact import refuse_overflow
 from counton.numbers.design import Design
 from counton.statistics.statistic import Events, Exact, Statistic
 from counton.strategies import StreamStrategy, noise_variance
