@@ -116,7 +116,7 @@ DOOR = (
     ),
     Room(
         ("state/stream.py", "state/reader.py", "state/journal.py", "state/records.py",
-         "state/ledger_rows.py", "state/unit_names.py"),
+         "state/ledger_rows.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),

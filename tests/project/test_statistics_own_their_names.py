@@ -24,7 +24,7 @@ OTHER_WORDS = {
     ("run/definition.py", "distinct"),  # an option of people
     ("job/kinds.py", "distinct"),  # an option of people
     ("job/jobfile.py", "report"),  # a section of a job file
-    ("state/stream_facts.py", "count"),  # how many names of groups there are
+    ("state/records.py", "count"),  # how many names of groups there are
     ("run/job_plan.py", "count"),  # a row of a reading
     ("base/literature.py", "ranges"),  # a paper
     ("planning/ranges_plan.py", "ranges"),  # a workload

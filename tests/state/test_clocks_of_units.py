@@ -21,7 +21,7 @@ from counton.released.counting import Bounded
 from counton.released.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify
-from counton.state.unit_names import by_its_clock
+from counton.state.ledger_rows import by_its_clock
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
 #: A UTC day meets two of Kolkata in these; so does a month, and one of New York.

@@ -26,7 +26,7 @@ from counton.privacy import Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation, base_unit
 from counton.privacy.guarantees import guarantee_from
 from counton.privacy.ledger import APART, NEIGHBOURS
-from counton.state.stream_facts import record_in
+from counton.state.ledger_rows import record_in
 
 if TYPE_CHECKING:
     from counton.numbers.design import Design

@@ -223,7 +223,7 @@ class Definition(Description):
     @property
     def unit_in_ledger(self) -> str:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
-        from counton.state.unit_names import by_its_clock  # which needs a database's library
+        from counton.state.ledger_rows import by_its_clock  # which needs a database's library
 
         window = getattr(self.statistic, "window", None)
         return by_its_clock(self.contribution.unit, self.record, window)

@@ -35,8 +35,8 @@ from counton.run.journal_values import (
 from counton.run.written_files import PICTURES, beside, check_output, write_release
 from counton.state import Store, Stream, published
 from counton.state.keys import state_files
+from counton.state.ledger_rows import record_in
 from counton.state.reader import JournalReader
-from counton.state.stream_facts import record_in
 
 if TYPE_CHECKING:
     from counton.state.keys import Kept

@@ -28,7 +28,7 @@ from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, la
 from counton.run.settlement import SettledJob, resolve
 from counton.run.shared_paths import JobStates, refuse_shared, state_of
 from counton.state import Store
-from counton.state.unit_names import SpentUnit
+from counton.state.ledger_rows import SpentUnit
 from counton.statistics import Grouped
 from counton.statistics.by_group import inner_of
 from counton.statistics.report_budget import budget_shares

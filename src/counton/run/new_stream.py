@@ -49,7 +49,7 @@ from counton.run.definition import (
     rows_of_each_group,
     stated_guarantee,
 )
-from counton.state.unit_names import SpentUnit, protects_users, unit_word
+from counton.state.ledger_rows import SpentUnit, protects_users, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.discovery import (

@@ -63,9 +63,9 @@ from counton.run.outputs import Outputs, Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keys import state_files
+from counton.state.ledger_rows import SpentUnit
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
-from counton.state.unit_names import SpentUnit
 from counton.statistics import Statistic
 from counton.strategies import Expiring
 

@@ -1,4 +1,8 @@
-"""The database row of a stream: how it is made, gets its writer, and rebuilds its counter."""
+"""The database row of a stream: how it is made, gets its writer, and rebuilds its counter.
+
+Its public facts are a JSON text, and group names in compressed blocks beside it. The text holds a
+digest of the blocks, so a digest of the text also protects the names.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,15 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
+from counton.frame.groups import GroupNames, digest_of
 from counton.noise import Key
 from counton.numbers import Counter, Design
 from counton.numbers.counter_state import read_checkpoint
@@ -25,12 +31,100 @@ from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.state import journal, schema
 from counton.state import ledger_rows as ledger
-from counton.state import stream_facts as public
-from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.sql import Connection, MissingRow
-from counton.state.stream_facts import Facts, record_in
 from counton.strategies import StreamStrategy
+
+#: Key in the JSON text under which the facts whose values are lists of group names stand.
+_NAMES = "names of groups"
+#: Lists of group names that are in memory now, by the digest of their stored blocks.
+_HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
+
+
+class Facts(NamedTuple):
+    """Public facts as stored: JSON (equal for equal facts), and lists of group names by fact."""
+
+    text: str
+    names: Mapping[str, GroupNames]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Facts:
+        """Split public facts into a JSON text and the lists of group names."""
+        if _NAMES in facts:
+            raise InvalidInput(
+                f"details have the key {_NAMES!r}, which the state uses itself: give it another "
+                "name"
+            )
+        names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
+        kept = {name: value for name, value in facts.items() if name not in names}
+        if names:
+            kept[_NAMES] = {
+                name: {"count": len(value), "digest": value.digest} for name, value in names.items()
+            }
+        try:
+            return cls(json.dumps(kept, sort_keys=True, allow_nan=False), names)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"details must consist of JSON values ({error}): convert them"
+            ) from None
+
+    def values(self) -> dict[str, Any]:
+        """Return the public facts from which this object was made."""
+        kept: dict[str, Any] = json.loads(self.text)
+        kept.pop(_NAMES, None)
+        return {**kept, **self.names}
+
+    def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
+        """Write the group names that differ from those of ``before``, the former JSON text."""
+        kept = json.loads(before).get(_NAMES, {})
+        for fact, names in self.names.items():
+            if kept.get(fact, {}).get("digest") == names.digest:
+                continue
+            connection.execute(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
+            for part, block in enumerate(names.blocks()):
+                row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
+                connection.insert("counton_names", row)
+
+
+_OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
+
+
+def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
+    """Return a stream's public facts from the JSON text and the stored names."""
+    facts: dict[str, Any] = json.loads(text)
+    for fact, said in facts.pop(_NAMES, {}).items():
+        names = _HELD.get(said["digest"])
+        if names is None:
+            with reading("the names of groups"):
+                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
+                if len(names) != said["count"]:
+                    raise ValueError(
+                        f"{len(names):,} names are stored instead of {said['count']:,}"
+                    )
+            _HELD[names.digest] = names
+        facts[fact] = names
+    return facts
+
+
+def refuse_altered_names(connection: Connection, stream_id: int, text: str) -> None:
+    """Refuse stored group names that do not match their digest in the JSON text."""
+    for fact, said in json.loads(text).get(_NAMES, {}).items():
+        _blocks(connection, stream_id, fact, said)
+
+
+def _blocks(
+    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
+) -> list[bytes]:
+    every = f"SELECT names {_OF_FACT} ORDER BY part"
+    rows = connection.rows(every, stream=stream_id, fact=fact)
+    blocks = [bytes(row.names) for row in rows]
+    if digest_of(blocks) != said["digest"]:
+        raise StateError(
+            f"the names of {said['count']:,} groups are not those that the stream was created "
+            "with: the state was altered; restore it from a copy"
+        )
+    return blocks
+
 
 #: Public columns of a stream's row: a reader of releases may have no right to see the sums.
 PUBLIC = (
@@ -99,11 +193,11 @@ def enter(
             f"command again, or Stream.open), or choose another name"
         )
     # This precedes the first release, and no noise depends on the name of a unit.
-    record = record_in(json.loads(details.text))
-    counter.design = with_unit(units.known_in(connection), counter.design, record)
+    record = ledger.record_in(json.loads(details.text))
+    counter.design = with_unit(ledger.known_in(connection), counter.design, record)
     terms = counter.design
     window = (terms.statistic or {}).get("window")
-    unit = units.by_its_clock(terms.contribution.unit, record, window)
+    unit = ledger.by_its_clock(terms.contribution.unit, record, window)
     spend = Spend(name, terms.guarantee, unit, terms.contribution.relation)
     ledger.enter(connection, spend)
     connection.insert(
@@ -129,7 +223,9 @@ def enter(
     return row
 
 
-def with_unit(known: Iterable[units.SpentUnit], terms: Design, record: Mapping[str, Any]) -> Design:
+def with_unit(
+    known: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
+) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
@@ -140,7 +236,7 @@ def with_unit(known: Iterable[units.SpentUnit], terms: Design, record: Mapping[s
         default = statistic.contribution(batched=batched).unit
         if given == default and "unit" not in statistic.parameters:
             stated = None
-    unit = units.unit_word(known, units.kind_of(terms.statistic, record), stated, default)
+    unit = ledger.unit_word(known, ledger.kind_of(terms.statistic, record), stated, default)
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
@@ -196,7 +292,7 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = seal_of(key, row.name, row.step, row.details, known)
-        public.refuse_altered(connection, row.id, row.details)
+        refuse_altered_names(connection, row.id, row.details)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
             f"the public facts of stream {row.name!r} (groups and their order, first window, "

@@ -19,14 +19,12 @@ from counton.privacy.contribution import Relation
 from counton.state import journal, records, schema
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
-from counton.state import stream_facts as facts
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
-from counton.state.ledger_rows import LedgerEvent
+from counton.state.ledger_rows import LedgerEvent, SpentUnit
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.state_witness import Position, latest_witness, let_show, position_of
-from counton.state.unit_names import SpentUnit, known_in
 
 _T = TypeVar("_T")
 
@@ -64,7 +62,7 @@ class Store(Closing):
                 return None
             with reading(f"the terms of stream {name!r}"):
                 design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
-                details = facts.read(connection, row.id, row.details)
+                details = records.read_facts(connection, row.id, row.details)
         return JournalReader(self.database, row, design, details, key)
 
     def position(self, name: str) -> Position:
@@ -123,7 +121,7 @@ class Store(Closing):
             if not connection.execute(records.TAKE, name=name, further=1).rowcount:
                 raise records.no_such_stream(connection, self.database, name)
             row = records.find(connection, name)
-            public = facts.Facts.of(dict(details(row.step)))
+            public = records.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
             said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
             connection.execute(said, stream=row.id, details=public.text)
@@ -144,12 +142,12 @@ class Store(Closing):
         """
         with self.database.transaction(write=False) as connection, reading("the streams' details"):
             rows = [*connection.rows("SELECT id, name, details FROM counton_streams")]
-            return {row.name: facts.read(connection, row.id, row.details) for row in rows}
+            return {row.name: records.read_facts(connection, row.id, row.details) for row in rows}
 
     @property
     def units(self) -> list[SpentUnit]:
         """Protected unit of each stream, in the order of the ledger."""
-        return self._read(known_in)
+        return self._read(books.known_in)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -390,7 +388,7 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
         "terms": own if design is None else design.public(),
         "details": {
             name: list(value) if isinstance(value, GroupNames) else value
-            for name, value in facts.read(connection, row.id, row.details).items()
+            for name, value in records.read_facts(connection, row.id, row.details).items()
         },
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,

@@ -31,13 +31,11 @@ from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import extremes, number_array
 from counton.state import journal, ledger_rows, records
 from counton.state import keys as keyfile
-from counton.state import stream_facts as public
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.reader import JournalReader
 from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
-from counton.state.stream_facts import Facts
 from counton.statistics.tally_statistic import (
     refuse_unreadable_cells,
 )
@@ -186,7 +184,7 @@ class Stream(JournalReader, Closing):
                 )
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
-        facts = Facts.of(dict(details or {}))
+        facts = records.Facts.of(dict(details or {}))
         records.check_length(name)
         place = state.database if isinstance(state, Store) else state
         with keyfile.for_creation(place, key, witness) as (held, database):
@@ -267,7 +265,7 @@ class Stream(JournalReader, Closing):
                 records.check_digest(connection, row, held)
                 known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
-                    details = public.read(connection, row.id, row.details)
+                    details = records.read_facts(connection, row.id, row.details)
                 counter = records.revive(row, held, strategy)
                 made = cls(database, row, details, held, known, counter, strategy)
             unless_made.pop_all()
@@ -388,7 +386,7 @@ class Stream(JournalReader, Closing):
             InvalidInput: the facts are no dictionary of JSON values.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        facts = Facts.of(dict(details))
+        facts = records.Facts.of(dict(details))
         with self._turn.take():
             with self.database.transaction(write=True) as connection:
                 said = (

@@ -45,10 +45,9 @@ from counton.state import journal, records
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
+from counton.state.ledger_rows import by_its_clock, record_in
 from counton.state.sql import Connection
 from counton.state.state_witness import Mark, Witness, latest_witness, position_of
-from counton.state.stream_facts import record_in
-from counton.state.unit_names import by_its_clock
 
 #: Values recomputed at once.
 _CHUNK = 2**20
