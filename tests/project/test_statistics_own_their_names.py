@@ -22,7 +22,7 @@ OTHER_WORDS = {
     ("rows/tally.py", "count"),  # a kind of part
     ("rows/row_reading.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
-    ("job/kinds.py", "distinct"),  # an option of people
+    ("job/stated_options.py", "distinct"),  # an option of people
     ("job/jobfile.py", "report"),  # a section of a job file
     ("state/records.py", "count"),  # how many names of groups there are
     ("run/job_plan.py", "count"),  # a row of a reading

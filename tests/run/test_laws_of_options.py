@@ -14,8 +14,7 @@ from counton.cli.command_options import Printing, option_names
 from counton.cli.statistic_command import command_of
 from counton.job.job import options_of
 from counton.job.jobfile import job_entries, load, save
-from counton.job.kinds import KINDS, refuse_other_kinds
-from counton.job.stated_options import kept_as
+from counton.job.stated_options import KINDS, kept_as, refuse_other_kinds
 from counton.run import Job, run, settlement
 
 OPTIONS = options_of(Job)

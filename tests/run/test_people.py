@@ -19,7 +19,7 @@ from counton import Key
 from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
-from counton.released.counting import Bounded
+from counton.released.description import Bounded
 from counton.released.periods import period_of
 from counton.run import Job, run
 from counton.run.contribution_bounds import USER, _digests

@@ -32,7 +32,7 @@ from counton import Contribution, read
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
-from counton.released.counting import BoundedBefore
+from counton.released.description import BoundedBefore
 from counton.run import Job, export, read_rows, resolve, run
 from counton.run.changes import _differing
 from counton.state import Store

@@ -17,7 +17,7 @@ from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.frame.windows import microseconds
 from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
-from counton.released.counting import Bounded
+from counton.released.description import Bounded
 from counton.released.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify

@@ -19,7 +19,7 @@ from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.released.besides_noise import besides_noise
-from counton.released.counting import Bounded
+from counton.released.description import Bounded
 from counton.run import Definition, Job, run
 from counton.run import contribution_bounds as people
 from counton.run.first_rows import HeldRows, Pool

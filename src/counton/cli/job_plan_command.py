@@ -15,7 +15,7 @@ from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, published_to
-from counton.job.kinds import refuse_stated
+from counton.job.stated_options import refuse_stated
 from counton.run.job_plan import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
 

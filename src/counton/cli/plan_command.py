@@ -14,7 +14,7 @@ from counton.base.lengths import PERIODS
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import check_most, check_most_a_window, require_guarantee
-from counton.job.kinds import KINDS, refuse_stated
+from counton.job.stated_options import KINDS, refuse_stated
 from counton.privacy import Contribution
 from counton.privacy.guarantees import guarantee_from
 

@@ -51,7 +51,8 @@ class Option(NamedTuple):
         served: whether a job sent to a service may state it.
         nightly: whether the command that runs all jobs may override it for all.
         usual: without a default, the value that has the effect of leaving it out.
-        of: kinds of jobs that take it (`counton.job.kinds`); all of an axis of which none is named.
+        of: kinds of jobs that take it (`counton.job.stated_options.KINDS`); all of an axis of which
+            none is named.
         instead: options that this one replaces.
         bounds: least and largest value, as whole numbers or lengths of time.
         often: whether the short help shows it.

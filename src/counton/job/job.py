@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from functools import cache, partial
 from numbers import Integral
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from typing_extensions import override
@@ -172,8 +173,8 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
 RELEASES = ("totals", "windows", "both", "periods")
 
 
-#: Kinds of jobs (`counton.job.kinds`): with windows of time; that bound the rows of users; whose
-#: groups have names.
+#: Kinds of jobs (`counton.job.stated_options.KINDS`): with windows of time; that bound the rows of
+#: users; whose groups have names.
 _TIMED = ("windows", "endless", "expiring", "revised")
 _USERS = ("users", "users once a window", "users once", "users by rows")
 _NAMED = ("ungrouped", "declared")
@@ -252,6 +253,23 @@ def _check_key(value: object) -> None:
         raise wrong_type("key", value, wanted)
     if not isinstance(value, Key):
         refuse_key_as_place(value)
+
+
+#: Begins a value of ``bad_rows`` that names a file.
+_QUARANTINE = "quarantine:"
+
+
+def _check_bad_rows(value: str) -> None:
+    if value != "refuse" and value.removeprefix(_QUARANTINE) in (value, ""):
+        raise InvalidInput(f"{field('bad_rows')} is {value!r}; give refuse, or {_QUARANTINE}FILE")
+
+
+def _check_bad_rows_most(value: int) -> None:
+    if value < 0:
+        raise InvalidInput(
+            f"{field('bad_rows_most', value)} is below 0; give the largest number of bad rows, at "
+            "least 0"
+        )
 
 
 def _check_time_format(value: str) -> None:
@@ -642,12 +660,14 @@ class RowFormat(JobPart):
         file=True,
         served=False,
         usual="refuse",
+        check=_check_bad_rows,
     )
     bad_rows_most: int | None = option(
         "with quarantine: how many rows may be set aside before a run refuses; default: 1000",
         served=False,
         usual=1000,
         in_file=True,
+        check=_check_bad_rows_most,
     )
     missing: str | None = option(
         "what happens to rows without a time, group, value, user or id: refuse (the run "
@@ -659,9 +679,13 @@ class RowFormat(JobPart):
 
     def policies(self) -> Policies:
         """Return the policies for rows that cannot be counted, such as unreadable rows."""
-        from counton.rows.policies import Policies
+        from counton.rows.policies import MOST, Policies
 
-        return Policies.read(self.bad_rows, self.bad_rows_most, cast("Any", self.missing))
+        file = None
+        if self.bad_rows is not None and self.bad_rows != "refuse":
+            file = Path(self.bad_rows.removeprefix(_QUARANTINE))
+        most = MOST if self.bad_rows_most is None else self.bad_rows_most
+        return Policies(file, most, cast("Any", self.missing or "refuse"))
 
 
 @dataclass(frozen=True, repr=False)

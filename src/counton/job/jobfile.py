@@ -33,12 +33,12 @@ from counton.base.errors import CountonError, InvalidInput, field, is_text, with
 from counton.base.outside_input import parse_toml, read_plain
 from counton.frame.options import Kind, Option, split_names
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
-from counton.job.kinds import refuse_of_service
 from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
     other_name,
     own_options,
+    refuse_of_service,
     words_of_files,
 )
 from counton.state.whole_file import replace_file

@@ -103,7 +103,6 @@ _REMEDIES = {
 Missing = Literal["refuse", "skip"]
 #: Default for the largest number of rows set aside. More suggest a wrong option or file.
 MOST: Final = 1000
-_REFUSE, _QUARANTINE = "refuse", "quarantine:"
 
 
 class Policies(NamedTuple):
@@ -114,8 +113,8 @@ class Policies(NamedTuple):
         most: largest number of rows of one run in it.
         missing: "skip" or "refuse" rows that lack a time, user, group, value or id.
 
-    >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
-    'bad.csv'
+    >>> Policies(Path("bad.csv"), 10).unread, Policies().unread
+    (10, 0)
     """
 
     quarantine: Path | None = None
@@ -126,23 +125,6 @@ class Policies(NamedTuple):
     def unread(self) -> int:
         """Largest number of unreadable lines that a run accepts."""
         return 0 if self.quarantine is None else self.most
-
-    @classmethod
-    def read(cls, bad_rows: str | None, most: int | None, missing: Missing | None) -> Policies:
-        """Return the policies of a job's options."""
-        bad_rows = _REFUSE if bad_rows is None else bad_rows
-        most = MOST if most is None else most
-        file = bad_rows.removeprefix(_QUARANTINE)
-        if bad_rows != _REFUSE and (file == bad_rows or not file):
-            raise InvalidInput(
-                f"{field('bad_rows')} is {bad_rows!r}; give {_REFUSE}, or {_QUARANTINE}FILE"
-            )
-        if most < 0:
-            raise InvalidInput(
-                f"{field('bad_rows_most', most)} is below 0; give the largest number of bad rows, "
-                "at least 0"
-            )
-        return cls(Path(file) if file != bad_rows else None, most, missing or "refuse")
 
 
 def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
@@ -189,6 +171,6 @@ def _refuse_no_file(file: Path) -> None:
 
 def _not_written(file: Path, why: str | None) -> InvalidInput:
     return InvalidInput(
-        f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({why}); give a file that "
+        f"{field('bad_rows', f'quarantine:{file}')} cannot be written ({why}); give a file that "
         "belongs to you, in a folder that exists"
     )

@@ -43,7 +43,7 @@ from counton.base.arrays import Integers, narrowest
 from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.released.counting import ADDED
+from counton.released.description import ADDED
 from counton.released.periods import period_of
 from counton.rows.row_reading import by_row
 from counton.rows.tally import added_up

@@ -23,8 +23,15 @@ from counton.numbers import Design
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import without_clock
 from counton.privacy.guarantees import check_delta, guarantee_from
-from counton.released.counting import Added, Bounded, BoundedBefore, Counting
-from counton.released.description import Description, RowsLeftOut, statistic_kept
+from counton.released.description import (
+    Added,
+    Bounded,
+    BoundedBefore,
+    Counting,
+    Description,
+    RowsLeftOut,
+    statistic_kept,
+)
 from counton.released.marks import WindowMark
 from counton.rows.row_reading import Columns
 from counton.statistics import TallyStatistic

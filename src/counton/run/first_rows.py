@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.exact import name_alone
-from counton.released.counting import Counting
+from counton.released.description import Counting
 
 Places = NDArray[np.intp]
 #: Most rows whose positions fit into one 64-bit word beside enough bits of a key.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
 from counton.job.job import Job
-from counton.job.kinds import refuse_stated
+from counton.job.stated_options import refuse_stated
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import LOOK, View, check_look, check_shown
 from counton.released.released_numbers import ReleasedNumbers

@@ -16,8 +16,7 @@ from counton.base.errors import CountonError, InvalidInput, StateError, StateUna
 from counton.base.private import Private, open_private
 from counton.job.job import Job
 from counton.job.jobfile import load_each, published_to, select_jobs
-from counton.job.kinds import refuse_of_service
-from counton.job.stated_options import words_of_files
+from counton.job.stated_options import refuse_of_service, words_of_files
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import check_shown
 from counton.rows.row_reading import RowReading
