@@ -1,4 +1,4 @@
-"""Array types of all computations, and integers as text and as bytes."""
+"""Array types of all computations, and integers as text, as bytes and as multiples of a unit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,39 @@ def read_only(array: Any) -> Any:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+#: Numbers that the cache of a processor holds.
+_CACHED = 2**16
+
+
+def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
+    """Return the smallest and largest of some integers; 0 and 0 if there are none."""
+    if numbers.size == 1:  # a single step: no array operation is as cheap
+        return numbers.item(), numbers.item()
+    if not numbers.size:
+        return 0, 0
+    flat = numbers.reshape(-1)
+    # Scan in parts, so that the second scan finds the numbers still in the cache.
+    smallest, largest = int(flat[0]), int(flat[0])
+    for at in range(0, flat.size, _CACHED):
+        part = flat[at : at + _CACHED]
+        smallest, largest = min(smallest, int(part.min())), max(largest, int(part.max()))
+    return smallest, largest
+
+
+def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
+    """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
+    if resolution == 1:
+        return cells
+    top, bottom = resolution.numerator, resolution.denominator
+    smallest, largest = extremes(cells)
+    if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
+        if top == 1 and bottom.bit_count() == 1:
+            return cells * (1 / float(bottom))  # exact
+        return cells * float(top) / float(bottom)  # one rounding: both operands are exact
+    exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
+    return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
 
 def integers_to_text(array: Integers) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.arrays import extremes
 from counton.base.errors import InvalidInput, StreamConflict, WrongKey, explain_calls
 from counton.base.exact import figures
 from counton.base.private import Private, open_private
@@ -31,7 +32,7 @@ from counton.numbers.node_law import check_addresses, promise_of
 from counton.numbers.noise_ahead import NoiseAhead, NoiseStore
 from counton.numbers.releases import Releases, StepRelease
 from counton.privacy import Contribution, Guarantee
-from counton.privacy.value_grid import extremes, totals_and_extremes
+from counton.privacy.value_grid import totals_and_extremes
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Steps
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import pack, unpack
+from counton.base.arrays import extremes, pack, unpack
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.base.exact import refuse_overflow
 from counton.numbers.design import Design, largest_sum
-from counton.privacy.value_grid import Numbers, extremes
+from counton.privacy.value_grid import Numbers
 from counton.strategies.strategy import last_served_step, more_steps
 
 #: First word of a counter's checkpoint.

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
+from counton.base.arrays import to_data
 from counton.base.distributions import Family, NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput, RequestMismatch, StateError
 from counton.base.exact import quote, quoted_numbers
@@ -24,7 +25,7 @@ from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, guarantee_from_dict, value_grid
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, guarantee_from_dict
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.strategy import node_law
 
@@ -310,7 +311,7 @@ class Design(Generic[S]):
         """
         if self.contribution.resolution is None and self.units.released == 1:
             return released
-        return np.asarray(value_grid.to_data(released, self.units.released), np.float64)
+        return np.asarray(to_data(released, self.units.released), np.float64)
 
 
 def design_for(

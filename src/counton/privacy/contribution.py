@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counton.base.arrays import to_data
 from counton.base.distributions import (
     BoundedChange,
     Pattern,
@@ -687,7 +688,7 @@ class Contribution:
         >>> Contribution.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
         """
-        return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
+        return np.asarray(to_data(self.to_grid(values), self._step), dtype=np.float64)
 
     def to_grid(self, values: value_grid.Numbers) -> NDArray[np.int64]:
         """Return values of single units as multiples of the resolution: int64, in their shape.
@@ -722,7 +723,7 @@ class Contribution:
     def from_grid(self, totals: ArrayLike) -> NDArray[Any]:
         """Convert multiples of the resolution to data units: int64 for counts, else float64."""
         cells = np.asarray(totals)
-        return cells if self.resolution is None else value_grid.to_data(cells, self.resolution)
+        return cells if self.resolution is None else to_data(cells, self.resolution)
 
     @property
     def _step(self) -> Fraction:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counton.base.arrays import extremes
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
 from counton.base.exact import quote, text, without_mask
 
@@ -22,7 +23,6 @@ _ONE = Fraction(1)
 _TOLERANCE = 0.01  # of the resolution
 _FLOAT_CELLS = 2**46  # beyond it, float64 cannot tell a hundredth of the resolution
 _MOST = 2**62
-_CACHED = 2**16
 _DIGITS = 1000
 
 
@@ -88,35 +88,6 @@ def totals_and_extremes(
     else:
         cells = _each(numbers, lambda x: _exact_cells(x, resolution), np.dtype(np.int64), "total")
     return cells, *extremes(cells)
-
-
-def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
-    """Return the smallest and largest of some integers; 0 and 0 if there are none."""
-    if numbers.size == 1:  # a single step: no array operation is as cheap
-        return numbers.item(), numbers.item()
-    if not numbers.size:
-        return 0, 0
-    flat = numbers.reshape(-1)
-    # Scan in parts, so that the second scan finds the numbers still in the cache.
-    smallest, largest = int(flat[0]), int(flat[0])
-    for at in range(0, flat.size, _CACHED):
-        part = flat[at : at + _CACHED]
-        smallest, largest = min(smallest, int(part.min())), max(largest, int(part.max()))
-    return smallest, largest
-
-
-def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
-    """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
-    if resolution == 1:
-        return cells
-    top, bottom = resolution.numerator, resolution.denominator
-    smallest, largest = extremes(cells)
-    if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
-        if top == 1 and bottom.bit_count() == 1:
-            return cells * (1 / float(bottom))  # exact
-        return cells * float(top) / float(bottom)  # one rounding: both operands are exact
-    exact = [int(cell) * top / bottom for cell in cells.ravel()]  # Python divides integers exactly
-    return np.array(exact, dtype=np.float64).reshape(cells.shape)
 
 
 def number_array(

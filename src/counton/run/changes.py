@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import narrowest
+from counton.base.arrays import extremes, narrowest
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import name_alone, refuse_overflow
 from counton.base.private import Private, open_private
@@ -40,7 +40,6 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT, Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
-from counton.privacy.value_grid import extremes
 from counton.rows.sources import Source
 from counton.run.clock import ClockFacts, repeats_all_rows, windows_ended
 from counton.run.definition import Definition

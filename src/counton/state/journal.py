@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.arrays import pack, unpack
+from counton.base.arrays import pack, to_data, unpack
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import name_alone, text, without_mask
 from counton.numbers import Design, Releases
-from counton.privacy.value_grid import to_data
 from counton.state.database import reading
 from counton.state.sql import Connection
 

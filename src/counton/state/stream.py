@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
+from counton.base.arrays import extremes
 from counton.base.errors import (
     CountonError,
     InvalidInput,
@@ -28,7 +29,7 @@ from counton.numbers.counter import OneAtATime
 from counton.numbers.noise_ahead import SealedNoise
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.ledger import totals_in_words
-from counton.privacy.value_grid import extremes, number_array
+from counton.privacy.value_grid import number_array
 from counton.state import journal, ledger_rows, records
 from counton.state import keys as keyfile
 from counton.state.addition import Addition, Arrivals
