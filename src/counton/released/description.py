@@ -51,7 +51,7 @@ class Counting:
 
     def of(self, unit: str) -> str:
         """Return the protected unit, such as "reader's day", given the name of a row or a user."""
-        return unit
+        return unit if self.per is None else f"{unit}'s {PERIODS.get(self.per, self.per)}"
 
     def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """Return the bound on the change by one protected unit: ``row``, that of one row."""
@@ -154,10 +154,6 @@ class Bounded(Counting):
     most_a_window: int | None = None
     row: str = "event"
     users: ClassVar[bool] = True
-
-    @override
-    def of(self, unit: str) -> str:
-        return unit if self.per is None else f"{unit}'s {PERIODS.get(self.per, self.per)}"
 
     @override
     def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
