@@ -111,7 +111,7 @@ def connections_are_closed() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def commands_are_built_once() -> Iterator[None]:
-    """And not for each call of the command line, as in a program that ends with it."""
+    """And not for each call of the command line, which takes longer than most calls."""
     if find_spec("typer") is None:  # where training or Spark is tested
         yield
         return

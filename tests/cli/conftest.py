@@ -1,27 +1,14 @@
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import typer.main
-import typer.testing
 from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.job.job import Job
 from counton.job.stated_options import options_of_job
-
-
-@pytest.fixture(scope="session", autouse=True)
-def commands_are_built_once() -> Iterator[None]:
-    """And not at each call, which takes longer than most calls."""
-    build = cache(typer.main.get_command)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(typer.main, "get_command", build)
-        patched.setattr(typer.testing, "_get_command", build)
-        yield
 
 
 class Result(NamedTuple):

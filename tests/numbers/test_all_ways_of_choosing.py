@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from node_masses import masses
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Contribution
@@ -83,16 +84,6 @@ def ball(nodes: int, most: int, power: int) -> NDArray[np.int64]:
     parts = [beside[abs(first)] for first in firsts]
     lengths = [part.shape[1] for part in parts]
     return np.vstack([np.repeat(np.array(firsts), lengths)[None], np.hstack(parts)])
-
-
-def masses(law: NoiseDistribution, values: NDArray[np.int64]) -> Reals:
-    """Probabilities of one node's noise."""
-    if isinstance(law, DiscreteLaplace):
-        rate = 1 / float(law.scale)
-        return np.asarray(np.exp(-rate * np.abs(values)) * math.tanh(rate / 2))
-    spread = 2 * float(law.sigma_squared)
-    all_of_it = np.exp(-(np.arange(-400, 401) ** 2) / spread).sum()
-    return np.asarray(np.exp(-(values**2) / spread) / all_of_it)
 
 
 def best_way(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from node_masses import masses
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP, plan
@@ -24,16 +25,6 @@ from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStra
 
 Reals = NDArray[np.float64]
 ONE = Contribution.add_remove()
-
-
-def masses(law: NoiseDistribution, values: NDArray[Any]) -> Reals:
-    """Probabilities of one node's noise."""
-    if isinstance(law, DiscreteLaplace):
-        rate = 1 / float(law.scale)
-        return np.asarray(np.exp(-rate * np.abs(values)) * math.tanh(rate / 2))
-    spread = 2 * float(law.sigma_squared)
-    far = np.arange(-int(20 * math.sqrt(spread)) - 9, int(20 * math.sqrt(spread)) + 10)
-    return np.asarray(np.exp(-(values**2) / spread) / np.sum(np.exp(-(far**2) / spread)))
 
 
 # ------------------------------------------------------------------------- waiting for a block

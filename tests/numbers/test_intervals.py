@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from node_masses import all_masses
 from numpy.typing import NDArray
 
 from counton import ZCDP, Contribution, Counter, PureDP
@@ -39,24 +40,11 @@ from counton.tables import Hats
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
 
-def masses(law: NoiseDistribution) -> NDArray[np.float64]:
-    """Probabilities on -reach..reach."""
-    if isinstance(law, DiscreteLaplace):
-        scale = float(law.scale)
-        x = np.arange(-math.ceil(36 * scale) - 5, math.ceil(36 * scale) + 6)
-        weights = np.exp(-np.abs(x) / scale)
-    else:
-        variance = float(law.sigma_squared)
-        x = np.arange(-math.ceil(9 * variance**0.5) - 5, math.ceil(9 * variance**0.5) + 6)
-        weights = np.exp(-(x**2) / (2 * variance))
-    return np.asarray(weights / weights.sum())
-
-
 def by_convolution(law: NoiseDistribution, terms: int) -> NDArray[np.float64]:
     """P(|N| <= c) for c = 0, 1, ..."""
     total = np.ones(1)
     for _ in range(terms):
-        total = np.convolve(total, masses(law))
+        total = np.convolve(total, all_masses(law))
     half = total[len(total) // 2 :]
     return np.asarray(2 * np.cumsum(half) - half[0])
 
@@ -116,7 +104,7 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
 def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistribution) -> None:
     strategy, total = Expiring(growth, delay=2), np.ones(1)
     for level in range(6):
-        total = np.convolve(total, masses(node_law(strategy, base, level)))
+        total = np.convolve(total, all_masses(node_law(strategy, base, level)))
         half = total[len(total) // 2 :]
         inside = 2 * np.cumsum(half) - half[0]
         first = 2**level + 2
@@ -228,7 +216,7 @@ def test_coarse_laws_with_fractional_weights_are_covered() -> None:
     law, draws = DiscreteGaussian(Fraction(1, 5)), 40_000
     inside = by_convolution(law, 1)
     assert inside[0] < 0.9  # mostly 0: the normal quantile alone would be too short
-    mass = masses(law)
+    mass = all_masses(law)
     rng = np.random.default_rng(13)
 
     class Table(Draws):
@@ -417,7 +405,7 @@ def by_enumeration(
             assert abs(simple - weight) <= Fraction(1, 2**40)
             weights[level, index] = weights.get((level, index), Fraction(0)) + sign * simple
     unit = math.lcm(*(weight.denominator for weight in weights.values()))
-    mass, total = masses(law), np.ones(1)
+    mass, total = all_masses(law), np.ones(1)
     for weight in weights.values():
         times = abs(int(weight * unit))
         spread = np.zeros((len(mass) - 1) * times + 1)

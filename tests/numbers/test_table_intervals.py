@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from node_masses import all_masses
 from numpy.typing import NDArray
 from once import grid as grid_of
 from once import line, released
@@ -31,19 +32,6 @@ with pytest.warns(InsecureKeyWarning):
 BUDGETS = [PureDP(e) for e in ("0.3", 1, 3, 5)] + [ZCDP(r) for r in ("0.045", "0.5", 2, 12)]
 
 
-def masses(law: NoiseDistribution) -> NDArray[np.float64]:
-    """Probabilities on -reach..reach."""
-    if isinstance(law, DiscreteLaplace):
-        reach = math.ceil(30 * float(law.scale)) + 2
-        x = np.arange(-reach, reach + 1)
-        weights = np.exp(-np.abs(x) / float(law.scale))
-    else:
-        reach = math.ceil(8 * math.sqrt(law.sigma_squared)) + 2
-        x = np.arange(-reach, reach + 1)
-        weights = np.exp(-(x**2) / (2 * float(law.sigma_squared)))
-    return np.asarray(weights / weights.sum())
-
-
 @cache
 def inside(
     law: NoiseDistribution, weights: tuple[Fraction, ...]
@@ -53,7 +41,7 @@ def inside(
     total = np.ones(1)
     for weight in weights:
         step = abs(int(weight * common))
-        one = masses(law)
+        one = all_masses(law)
         spaced = np.zeros((len(one) - 1) * step + 1)
         spaced[::step] = one
         length = len(total) + len(spaced) - 1
@@ -185,7 +173,7 @@ def by_sampling(
         wide = generator.laplace if isinstance(law, DiscreteLaplace) else generator.normal
         spread = math.sqrt(law.variance / (2 if isinstance(law, DiscreteLaplace) else 1))
         return np.asarray(np.abs(wide(0, spread, size) @ weights))
-    one = masses(law)
+    one = all_masses(law)
     reach = len(one) // 2
     noise = generator.choice(np.arange(-reach, reach + 1), p=one, size=size)
     return np.asarray(np.abs(noise @ weights))

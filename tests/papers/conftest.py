@@ -7,6 +7,7 @@ Test processes each have their own session: tests that ask for a paper belong to
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,31 +46,12 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Evidence]
     return draw
 
 
-@pytest.fixture(scope="session")
-def expiration() -> Evidence:
-    return reproduce("expiration", quick=True)
+def quick(paper: str) -> Any:
+    """A fixture: a paper's evidence in quick form, without figures."""
+    return pytest.fixture(scope="session", name=paper.replace("-", "_"))(
+        lambda: reproduce(paper, quick=True)
+    )
 
 
-@pytest.fixture(scope="session")
-def less_noise() -> Evidence:
-    return reproduce("less-noise", quick=True)
-
-
-@pytest.fixture(scope="session")
-def smooth() -> Evidence:
-    return reproduce("smooth", quick=True)
-
-
-@pytest.fixture(scope="session")
-def constants() -> Evidence:
-    return reproduce("constants", quick=True)
-
-
-@pytest.fixture(scope="session")
-def elders() -> Evidence:
-    return reproduce("elders", quick=True)
-
-
-@pytest.fixture(scope="session")
-def flights() -> Evidence:
-    return reproduce("flights", quick=True)
+expiration, less_noise, smooth = quick("expiration"), quick("less-noise"), quick("smooth")
+constants, elders, flights = quick("constants"), quick("elders"), quick("flights")

@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 import pytest
 from typer.testing import CliRunner
-from witnesses import without_witness
 
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Job, PureDP, release
 from counton.base.errors import InvalidInput
@@ -34,13 +33,6 @@ NEW: dict[str, Any] = {
     "time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "until": "newest",
     "by": "page", "domain": ["a", "b"], "guarantee": PureDP(1),
 }  # fmt: skip
-
-
-@pytest.fixture
-def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All states of a test have the same key, so that their noise can be compared."""
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
 
 
 def journal(state: Path) -> list[Any]:

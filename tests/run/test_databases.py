@@ -11,20 +11,11 @@ import pytest
 from postgresql_server import Server
 from sources import in_postgresql, in_sqlite
 from spark_jobs import events, job
-from witnesses import without_witness
 
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
 from counton.rows.databases import open_query
 from counton.run import Job, Outcome, run
-
-
-@pytest.fixture
-def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, salts and secrets that are the same for each new stream."""
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
-    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 
 def told(outcome: Outcome) -> tuple[Any, ...]:

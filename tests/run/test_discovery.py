@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
-from witnesses import without_witness
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan, release
 from counton.base.distributions import DiscreteLaplace
@@ -191,14 +190,6 @@ def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> J
 def table(request: Job) -> pl.DataFrame:
     with run(request) as outcome:
         return outcome.read().table()
-
-
-@pytest.fixture
-def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All states of a test have the same key."""
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
-    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 
 def folders(path: Path, number: int) -> list[Path]:

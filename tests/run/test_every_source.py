@@ -36,7 +36,6 @@ from sources import (
     nights_of,
     odd_ends,
 )
-from witnesses import without_witness
 
 from counton.job.jobfile import save
 from counton.job.stated_options import kind_of
@@ -50,12 +49,7 @@ DRAWN = secrets.token_bytes
 TURNS = [*PEOPLE]
 
 
-@pytest.fixture(autouse=True)
-def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, salts and secrets that are the same for each new stream."""
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
-    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+pytestmark = pytest.mark.usefixtures("one_key")
 
 
 def cases(statistic: str) -> list[Case]:

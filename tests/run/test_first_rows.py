@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 import pytest
 from databases import rows_in
-from witnesses import without_witness
 
 from counton.base.errors import StreamConflict
 from counton.run import Job, first_rows, run
@@ -42,10 +41,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(autouse=True)
-def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
-    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
     monkeypatch.setattr("counton.run.first_rows._TOGETHER", 4)
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from spark_here import SETTINGS
-from witnesses import without_witness
+from witnesses import one_key
+
+__all__ = ["one_key"]  # a fixture
 
 
 def reason_to_skip() -> str | None:
@@ -54,11 +56,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory, events_logged: Path) -> Iter
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
-
-
-@pytest.fixture
-def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, salts and secrets that are the same for each new stream."""
-    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
-    without_witness(monkeypatch)
-    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)

@@ -21,3 +21,11 @@ def without_witness(patch: pytest.MonkeyPatch) -> None:
     """New states have none: they have one identity, or a copy goes on beside its state."""
     for module in ("keys", "state_witness"):
         patch.setattr(f"counton.state.{module}.default_folder", lambda: "none")
+
+
+@pytest.fixture
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, salts and secrets that are the same for each new stream, so that noise is compared."""
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    without_witness(monkeypatch)
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
