@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,20 @@ class Result(NamedTuple):
     code: int
     out: str
     err: str
+    changed: bool
+    """Whether a file of the folder is another one, or has other bytes."""
+
+    def fine(self) -> "Result":
+        """The same, of a command that did its work."""
+        assert self.code == 0, self.err
+        return self
+
+    def refused(self, code: int = 2) -> str:
+        """What is said, in one line. Besides names of jobs nothing is printed; no file changes."""
+        assert self.code == code, self
+        assert re.fullmatch(r"(job \w+\n)*", self.out), self
+        assert not self.changed
+        return " ".join(self.err.split())
 
 
 class Workplace:
@@ -33,10 +48,15 @@ class Workplace:
 
     def plain(self, *arguments: str) -> Result:
         """What a command does, as it is typed."""
+        before = self.contents()
         done = CliRunner().invoke(app, [*map(str, arguments)], prog_name="counton")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
-        return Result(done.exit_code, done.stdout, done.stderr)
+        return Result(done.exit_code, done.stdout, done.stderr, self.contents() != before)
+
+    def contents(self) -> dict[str, bytes]:
+        """All that the folder holds, to compare before and after."""
+        return {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
 
     def by_file(self, *words: str) -> Result:
         """What ``counton run`` does with a job file that says what this command's words say.
@@ -112,7 +132,5 @@ def place(tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def contents(place: Workplace) -> Callable[[], dict[str, bytes]]:
-    """Everything in the folder, to compare before and after."""
-    return lambda: {
-        path.name: path.read_bytes() for path in place.folder.iterdir() if path.is_file()
-    }
+    """All that the folder holds, to compare before and after."""
+    return place.contents

@@ -40,8 +40,7 @@ def test_plan_ranks_by_error(place: Any) -> None:
 
 @pytest.mark.parametrize("more", [["--delta", "1e-9"], ["--metric", "max"]])
 def test_plan_takes_guarantees_and_metrics(more: list[str], place: Any) -> None:
-    done = place("plan", "--steps", "100", "--epsilon", "1", *more, "--json")
-    assert done.code == 0
+    done = place("plan", "--steps", "100", "--epsilon", "1", *more, "--json").fine()
     column = "max_std" if "max" in more else "mean_std"
     errors = [row[column] for row in json.loads(done.out)["choices"]]
     assert errors == sorted(errors)
@@ -75,9 +74,8 @@ def test_plan_ranks_also_where_no_noise_is_left(place: Any) -> None:
     ],
 )
 def test_plan_refuses_bad_input(more: list[str], words: str, place: Any) -> None:
-    done = place("plan", *more)
-    assert done.code == 2
-    assert words in done.err
+    said = place("plan", *more).refused()
+    assert words in said
 
 
 def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
@@ -87,14 +85,12 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
         *("sum", place.write("e.csv", rows, "time,group,value"), *place.new(epsilon="1000")),
         *("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5"),
         *("--append", "--out", str(out)),
-    )
-    assert done.code == 0, done.err
+    ).fine()
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
     assert "sum of value, values from 0 to 10, so far" in done.out
     late = place.write("late.csv", ["00:15,b,2.0", "03:00,a,1"], "time,group,value")
-    again = place("sum", late, *place.again, "--append", "--out", str(out))
-    assert again.code == 0, again.err
+    place("sum", late, *place.again, "--append", "--out", str(out)).fine()
     assert pl.read_parquet(out)["estimate"].to_list()[4:] == [12.0, 2.5]
 
 
@@ -103,8 +99,7 @@ def test_values_that_have_changed_change_nothing_and_are_told(place: Any) -> Non
     rows = ["00:10,a,1", "02:00,a,1"]
     place("sum", place.write("e.csv", rows, "time,group,value"), *place.new(), *bounds)
     rows[0] = "00:10,a,2"
-    done = place("sum", place.write("e.csv", rows, "time,group,value"), *place.again)
-    assert done.code == 0
+    done = place("sum", place.write("e.csv", rows, "time,group,value"), *place.again).fine()
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
 
 

@@ -27,8 +27,7 @@ MODULE = [sys.executable, "-m", "counton"]
 
 def test_windows_that_have_ended_are_released_with_their_running_totals(place: Any) -> None:
     out = place.folder / "out.parquet"
-    done = place.count(place.write("e.csv", EVENTS), "--out", str(out))
-    assert done.code == 0, done.err
+    done = place.count(place.write("e.csv", EVENTS), "--out", str(out)).fine()
     assert place.estimates() == TOTALS
     table = pl.read_parquet(out)
     assert table.columns == [
@@ -91,11 +90,10 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
 
 
 def test_until_releases_also_windows_without_events(place: Any) -> None:
-    done = place.count(
+    place.count(
         place.write("e.csv", EVENTS),
         *("--until", "2013-01-01T06:00", "--out", str(place.folder / "out.parquet")),
-    )
-    assert done.code == 0, done.err
+    ).fine()
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]
 
 
@@ -133,15 +131,13 @@ def test_running_again_releases_nothing_new_and_says_so(place: Any) -> None:
     out = ("--out", str(place.folder / "out.csv"))
     place.count(events, *out)
     first = (place.folder / "out.csv").read_bytes()
-    done = place.count(events, *out)
-    assert done.code == 0
+    done = place.count(events, *out).fine()
     assert "Nothing new to release: 3 of 6 windows are released." in done.out
     assert (place.folder / "out.csv").read_bytes() == first
 
 
 def test_no_window_has_ended_yet(place: Any) -> None:
-    done = place.count(place.write("e.csv", ["00:10,a"]))
-    assert done.code == 0
+    done = place.count(place.write("e.csv", ["00:10,a"])).fine()
     assert "no window has ended yet" in done.out
 
 
@@ -150,8 +146,7 @@ def test_a_nightly_run_continues_the_stream_without_its_options(place: Any) -> N
     done = place(
         *("count", place.write("e.csv", EVENTS), *place.again),
         *("--until", "2013-01-01T04:00", "--out", str(place.folder / "out.parquet")),
-    )
-    assert done.code == 0, done.err
+    ).fine()
     assert "(2 to 4 of 6)" in done.out
     assert place.estimates() == [*TOTALS, [3, 2]]
 
@@ -212,8 +207,7 @@ def test_rows_that_come_after_the_last_release_are_reported_as_lost(place: Any) 
 def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS))
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
-    done = place("count", fewer, *place.again)
-    assert done.code == 0
+    done = place("count", fewer, *place.again).fine()
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
     differs = "these rows are not those that stream 'count' has counted"
     assert differs not in done.err  # two windows are new
@@ -261,12 +255,10 @@ def test_a_quiet_night_is_released_as_any_other(place: Any) -> None:
     out = ("--append", "--out", str(place.folder / "out.parquet"))
     none = place.write("none.csv", [])
     for hour in ("01", "02"):
-        done = place.count(none, "--until", f"2013-01-01T{hour}:00", *out)
-        assert done.code == 0, done.err
+        place.count(none, "--until", f"2013-01-01T{hour}:00", *out).fine()
     events = place.write("e.csv", EVENTS)
     place("count", events, *place.again, "--append", "--until", "2013-01-01T04:00")
-    done = place("count", none, *place.again, "--until", "2013-01-01T05:00", *out)
-    assert done.code == 0, done.err
+    place("count", none, *place.again, "--until", "2013-01-01T05:00", *out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
 
 
@@ -285,8 +277,9 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
 ) -> None:
     def empty(name: str, hours: list[str], until: str, *options: str) -> str | None:
         events = place.write(name, [f"{hour}:10,a" for hour in hours])
-        done = place("count", events, *(options or (*place.again, *append)), "--until", until)
-        assert done.code == 0, done.err
+        done = place(
+            "count", events, *(options or (*place.again, *append)), "--until", until
+        ).fine()
         found = re.search(r"released without a row \(is a file missing\?\): (\d+)", _flat(done.err))
         return found and found[1]
 
@@ -307,12 +300,10 @@ def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: A
     rows = ["00:10,9", "00:20,1"]
     for value in ("9.5", "11", "-1.5"):  # clipped to the bounds
         rows.append(f"00:30,{value}")
-        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
-        assert done.code == 0, done.err
+        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day).fine()
     for changed in ("7", "8.5"):
         rows = [f"00:10,{changed}", *rows[1:], "00:40,-1"]
-        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day)
-        assert done.code == 0
+        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day).fine()
         assert "not counted from a file of all events" in done.err
         assert "begin a stream with --revise, which counts them in" in _flat(done.err)
 
@@ -322,8 +313,9 @@ def test_a_file_of_new_events_counts_once(place: Any) -> None:
     place.count(events, "--append")
     shutil.copy(events, place.folder / "copy.csv")
     out = place.folder / "out.parquet"
-    done = place("count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out))
-    assert done.code == 0
+    done = place(
+        "count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out)
+    ).fine()
     assert "exact, not to be published: an earlier run has counted these events" in done.err
     assert place.estimates() == TOTALS
 
@@ -402,11 +394,10 @@ def test_json_is_one_object_and_nothing_else(place: Any) -> None:
 
 def test_events_without_groups_give_one_total(place: Any) -> None:
     out = place.folder / "out.csv"
-    done = place(
+    place(
         *("count", place.write("e.csv", EVENTS), *place.new(by=None, domain=None)),
         *("--out", str(out)),
-    )
-    assert done.code == 0, done.err
+    ).fine()
     table = pl.read_csv(out)
     assert table["estimate"].to_list() == [2, 4, 4]
     assert set(table["group"]) == {"all"}
@@ -428,8 +419,7 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
 ) -> None:
     names = ["secret@post", "secret@post", "w", "x", "y"]
     events = place.write("e.csv", [*EVENTS, *(f"00:30,{name}" for name in names)])
-    done = place.count(events, *stated)
-    assert done.code == 0, done.err
+    done = place.count(events, *stated).fine()
     said = f"{rows}: 5 (most often 'secret@post', 2; 'w', 1; 'x', 1)"
     assert f"exact, not to be published: {said}\n" in done.err
     assert "most often" not in done.out
@@ -442,25 +432,22 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
 
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    done = place("count", events, *place.new(start="2013-01-01T01:00", steps="2"))
-    assert done.code == 2
+    said = place("count", events, *place.new(start="2013-01-01T01:00", steps="2")).refused()
     assert (
         "after the end of the stream's last step, 2, 2013-01-01T03:00:00+00:00; give --until"
-        in done.err
+        in said
     )
     done = place(
         *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),
         *("--until", "2013-01-01T03:00"),
-    )
-    assert done.code == 0
+    ).fine()
     assert "rows before the first window (2013-01-01T01:00:00+00:00), not counted: 2\n" in done.err
     assert "rows after the last window (2013-01-01T03:00:00+00:00), not counted: 1\n" in done.err
 
 
 def test_a_chart_is_drawn(place: Any) -> None:
     chart = place.folder / "chart.png"
-    done = place.count(place.write("e.csv", EVENTS), "--plot", str(chart))
-    assert done.code == 0, done.err
+    place.count(place.write("e.csv", EVENTS), "--plot", str(chart)).fine()
     assert chart.read_bytes().startswith(b"\x89PNG")
 
 
@@ -469,8 +456,7 @@ def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     done = place(
         *("count", events, *place.new(rho="200", epsilon=None), "--strategy", kind, "--json")
-    )
-    assert done.code == 0, done.err
+    ).fine()
     names = {"binary": "Binary", "honaker": "Honaker", "kary": "KAry", "smooth": "Smooth"}
     assert json.loads(done.out)["strategy"].startswith(names.get(kind, ""))
     assert place("count", events, *place.again, "--strategy", kind).code == 0
@@ -537,8 +523,7 @@ def test_a_word_that_is_no_choice_is_refused_before_anything_is_made(place: Any)
 
 def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    done = place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet"))
-    assert done.code == 0, done.err
+    place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet")).fine()
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
     assert place("count", events, *place.again, "--until", "now").code == 0
     start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
@@ -559,8 +544,7 @@ def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: An
     names = [f"g{group}" for group in range(45)]
     events = place.write("e.csv", [*rows, "01:00,g0"])
     out = place.folder / "out.csv"
-    done = place("count", events, *place.new(domain=",".join(names)), "--out", str(out))
-    assert done.code == 0
+    done = place("count", events, *place.new(domain=",".join(names)), "--out", str(out)).fine()
     shown = [line.split()[0] for line in done.out.splitlines() if line.startswith("g")][1:]
     assert shown == [f"g{group}" for group in range(44, 24, -1)]
     assert "and 25 smaller groups: a table (--out) has them all" in done.out

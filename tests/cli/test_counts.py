@@ -49,8 +49,7 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
     if form != "csv":
         events = str(place.folder / f"daily.{form}")
         frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
-    done = place.plain("count", events, *words(place), "--out", str(out))
-    assert done.code == 0, done.err
+    done = place.plain("count", events, *words(place), "--out", str(out)).fine()
     assert "passages in the day to the end of 2024-03-03" in done.out
     assert "sum of" not in done.out
     assert released(out) == EXACT
@@ -89,8 +88,7 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
     for many in ("17", "18"):
         events = table(place.folder, [("01", "bridge", many), *ROWS[1:]])
         state, out = str(place.folder / f"{many}.db"), place.folder / f"{many}.csv"
-        done = place.plain("count", events, *words(place, state=state), "--out", str(out))
-        assert done.code == 0, done.err
+        place.plain("count", events, *words(place, state=state), "--out", str(out)).fine()
         found.append(released(out))
     moved = {cell: found[1][cell] - found[0][cell] for cell in EXACT}
     assert moved == {cell: int(cell == ("01", "bridge")) for cell in EXACT}
@@ -99,9 +97,8 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
 @pytest.mark.parametrize("wrong", ["-1", "2.5", "9007199254740994", "many", ""])
 def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -> None:
     events = table(place.folder, [*ROWS[:2], ("02", "bridge", wrong)])
-    done = place.plain("count", events, *words(place))
-    assert (done.code, done.out) == (2, "")
-    assert "row 3" in done.err or "line 4" in done.err
+    said = place.plain("count", events, *words(place)).refused()
+    assert "row 3" in said or "line 4" in said
     assert not place.state.exists()
 
 
@@ -121,9 +118,8 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
 def test_what_does_not_go_with_counts_is_refused(
     more: dict[str, str | None], said: str, place: Any
 ) -> None:
-    done = place.plain("count", table(place.folder), *words(place, **more))
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    told = place.plain("count", table(place.folder), *words(place, **more)).refused()
+    assert said in told
     assert not place.state.exists()
 
 
@@ -148,8 +144,7 @@ def test_files_of_new_rows_count_once_each(place: Any) -> None:
     for name, rows, until in (("a.csv", ROWS[:2], "02"), ("b.csv", ROWS[2:], "04")):
         events = table(place.folder, rows, name)
         more = ("--append", "--out", str(out))
-        done = place.plain("count", events, *words(place, until=f"2024-03-{until}"), *more)
-        assert done.code == 0, done.err
+        place.plain("count", events, *words(place, until=f"2024-03-{until}"), *more).fine()
     assert released(out) == EXACT
 
 

@@ -28,9 +28,8 @@ def test_an_output_takes_no_place_of_a_new_state(
     if part:  # no ending of a table: a link has one
         link.symlink_to(out)
         out = link
-    done = place("count", events, *place.new(state=state), "--out", str(out))
-    assert done.code == 2
-    assert "which the run reads or keeps, and would be overwritten; give another path" in done.err
+    said = place("count", events, *place.new(state=state), "--out", str(out)).refused()
+    assert "which the run reads or keeps, and would be overwritten; give another path" in said
     assert contents() == before
 
 
@@ -43,9 +42,8 @@ def test_an_output_takes_no_place_of_a_new_key(
     events = place.write("e.csv", EVENTS)
     before, path = contents(), str(place.folder / name)
     kept = {"key": path} if name[0] == "k" else {"state": path}
-    done = place("count", events, *place.new(**kept), option, path)
-    assert done.code == 2
-    assert "which the run reads or keeps, and would be overwritten; give another path" in done.err
+    said = place("count", events, *place.new(**kept), option, path).refused()
+    assert "which the run reads or keeps, and would be overwritten; give another path" in said
     assert contents() == before
 
 
@@ -62,38 +60,32 @@ def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None
 def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before, key = contents(), f"{place.state}{part}"
-    done = place("count", events, *place.new(key=key))
-    assert done.code == 2
-    assert f"--key {key} is also a file of the state" in done.err
-    assert "give another file for the key" in done.err
+    said = place("count", events, *place.new(key=key)).refused()
+    assert f"--key {key} is also a file of the state" in said
+    assert "give another file for the key" in said
     assert contents() == before
     line = place.folder / "line.csv"
     line.write_text("hour,visits\n0,5\n1,4\n")
     words = ["--label", "hour", "--domain", "0,1", "--counts", "visits", "--rho", "1"]
     words += ["--out", str(place.folder / "o.csv")]
-    done = place("ranges", str(line), *words, "--state", str(place.state), "--key", key)
-    assert done.code == 2
-    assert "is also a file of the state" in done.err
+    said = place("ranges", str(line), *words, "--state", str(place.state), "--key", key).refused()
+    assert "is also a file of the state" in said
     line.unlink()
     assert contents() == before
 
 
-def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any, contents: Contents) -> None:
+def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    before = contents()
-    done = place("count", events, *place.new(state=str(place.folder / "no" / "s.db")))
-    assert done.code == 2
-    assert "cannot be created (its folder does not exist): make the folder" in done.err
-    assert "key file" not in done.err
-    assert contents() == before
+    said = place("count", events, *place.new(state=str(place.folder / "no" / "s.db"))).refused()
+    assert "cannot be created (its folder does not exist): make the folder" in said
+    assert "key file" not in said
 
 
 # ------------------------------------------------------------------------------- limit first
 
 
 def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
-    done = place("ledger", str(place.state), "--limit-epsilon", "1", "--json")
-    assert done.code == 0, done.err
+    done = place("ledger", str(place.state), "--limit-epsilon", "1", "--json").fine()
     assert json.loads(done.out)["limit"]["epsilon"] == "1"
     events = place.write("e.csv", EVENTS)
     refused = place("count", events, *place.new(epsilon="1.5"))

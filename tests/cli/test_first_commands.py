@@ -177,8 +177,7 @@ def test_a_folder_has_one_state_from_wherever_it_is_seen(
 
 def plan_of(place: Any, *more: str) -> dict[str, list[list[float]]]:
     """The half-widths that a plan shows, by release."""
-    done = place.plain("count", "loans.csv", *NEW, *more, "--plan", "--json")
-    assert done.code == 0, done.err
+    done = place.plain("count", "loans.csv", *NEW, *more, "--plan", "--json").fine()
     plans = json.loads(done.out)["plans"]
     return {name: [one["halfwidths"] for one in plan["numbers"]] for name, plan in plans.items()}
 
@@ -328,8 +327,7 @@ def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> N
         file = place.folder / f"{night}.csv"
         file.write_text(f"time\n2024-03-{night}\n")
         words = ["--append", "--state", str(place.folder / "s.db"), "--until", f"2024-03-{end}"]
-        done = place.plain("count", str(file), *asked, *words)
-        assert done.code == 0, done.err
+        done = place.plain("count", str(file), *asked, *words).fine()
         assert "40,000" not in done.out
         text = " ".join(place.plain("methods", str(place.folder / "s.db")).out.split())
         said = (

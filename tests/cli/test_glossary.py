@@ -36,8 +36,7 @@ def test_the_glossary_explains_each_word(word: str) -> None:
 
 def test_the_first_count_has_none_of_them(place: Any) -> None:
     events = place.write("e.csv", ["00:10,a", "00:50,b", "01:30,a", "03:00,b"])
-    done = place.count(events, "--epsilon", "1", "--until", "2013-01-01T03:00")
-    assert done.code == 0, done.err
+    done = place.count(events, "--epsilon", "1", "--until", "2013-01-01T03:00").fine()
     said = (done.out + done.err).replace(str(place.folder), "")
     assert [word for word in WORDS if _has(word, said)] == []
     # What it says: what was released, a table of two lines and its head, what is left out besides

@@ -110,8 +110,7 @@ def test_the_written_job_runs_night_by_night_whatever_a_file_holds(
     assert {key: job[key] for key in ("append", "covers") if key in job} == LINES[holds]
     for night in range(3):
         written(night)
-        ran = place.plain("run", "nightly.toml", "--until", f"2024-03-0{night + 2}")
-        assert ran.code == 0, ran.err
+        ran = place.plain("run", "nightly.toml", "--until", f"2024-03-0{night + 2}").fine()
         assert "Released 1 new window" in ran.out
     counts = pl.read_csv("visits.released.csv")["window_estimate"].to_list()
     assert counts == [3, 2, 1]  # at epsilon 100 noise is 0 but once in e^100 times
@@ -131,9 +130,8 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     assert ("the column that names the person (reader, branch, borrowed_at)" in text) == (
         "user" in empty
     )
-    refused = place.plain("run", "nightly.toml")
-    assert refused.code == 2
-    assert f"leaves empty: {', '.join(empty)};" in refused.err
+    said = place.plain("run", "nightly.toml").refused()
+    assert f"leaves empty: {', '.join(empty)};" in said
     assert not (loans / "loans.counton.db").exists()
 
 
@@ -215,8 +213,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     assert place.plain("init", "passages.csv", *said, *words).code == 0
     job = job_of(loans)
     assert (job["counts"], job["unit"], "user" in job) == ("count", "passage", False)
-    ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00")
-    assert ran.code == 0, ran.err
+    ran = place.plain("run", "nightly.toml", "--until", "2024-03-03T06:00").fine()
     assert "number of passages" in ran.out
     assert pl.read_csv("passages.released.csv")["window_estimate"].to_list()[::2] == [17, 4]
 

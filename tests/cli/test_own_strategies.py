@@ -74,10 +74,9 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
     with run(load(file)["visits"]) as outcome:
         assert outcome.definition.strategy == root()
     words = [f"--{key}={value}" for key, value in STREAM.items()]
-    done = place(
+    place(
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
-    )
-    assert done.code == 0, done.err
+    ).fine()
     with pytest.raises(InvalidInput, match="and a job file names the file of a"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 

@@ -45,8 +45,7 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
     place: Workplace, file: Path, contents: Callable[[], dict[str, bytes]]
 ) -> None:
     before = contents()
-    done = place.plain("plan", str(file))
-    assert done.code == 0, done.err
+    done = place.plain("plan", str(file)).fine()
     assert contents() == before
     assert max(len(line) for line in done.out.splitlines() if "±" in line) <= 80
     for words in (
@@ -64,8 +63,7 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
 
 
 def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None:
-    done = place.plain("plan", str(file), "--size", "5000", "--json")
-    assert done.code == 0, done.err
+    done = place.plain("plan", str(file), "--size", "5000", "--json").fine()
     jobs = json.loads(done.out)["jobs"]
     assert [one["of"] for one in jobs["waits"]["numbers"]] == ["mean", "sum", "count"]
     first = jobs["visits"]["numbers"][0]
@@ -237,9 +235,8 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
 def test_a_file_says_by_itself_what_is_planned(
     place: Workplace, file: Path, given: list[str], words: str
 ) -> None:
-    done = place.plain("plan", str(file), *given)
-    assert done.code == 2
-    assert words in " ".join(done.err.split())
+    said = place.plain("plan", str(file), *given).refused()
+    assert words in said
 
 
 def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(

@@ -116,11 +116,9 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
 def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgres: str) -> None:
     place.state = postgres
     key = str(place.folder / "the.key")
-    done = place.count(place.write("e.csv", ROWS[:3]), "--key", key)
-    assert done.code == 0, done.err
+    place.count(place.write("e.csv", ROWS[:3]), "--key", key).fine()
     assert place("publish", postgres).code == 0
-    again = place("count", place.write("e.csv", ROWS), *place.again, "--key", key)
-    assert again.code == 0, again.err
+    place("count", place.write("e.csv", ROWS), *place.again, "--key", key).fine()
     schema_name = postgres.rpartition("%3D")[2]
     with psycopg.connect(postgres) as connection:
 
@@ -246,8 +244,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         ("methods", state),
         ("end", state, "--name", "count", "--drop-waiting"),
     ):
-        done = place(*words)
-        assert done.code == 0, done.err
+        done = place(*words).fine()
         said = " ".join((done.out + done.err).split())
         assert "records that step 4 is released, so the state was restored from an old copy" in said
     assert place("verify", state).code == 7

@@ -68,8 +68,7 @@ def all_that_is_shown(
         words = [*kind, name, str(folder / "e.csv"), "--state", state]
         words += ["--key", str(folder / "k.key"), "--until", f"2024-03-01T{until}:00"]
         out = ["--out", str(folder / "t.csv")]
-        done = place.by_file(*words[len(kind) :], *out, *first)
-        assert done.code == 0, done.err
+        done = place.by_file(*words[len(kind) :], *out, *first).fine()
         said_apart = [line for line in done.err.splitlines() if EXACT not in line]
         report = json.loads(place.plain(*words, *out, "--json").out)
         del report["not_private"]

@@ -20,12 +20,10 @@ def on_server(place: Any, postgres: str) -> Any:
 def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     place, key, out = on_server, str(on_server.folder / "the.key"), "out.parquet"
     table = ("--key", key, "--out", str(place.folder / out))
-    first = place.count(place.write("e.csv", ROWS[:3]), *table)
-    assert first.code == 0, first.err
+    place.count(place.write("e.csv", ROWS[:3]), *table).fine()
     assert Path(key).stat().st_mode & 0o777 == 0o600
     events = place.write("e.csv", [*ROWS, "00:50,b"])  # a late row too
-    second = place("count", events, *place.again, *table)
-    assert second.code == 0, second.err
+    second = place("count", events, *place.again, *table).fine()
     assert "released before, not counted from a file of all events" in second.err
     assert place.estimates() == [[1, 1], [2, 1], [2, 1]]
     third = place("count", events, *place.again, *table)

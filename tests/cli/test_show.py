@@ -23,8 +23,7 @@ def table(place: Workplace) -> str:
 
 def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     state = str(place.state)
-    said = place.plain("show", table)
-    assert said.code == 0, said.err
+    said = place.plain("show", table).fine()
     for words in ("stream count, as it was released", "3 windows, 1 to 3", "95%"):
         assert words in said.out
     assert "fingerprint" not in said.out
@@ -62,6 +61,5 @@ def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
     words = ("--state", other, "--name", "job", "--rho", "1", "--unit", "visit", "--around", "3")
     times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--yes")
     events = place.write("e.csv", EVENTS)
-    done = place("count", events, *words, *times, "--until", "2013-01-01T03:00")
-    assert done.code == 0, done.err
+    place("count", events, *words, *times, "--until", "2013-01-01T03:00").fine()
     assert "; ended at step 3\n" in place.plain("show", other).out

@@ -71,16 +71,14 @@ def test_another_format_version_is_refused(place: Any, events: str) -> None:
     connection = sqlite3.connect(place.state)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    done = place("count", events, *place.again)
-    assert (done.code, done.out) == (3, "")
-    assert "has format 99" in done.err
+    said = place("count", events, *place.again).refused(3)
+    assert "has format 99" in said
 
 
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
-    done = place("count", events, *place.again, "--name", "mine")
-    assert done.code == 2
-    assert "was not made from events and windows of time" in done.err
+    said = place("count", events, *place.again, "--name", "mine").refused()
+    assert "was not made from events and windows of time" in said
 
 
 def test_a_locked_state_is_refused(
@@ -153,18 +151,13 @@ def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) ->
 
 
 @pytest.mark.parametrize("scheme", ["", "sqlite:///"])
-def test_a_state_that_was_deleted_is_not_begun_again_under_its_key(
-    scheme: str, place: Any, contents: Contents
-) -> None:
+def test_a_state_that_was_deleted_is_not_begun_again_under_its_key(scheme: str, place: Any) -> None:
     state = f"{scheme}{place.state}"
     assert place("count", place.write("e.csv", EVENTS), *place.new(state=state)).code == 0
     place.state.unlink()
     events = place.write("e.csv", [*EVENTS, "00:20,b"])
-    before = contents()
-    done = place("count", events, *place.new(state=state))
-    assert (done.code, done.out) == (7, "")
-    assert "so the state was lost or restored from an old copy" in done.err
-    assert contents() == before
+    said = place("count", events, *place.new(state=state)).refused(7)
+    assert "so the state was lost or restored from an old copy" in said
 
 
 def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
@@ -175,14 +168,11 @@ def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents
     assert contents() == before
 
 
-def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> None:
+def test_a_key_file_in_no_folder_is_refused(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    before = contents()
-    done = place("count", events, *place.new(key=str(place.folder / "no" / "file")))
-    assert done.code == 6
-    assert "cannot be written (No such file or directory)" in done.err
-    assert "check that its folder exists" in done.err
-    assert contents() == before
+    said = place("count", events, *place.new(key=str(place.folder / "no" / "file"))).refused(6)
+    assert "cannot be written (No such file or directory)" in said
+    assert "check that its folder exists" in said
 
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
@@ -219,15 +209,13 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
 
 
 def test_show_of_no_state_is_an_error(place: Any) -> None:
-    done = place("show", str(place.state))
-    assert done.code == 2
-    assert "does not exist" in done.err
+    said = place("show", str(place.state)).refused()
+    assert "does not exist" in said
 
 
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
-    done = place("count", events, *place.new(name="second", unit="departure", epsilon="50"))
-    assert done.code == 0
+    place("count", events, *place.new(name="second", unit="departure", epsilon="50")).fine()
     done = place(
         "ledger", str(place.state), "--limit-epsilon", "100", "--limit-relation", "add_remove"
     )
@@ -252,8 +240,7 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     limit = "ledger", str(place.state), "--limit-epsilon", "100"
     assert place(*limit, "--limit-unit", "reader").code == 0
     people = "--user", "reader", "--most", "2"
-    done = place("count", rows, *place.new(epsilon="40"), *people)
-    assert done.code == 0, done.err
+    done = place("count", rows, *place.new(epsilon="40"), *people).fine()
     assert "one reader more or less" in place.shown()
     for more in ((), ("--unit", "visit"), (*people, "--per", "1mo"), (*people, "--unit", "person")):
         done = place("count", rows, *place.new(name="b", epsilon="40"), *more)
@@ -268,8 +255,8 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     assert "--limit-unit reader describes a limit of the ledger" in refused.err
     refused = place(*limit, "--limit-unit", "reader's day")
     assert "about one reader's day, which allows more" in refused.err
-    done = place(*limit, "--limit-unit", "reader's day", "--raise")
-    assert done.code == 0  # a reader protects more than what it is about then
+    # A reader protects more than what it is about then.
+    place(*limit, "--limit-unit", "reader's day", "--raise").fine()
     assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
     refused = place(*limit, "--limit-unit", "visitor")
     assert "'count' protects one reader, but the limit of this ledger is about" in refused.err
@@ -383,18 +370,15 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--limit-epsilon", "100.25").code == 0
-    refused = place("count", events, *place.new(name="second", epsilon="1"))
-    assert (refused.code, refused.out) == (4, "")
-    assert "release 'second' asks for pure differential privacy with epsilon = 1;" in refused.err
-    assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in refused.err
+    said = place("count", events, *place.new(name="second", epsilon="1")).refused(4)
+    assert "release 'second' asks for pure differential privacy with epsilon = 1;" in said
+    assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in said
     file = place.folder / "nightly.toml"
-    saved = place("count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file))
-    assert saved.code == 0, saved.err
+    place("count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file)).fine()
     file.write_text(file.read_text().replace("second", "third"))
-    refused = place("run", str(file))
-    assert refused.code == 4
-    assert "release 'third' asks for" in refused.err
-    assert "nothing is left: raise the limit" in refused.err
+    said = place("run", str(file)).refused(4)
+    assert "release 'third' asks for" in said
+    assert "nothing is left: raise the limit" in said
 
 
 def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
@@ -424,8 +408,9 @@ def test_streams_under_several_keys_are_verified_with_the_key_of_each(place: Any
     until = ("--until", "2013-01-01T02:00")
     assert place("count", events, *place.new(), "--key", one, *until).code == 0
     more = ("--name", "next", "--key", two)
-    done = place("count", events, *place.new(), *more, "--until", "2013-01-01T05:00", "--yes")
-    assert done.code == 0, done.err
+    done = place(
+        "count", events, *place.new(), *more, "--until", "2013-01-01T05:00", "--yes"
+    ).fine()
     state = str(place.state)
     for name, key, other in (("count", one, two), ("next", two, one)):
         assert place("verify", state, "--key", key).code == 6
@@ -441,8 +426,7 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
     new = (*place.new(by=None, domain=None), "--strategy", "solved", *until)
     assert place("count", events, *new, "--name", "counts").code == 0
-    done = place("statistic", "average", events, *new, *bounds, "--name", "means", "--json")
-    assert done.code == 0, done.err
+    done = place("statistic", "average", events, *new, *bounds, "--name", "means", "--json").fine()
     state = str(place.state)
     shown = json.loads(place("show", state, "--json").out)
     counts, means = shown["streams"]
@@ -497,8 +481,7 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     assert place.count(rows).code == 0
     old = Path(place.state).read_bytes()
     later, away = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"]), str(place.folder / "w2")
-    done = place("count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00")
-    assert done.code == 0, done.out
+    place("count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00").fine()
     Path(place.state).write_bytes(old)
     done = place("verify", str(place.state))
     assert done.code == 7
@@ -506,9 +489,8 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     done = place("verify", str(place.state), "--witness", away)
     assert done.code == 7
     assert "was restored from an old copy" in " ".join(done.out.split())
-    done = place("verify", str(place.state), "--witness", away, "--accept-old-copy")
-    assert done.code == 7
-    assert "records that step 4 is released" in " ".join(done.err.split())
+    said = place("verify", str(place.state), "--witness", away, "--accept-old-copy").refused(7)
+    assert "records that step 4 is released" in said
 
 
 def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
@@ -526,8 +508,7 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
         assert place("count", rows, *place.again).code == 9
         refused = place("publish", str(place.state), "--to", str(place.folder / "out.db"))
         assert (refused.code, "nothing was published" in refused.err) == (7, True)
-    done = place("verify", str(place.state), "--accept-old-copy")
-    assert done.code == 0, done.out
+    done = place("verify", str(place.state), "--accept-old-copy").fine()
     assert "holds this copy of 'count' for the newest" in " ".join(done.err.split())
     assert place("count", rows, *place.again).code == 0
 
@@ -536,12 +517,11 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
     place: Any, events: str, tmp_path: Path
 ) -> None:
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
-    done = place(
+    place(
         *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
         *("--revise", "2d", "--append", "--until", "2013-01-05", "--epsilon", "1", "--yes"),
         *("--state", kept[0], "--out", kept[1]),
-    )
-    assert done.code == 0, done.err
+    ).fine()
     said = [
         line
         for shown in kept
@@ -564,12 +544,11 @@ def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
     }
     for kind, words in said.items():
         kept = str(tmp_path / f"{kind}.db"), str(tmp_path / f"{kind}.csv")
-        done = place(
+        place(
             *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
             *("--until", "2013-01-05", "--steps", "365", "--epsilon", "1", "--yes"),
             *("--strategy", kind, "--state", kept[0], "--out", kept[1]),
-        )
-        assert done.code == 0, done.err
+        ).fine()
         for shown in kept:
             account = " ".join(place("methods", shown, "--full").out.split())
             assert all(word in account for word in words.split(", "))

@@ -27,8 +27,7 @@ def events(place: Any) -> str:
 
 
 def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
-    done = place(*words, "--json")
-    assert done.code == 0, done.err
+    done = place(*words, "--json").fine()
     found: list[dict[str, Any]] = json.loads(done.out)["last"]["rows"]
     return found
 
@@ -48,8 +47,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     words = [*TOP, events, *windows(place, by="to", domain="JFK,LGA,EWR"), "--top", "2"]
     done = place(*words, "--plot", str(place.folder / "t.svg"))
     assert (done.code, "draws counts and sums over time" in done.err) == (2, True)
-    done = place(*words, "--out", str(out))
-    assert done.code == 0, done.err
+    done = place(*words, "--out", str(out)).fine()
     assert "Released 3 new windows (1 to 3 of 6)." in done.out
     assert "one event, counted in one cell" in place.shown()
     table = pl.read_csv(out)
@@ -86,8 +84,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
     assert out.read_bytes().startswith(first)
     place.write("e.csv", [*ROWS[1:], "05:00,EWR,cy,1,0"], HEADER)
-    done = place(*words)
-    assert done.code == 0
+    done = place(*words).fine()
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
     assert place("verify", str(place.state)).code == 0
     copy = place.folder / "copy.csv"
@@ -105,8 +102,7 @@ def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
         place, "statistic", "average", events, "--value", "delay", *bounds, *common, "--name", "a"
     )
     assert abs(mean[-3]["estimate"] - (5 - 3 + 60) / 3) < 8
-    users = place("statistic", "distinct", events, "--user", "user", *common)
-    assert users.code == 0
+    place("statistic", "distinct", events, "--user", "user", *common).fine()
     top = [*TOP, events, "--by", "to", "--domain", "JFK,LGA", *common]
     assert finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
     ranks = rows_of(place, *top, "--user", "user", "--most", "1", "--name", "users")
@@ -195,9 +191,8 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
     even = ("--lower", "0", "--upper", "60", "--cells")
     assert rows_of(place, *words, *even, "3") == rows
     for other in ((*even, "4"), ("--edges", "0,20,60")):
-        done = place(*words, *other)
-        assert done.code == 2
-        assert "was created with Quantiles(3 cells from 0 to 60" in done.err
+        said = place(*words, *other).refused()
+        assert "was created with Quantiles(3 cells from 0 to 60" in said
 
 
 GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]
@@ -215,8 +210,7 @@ def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: An
     file = place.write("g.csv", GRAPH, "time,u,v,w")
     done = place(
         "statistic", words[0], file, *windows(place), *words[1:], "--until", "2013-01-01T06:00"
-    )
-    assert done.code == 0, done.err
+    ).fine()
     assert "released without a row (is a file missing?): 2" in " ".join(done.err.split())
 
 
@@ -248,16 +242,14 @@ def test_wrong_options_are_refused_in_words(
     words: list[str], said: str, place: Any, events: str
 ) -> None:
     given = [events if word == "E" else word for word in words]
-    done = place(*given, *windows(place, steps="9", epsilon="1"))
-    assert done.code == 2, done.out
-    assert said in done.err
+    told = place(*given, *windows(place, steps="9", epsilon="1")).refused()
+    assert said in told
     assert not place.state.exists()
 
 
 def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str) -> None:
     common = [*windows(place, steps="40", epsilon="1"), "--plan"]
-    done = place(*TOP, events, "--by", "to", "--domain", "a,b", *common)
-    assert done.code == 0, done.err
+    done = place(*TOP, events, "--by", "to", "--domain", "a,b", *common).fine()
     assert "spends epsilon = 1 of each event" in done.out
     plain = plan(40, epsilon=1, simple=True).best.errors.mean_std
     cells = Quantiles(lower=0, upper=4, cells=4, line="identity")

@@ -58,8 +58,7 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     command = (*asked[:what], str(place.folder / "e.csv"), *asked[what:], *unit)
     command = tuple(str(place.folder / word) if word == "groups.csv" else word for word in command)
     command += ("--epsilon", "1", "--state", state, "--out", out)
-    done = place(*command)
-    assert done.code == 0, done.err
+    done = place(*command).fine()
     assert words in " ".join(done.out.split())
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert json.loads(place(*command, "--json").out)["people"] == words
@@ -76,8 +75,7 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
     )
     state, out = str(place.state), str(place.folder / "out.csv")
     line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
-    done = place("count", events, *line, "--state", state, "--out", out)
-    assert done.code == 0, done.err
+    done = place("count", events, *line, "--state", state, "--out", out).fine()
     kept, published = export(state), read(out)
     doors = [done.out, place("show", state).out, place("show", out).out, place.shown()]
     doors += [place("methods", state).out, place("methods", state, "--full").out]
@@ -101,8 +99,7 @@ def test_where_users_are_protected_none_of_this_is_said(
     what = 2 if asked[0] == "statistic" else 1
     out = str(place.folder / "out.csv")
     kept = ("--epsilon", "1", "--state", str(place.state), "--out", out)
-    done = place(*asked[:what], events, *asked[what:], *kept)
-    assert done.code == 0, done.err
+    done = place(*asked[:what], events, *asked[what:], *kept).fine()
     assert "people are not" not in done.out
     assert "people" not in json.loads(place.folder.joinpath("out.csv.json").read_text())
     assert "people are not" not in export(str(place.state)).describe()
@@ -149,8 +146,7 @@ def test_every_door_says_that_rows_beyond_a_bound_of_one_window_are_left_out(
     """Which no interval includes: also where late windows are as good as early ones."""
     out, bound = str(place.folder / "out.csv"), ("--most", "2", "--per", "1h")
     done = place("count", events, "--user", "who", *bound, *LINE, "--epsilon", "1", "--state",
-                 str(place.state), "--out", out)  # fmt: skip
-    assert done.code == 0, done.err
+                 str(place.state), "--out", out).fine()  # fmt: skip
     released = export(str(place.state))
     lines = json.loads(place.folder.joinpath("out.csv.json").read_text())["besides_noise"]
     carried = " ".join(lines)
@@ -165,8 +161,7 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     place: Any, events: str
 ) -> None:
     bounds = ("--user", "who", "--most", "2", "--per", "1d", "--unit", "visitor")
-    done = place.count(events, *bounds)
-    assert done.code == 0, done.err
+    done = place.count(events, *bounds).fine()
     assert "people are not" not in done.out
     said = place.shown()
     assert (
@@ -210,9 +205,8 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
 
 
 def test_the_message_names_options(place: Any, events: str) -> None:
-    done = place.count(events, "--user", "who")
-    assert done.code == 2
-    assert "--user who needs --most" in done.err
+    said = place.count(events, "--user", "who").refused()
+    assert "--user who needs --most" in said
     done = place.count(events, "--most", "3")
     assert "--most 3 needs --user" in done.err
 
@@ -239,9 +233,8 @@ def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
 def test_a_wrong_period_or_unit_is_named(
     place: Any, events: str, options: tuple[str, ...], words: str
 ) -> None:
-    done = place.count(events, "--user", "who", "--most", "2", *options)
-    assert done.code == 2
-    assert words in " ".join(done.err.split())
+    said = place.count(events, "--user", "who", "--most", "2", *options).refused()
+    assert words in said
     assert not place.state.exists()
 
 
@@ -270,8 +263,7 @@ def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -
     assert place.count(events, *users, "--name", "ended").code == 0
     assert place("end", str(place.state), "--name", "ended", "--drop-waiting").code == 0
     for person in ("a", "NOSUCH"):
-        done = place("forget", str(place.state), person)
-        assert done.code == 0, done.err
+        done = place("forget", str(place.state), person).fine()
         assert done.out.count("has ended, and counts nobody any more") == 2
         assert "new" not in done.out
 
@@ -287,8 +279,7 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
         file = place.folder / "e.csv"
         file.write_text("\n".join(["time,row", *rows]))
         kept = ("--append", "--state", str(place.state), "--until", night)
-        done = place.plain("count", str(file), *new, *kept)
-        assert done.code == 0, done.err
+        done = place.plain("count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
     assert "rows over 35 days old, or of a period that was erased, not counted now" in told

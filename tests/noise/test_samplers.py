@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from calls import calls_of
 from scipy import stats
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
@@ -102,14 +103,7 @@ def test_the_guard_of_the_test_above_really_forces_the_exact_path(
 ) -> None:
     from counton.noise.samplers import InverseTable
 
-    taken = []
-    original = InverseTable._exact
-
-    def counted(self, *arguments):  # type: ignore[no-untyped-def]
-        taken.append(1)
-        return original(self, *arguments)
-
-    monkeypatch.setattr(InverseTable, "_exact", counted)
+    taken = calls_of(monkeypatch, InverseTable, "_exact")
     tile, out = Tile(0, 1, 0, 3000), np.empty((1, 3000), np.int64)
     sampler_for(DiscreteLaplace(Fraction(24))).fill(BlockSource(SUBKEY), 0, tile, out)
     assert not taken

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import calls_of
 from keys import chosen_key
 
 from counton.base.arrays import pack, unpack
@@ -225,18 +226,11 @@ def test_without_the_seal_altered_noise_would_be_released(monkeypatch: pytest.Mo
 
 
 def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    solves, solved = 0, _BlockSums._solve_rows
-
-    def counted(*given: Any) -> Any:
-        nonlocal solves
-        solves += 1
-        return solved(*given)
-
-    monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
-    without, alone = resumed(SOLVED, (), None), solves
+    solves = calls_of(monkeypatch, _BlockSums, "_solve_rows")
+    without, alone = resumed(SOLVED, (), None), len(solves)
     assert (resumed(SOLVED, (), Rows()) == without).all()
     assert alone == 6
-    assert solves - alone == 4  # steps 1 to 40, 41 to 65, 106 and 107 to 200
+    assert len(solves) - alone == 4  # steps 1 to 40, 41 to 65, 106 and 107 to 200
 
 
 @pytest.mark.parametrize(
@@ -257,22 +251,16 @@ def test_what_costs_little_is_not_kept(
 
 
 def test_a_process_that_goes_on_reads_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, read = Rows(), []
+    rows = Rows()
     first = Counter(**ONE)
     first.keep_noise(rows)
     first.release([1] * 3)
-    found = rows.find
-
-    def noted(step: int, cell: int) -> SealedNoise | None:
-        read.append(step)
-        return found(step, cell)
-
-    monkeypatch.setattr(rows, "find", noted)
+    found = calls_of(monkeypatch, rows, "find")
     later = Counter.resume(first.checkpoint(), key=KEY)
     later.keep_noise(rows)
     for _ in range(30):
         later.release([1] * 3)
-    assert read == [2, 11, 21, 31]
+    assert [step for step, _ in found] == [2, 11, 21, 31]
 
 
 def test_what_is_kept_shows_nothing() -> None:

@@ -1,11 +1,11 @@
 """Intervals: the smallest half-width with the wanted probability, neither shorter nor longer."""
 
 import math
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from calls import calls_of
 from node_masses import all_masses
 from numpy.typing import NDArray
 
@@ -260,13 +260,7 @@ def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
 
 
 def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed, sums = [], intervals.sum_tail
-
-    def counted(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
-        computed.append(counts)
-        return sums(counts)
-
-    monkeypatch.setattr(intervals, "sum_tail", counted)
+    computed = calls_of(monkeypatch, intervals, "sum_tail")
     monkeypatch.setattr(KAry, "row", lambda *_: pytest.fail("rows are as long as the stream"))
     tree = KAry(8760, 17520)
     assert tree.height == 1

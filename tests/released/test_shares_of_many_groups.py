@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from calls import calls_of
 
 from counton import PureDP, Release, release
 from counton.frame.groups import GroupNames
@@ -56,14 +57,7 @@ def test_a_reading_of_many_groups_is_made_once(
         steps=30, by="page", until="2024-03-03", domain=NAMES, guarantee=PureDP(1),
         state=tmp_path / "v.db", value="paid", lower=0, upper=9, resolution=1,
     )  # fmt: skip
-    made: list[int] = []
-    whole = Readings.__getitem__
-
-    def counted(self: Readings, place: Any) -> Any:
-        made.append(place)
-        return whole(self, place)
-
-    monkeypatch.setattr(Readings, "__getitem__", counted)
+    made = calls_of(monkeypatch, Readings, "__getitem__")
     for name in NAMES:
         found.difference(name, name, steps="2:2", other_steps="1:1", of="count")
-    assert sorted(made) == [0, 0, 1]
+    assert sorted(place for _, place in made) == [0, 0, 1]

@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 from by_reference import state_by_reference
-from found_groups import FOUND, chance_of_being_shown, job_of, night_of
+from found_groups import FOUND, chance_of_being_shown, job_of, night_of, shown_by_numbers_alone
 from keys import chosen_key
 from revised_jobs import Row, released, share_used
 
 from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
-from counton.base.private import open_private
 from counton.released.release_facts import facts_of
 from counton.run import export, methods, read, run
 from counton.state import journal, verify
@@ -82,29 +81,11 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
             rows = [row for n in range(400) for row in rows_of(night, f"{night}-{n}", [value])]
             with run(job_of(folder, rows, night, what, **options)) as outcome:
                 result = outcome.read()
-                values, terms = np.asarray(outcome.stream.releases().values), outcome.stream.design
-                names = open_private(outcome.stream.labels())
-                cells = outcome.definition.cells
+                if night == 3:
+                    expected = shown_by_numbers_alone(outcome, 3)
+                    assert outcome.definition.cells.compared == (2, 2)
         shown.append(result.numbers.since)
-    assert shown[0] == shown[1] == shown[2]
-    windows, law = terms.strategy, terms.law
-    assert isinstance(cells, Discovery)
-    assert isinstance(windows, WindowVersions)
-    assert isinstance(law, DiscreteLaplace)
-    assert cells.compared == (2, 2)
-    expected: dict[str, int] = {}
-    for group, name in enumerate(names):
-        for night in range(int(name[0]), 4):
-            for lag in range(min(2, night)):
-                std = (2 * len(windows.inner.row(lag + 1)) * float(law.variance)) ** 0.5
-                least = 2 + int(np.ceil(float(Fraction(cells.margin)) * std))
-                if values[night - 1, 2 * group : 2 * group + 2, lag].sum() >= least:
-                    expected.setdefault(name, night)
-    assert shown[0] == expected
-    first = sum(name.startswith("1-") for name in expected)
-    exact = chance_of_being_shown(cells, windows, law, 3, 1)
-    assert 0.02 < exact <= 0.2
-    assert abs(first / 400 - exact) < 4 * (exact * (1 - exact) / 400) ** 0.5
+    assert shown[0] == shown[1] == shown[2] == expected
 
 
 # ------------------------------------------------------------------------------ neighbours
@@ -129,22 +110,28 @@ def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
         assert used == 1.0 if lag == 0 else used <= (lag < 3)
 
 
-def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound() -> None:
+@pytest.mark.parametrize(
+    ("what", "more", "compared"), [("count", {}, (1, 1)), ("average", VALUES, (2, 60))]
+)
+def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
+    what: str, more: dict[str, Any], compared: tuple[int, int]
+) -> None:
+    """Rows of one user in several windows and groups, with several lags; rows of final days too."""
     nights = some_nights()
-    options = {**FOUND, **VALUES, "user": "user", "most": 3}
-    without, used = released(nights, "average", **options), []
-    for more in (
+    options = {**FOUND, **more, "user": "user", "most": 3}
+    without, used = released(nights, what, **options), []
+    for own in (
         [(2, rows_of(2, "home", [1e9] * 5, "someone"))],
         [(2, rows_of(2, "home", [-5.0], "someone")), (3, rows_of(2, "shop", [9.0], "someone"))],
         [(4, rows_of(day, "home", [3.0], "someone")) for day in (4, 3, 2, 1)],
     ):
         with_it = [[*rows] for rows in nights]
-        for night, rows in more:
+        for night, rows in own:
             with_it[night - 1] += rows
-        used.append(share_used(without, released(with_it, "average", **options)))
+        used.append(share_used(without, released(with_it, what, **options)))
     assert 0.9 < max(used) <= 1
     cells, terms = without.definition.cells, without.design
-    assert (cells.groups, cells.change, cells.compared) == (3, 3, (2, 60))
+    assert (cells.groups, cells.change, cells.compared) == (3, 3, compared)
     of_one = Discovery.of(
         terms.strategy, terms.law, 30, Contribution.add_remove(), Fraction(1, 10**6),
         compared=cells.compared,
@@ -154,7 +141,10 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound()
 
 @pytest.mark.parametrize(
     ("what", "more"),
-    [("average", {}), ("sum", {"revise": None}), ("count", {"revise": None, "release": "windows"})],
+    [
+        *(("count", {}), ("average", {}), ("sum", {"revise": None})),
+        ("count", {"revise": None, "release": "windows"}),
+    ],
 )
 def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
     what: str, more: dict[str, Any], tmp_path: Path
@@ -173,7 +163,10 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
         out = folder / "out.csv"
         export(folder / "s.db", out)
         own = facts_of(found.numbers)["description"]
-        said.append((own, found.table().rows(), out.read_text(), methods(folder / "s.db")))
+        versions = [] if "revise" in more else found.versions().rows()
+        said.append(
+            (own, found.table().rows(), versions, out.read_text(), methods(folder / "s.db"))
+        )
     assert said[0] == said[1] == said[2]
     assert said[0][0]["since"] == {"home": 1, "shop": 3}
 
@@ -251,16 +244,18 @@ def test_sums_from_0_on_cost_no_noise_for_the_number_of_rows(tmp_path: Path) -> 
 
 
 def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None:
-    for revise in ("2d", None):
-        folder = tmp_path / str(revise)
+    for what, revise in (("count", "2d"), ("average", "2d"), ("average", None)):
+        folder = tmp_path / f"{what}{revise}"
         folder.mkdir()
-        for night in (1, 2):
+        options = {} if what == "count" else VALUES
+        for night in (1, 2, 3):
             rows = rows_of(night, "hush", [3.0])
-            found = night_of(folder, rows, night, "average", revise=revise, **VALUES)
+            found = night_of(folder, rows, night, what, revise=revise, **options)
             export(folder / "s.db", folder / "out.csv")
         for one in (found, read(folder / "out.csv")):
             assert one.table().height == 0
             assert one.numbers.groups == ()
+            assert not revise or one.versions().height == 0
 
 
 @pytest.mark.parametrize(("what", "revise"), [("count", "2d"), ("average", "1d"), ("sum", None)])

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
+from calls import calls_of
 from once import kept_line
 
 from counton import PureDP, release
@@ -25,7 +25,6 @@ from counton.run.runs import open_stream
 from counton.run.settlement import SettledJob
 from counton.state import Store
 from counton.state.database import Database
-from counton.strategies import strategy_from_dict
 
 ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
 
@@ -190,19 +189,8 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
 ) -> None:
     run(request_).close()
     design._rebuilt.cache_clear()
-    opened, rebuilt = [], []
-    read = Database._look_at_format
-
-    def connected(self: Database) -> Any:
-        opened.append(self.path)
-        return read(self)
-
-    def counted(saved: Any) -> Any:
-        rebuilt.append(saved)
-        return strategy_from_dict(saved)
-
-    monkeypatch.setattr(Database, "_look_at_format", connected)
-    monkeypatch.setattr(design, "strategy_from_dict", counted)
+    opened = calls_of(monkeypatch, Database, "_look_at_format")
+    rebuilt = calls_of(monkeypatch, design, "strategy_from_dict")
     door(Job("count", request_.events, request_.keeping.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
 
@@ -231,13 +219,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         store.set_limit(PureDP(2))
     night = RunOptions(file=str(file), until="2013-01-01T02:00")
     perform_jobs(night)
-    opened, read = [], Database._look_at_format
-
-    def connected(self: Database) -> Any:
-        opened.append(self.path)
-        return read(self)
-
-    monkeypatch.setattr(Database, "_look_at_format", connected)
+    opened = calls_of(monkeypatch, Database, "_look_at_format")
     perform_jobs(replace(night, until="2013-01-01T03:00"))
     assert len(opened) == 1 + 2
     opened.clear()

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from calls import calls_of
 from inside import inside, metric, visit
 from polars.exceptions import PanicException
 from services import START, job_file
@@ -311,13 +312,7 @@ def test_a_service_opens_a_state_once_to_look_at_a_job_and_once_to_begin_it(
     """The releaser and the journals of its streams then share one."""
     file = job_file(tmp_path, jobs={"visits": {}, "pages": {}})
     served_by(file).close()
-    opened, read = [], Database._look_at_format
-
-    def connected(self: Database) -> Any:
-        opened.append(self.path)
-        return read(self)
-
-    monkeypatch.setattr(Database, "_look_at_format", connected)
+    opened = calls_of(monkeypatch, Database, "_look_at_format")
     service = served_by(file)
     try:
         assert len(opened) == 2 + 2 + 3  # for the turn, the inbox, and all that reads

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from calls import calls_of
 from inside import EXACT, Inside, inside, metric, visit
 from services import START, copied, counted, job_file
 
@@ -56,25 +57,18 @@ def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path:
 def test_a_strategy_is_solved_once_and_not_for_every_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solves, solved = 0, _BlockSums._solve_rows
-
-    def counted(*given: Any) -> Any:
-        nonlocal solves
-        solves += 1
-        return solved(*given)
-
-    monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
+    solves = calls_of(monkeypatch, _BlockSums, "_solve_rows")
     with inside(tmp_path, steps=700, strategy="solved") as service:
         for minute in range(1, 13):
             service.post(f"b{minute}", [visit(minute - 0.5)])
             service.at(minute)
         assert metric(service, "steps") == 12
-        assert solves == 1
+        assert len(solves) == 1
         shown = service.rows()
     with inside(tmp_path, steps=700, strategy="solved") as service:
         assert service.rows() == shown
         service.at(13)
-    assert solves == 1
+    assert len(solves) == 1
     verified = verify(str(tmp_path / "visits.db"), key=tmp_path / "visits.key")
     assert all(one.right for one in verified)
 

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from by_reference import state_by_reference
 from own_statistic import installed
+from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
@@ -37,19 +38,6 @@ def spread(spark: Any, frame: pl.DataFrame, seed: int) -> Any:
     chance = random.Random(seed)
     shuffled = frame.sample(fraction=1, shuffle=True, seed=seed)
     return spark.createDataFrame(shuffled.to_arrow()).repartition(chance.randint(1, 7))
-
-
-def told(outcome: Any) -> tuple[Any, ...]:
-    """All that a run says, and the rows of its journal."""
-    found = outcome.for_operator()
-    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
-    counted = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
-    steps = (outcome.before, outcome.after, outcome.until)
-    return (
-        *(facts, counted, steps),
-        outcome.stream.releases().values.tolist() if outcome.after else None,
-        outcome.read().table().rows() if outcome.after else None,
-    )
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise
 from counton.laws.rows import node_variance
 from counton.strategies import (
     Binary,
@@ -25,6 +28,26 @@ from counton.strategies import (
 )
 from counton.strategies.participation import check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
+
+#: Trees of as many steps as there may be, by their kind.
+LONG: dict[str, st.SearchStrategy[StreamStrategy]] = {
+    "binary": st.just(Binary(10**18)),
+    "k-ary": st.builds(KAry, st.just(10**18), st.integers(2, 30), st.booleans()),
+    "smooth": st.sampled_from(SmoothBinary.examples(10**18)),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+@given(data=st.data(), wide=st.booleans())
+def test_windows_anywhere_up_to_1e18(kind: str, data: st.DataObject, wide: bool) -> None:
+    tree, table = data.draw(LONG[kind]), HashedNoise((40,) if wide else ())
+    start, length = data.draw(st.integers(1, 10**18 - 100)), data.draw(st.integers(1, 100))
+    noise = tree.noise(table, range(start, start + length))
+    for step in (start, start + length // 2, start + length - 1):
+        row = tree.row(step)
+        expected = sum(table.at(level, index) * int(weight) for level, index, weight in row)
+        np.testing.assert_array_equal(noise[step - start], expected)
+        assert tree.variance([step])[0] == sum(abs(int(weight)) for *_, weight in row)
 
 
 def test_matrices_of_a_tiny_tree() -> None:

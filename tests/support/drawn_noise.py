@@ -1,9 +1,10 @@
-"""The noise of a strategy's releases, drawn many times with the samplers of real ones."""
+"""The noise of a strategy's releases: drawn many times with real samplers, or counted."""
 
 import numpy as np
 
-from counton.base.arrays import Floats
+from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
+from counton.laws import HashedNoise
 from counton.noise import Key, NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import node_law
@@ -16,3 +17,13 @@ def drawn_noise(strategy: StreamStrategy, law: NoiseDistribution, runs: int, key
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.facts.fraction_bits, dtype=np.float64).T
+
+
+class CountedNoise(HashedNoise):
+    """Noise that counts how many nodes are drawn."""
+
+    drawn = 0
+
+    def run(self, level: int, nodes: range) -> Integers:
+        self.drawn += len(nodes)
+        return super().run(level, nodes)

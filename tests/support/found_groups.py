@@ -10,8 +10,9 @@ from keys import chosen_key
 from revised_jobs import Row, day_in_march, frame
 
 from counton.base.distributions import DiscreteLaplace
+from counton.base.private import open_private
 from counton.released.release import Release
-from counton.run import Job, run
+from counton.run import Job, Outcome, run
 from counton.statistics.discovery import Discovery
 from counton.strategies import WindowVersions
 
@@ -55,6 +56,35 @@ def some_nights(last: int = 6) -> list[list[Row]]:
         rows += rows_of(1, "gone", 500) if day == 4 else []
         nights.append(rows)
     return nights
+
+
+def shown_by_numbers_alone(outcome: Outcome, last: int) -> dict[str, int]:
+    """Since when each group of one row is shown, from the released numbers until night ``last``.
+
+    A name is that of the row's night, a hyphen, and a number; about as many groups of the first
+    night are there as the exact probability says.
+    """
+    values, terms = np.asarray(outcome.stream.releases().values), outcome.stream.design
+    names = open_private(outcome.stream.labels())
+    cells, windows, law = outcome.definition.cells, terms.strategy, terms.law
+    assert isinstance(cells, Discovery)
+    assert isinstance(windows, WindowVersions)
+    assert isinstance(law, DiscreteLaplace)
+    places, row_adds = cells.compared
+    found: dict[str, int] = {}
+    for group, name in enumerate(names):
+        own = slice(places * group, places * group + places)
+        for night in range(int(name[0]), last + 1):
+            for lag in range(min(windows.lags + 1, night)):
+                std = (places * len(windows.inner.row(lag + 1)) * float(law.variance)) ** 0.5
+                least = row_adds + int(np.ceil(float(Fraction(cells.margin)) * std))
+                if values[night - 1, own, lag].sum() >= least:
+                    found.setdefault(name, night)
+    shown = [name in found for name in names if name.startswith("1-")]
+    exact = chance_of_being_shown(cells, windows, law, last, 1)
+    assert 0.02 < exact <= 0.2
+    assert abs(np.mean(shown) - exact) < 4 * (exact * (1 - exact) / len(shown)) ** 0.5
+    return found
 
 
 def chance_of_being_shown(

@@ -283,12 +283,15 @@ SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
 
 
 def told(outcome: Outcome) -> tuple[Any, ...]:
-    """All that a run says, and what it released."""
+    """All that a run says, the rows of its journal, and the table that it released."""
     found = outcome.for_operator()
     facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
     counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
     steps = (outcome.before, outcome.after, outcome.until)
-    return facts, counts, steps, outcome.read().table().rows() if outcome.after else None
+    if not outcome.after:
+        return facts, counts, steps, None, None
+    kept = outcome.stream.releases().values.tolist()
+    return facts, counts, steps, kept, outcome.read().table().rows()
 
 
 def nights_of(

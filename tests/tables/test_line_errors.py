@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  # loads its own BLAS, whose threads are counted too
 import threadpoolctl
+from calls import calls_of
 
 from counton.strategies.lines import least_squares
 from counton.strategies.lines.least_squares import one_thread
@@ -95,18 +96,11 @@ def test_solutions_of_fewer_cells_start_longer_lines(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two steps lead within 0.5% of the proven bound."""
-    taken = []
-    root = search._square_root
+    taken = calls_of(monkeypatch, search, "_square_root")
     search._fixed_point.cache_clear()
-
-    def counted(matrix: Any) -> Any:
-        taken.append(len(matrix))
-        return root(matrix)
-
-    monkeypatch.setattr(search, "_square_root", counted)
     monkeypatch.setattr(search, "_gap", lambda cells: 1e-4 if cells <= 256 else 5e-3)
     search._fixed_point(kind(900))
-    assert taken.count(900) <= 2
+    assert [len(matrix) for (matrix,) in taken].count(900) <= 2
     search._fixed_point.cache_clear()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import calls_of
 
 from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, shapes
@@ -146,14 +147,8 @@ def test_the_search_goes_on_where_it_was(
     first = json.loads(path.read_text())
     assert [Shape.from_json(line).horizon for line in first] == [2, 3]
     monkeypatch.setattr(shape_search, "problems", lambda: wanted)
-    searched: list[Problem] = []
-
-    def counted(problem: Problem, near: Shape | None) -> tuple[Levels, Shape]:
-        searched.append(problem)
-        return search(problem, near)
-
-    monkeypatch.setattr(shape_search, "search", counted)
+    searched = calls_of(monkeypatch, shape_search, "search")
     run(path)
-    assert searched == wanted[2:]
+    assert [problem for problem, _ in searched] == wanted[2:]
     assert json.loads(path.read_text())[:2] == first
     assert "3/3 4: mean" in capsys.readouterr().err

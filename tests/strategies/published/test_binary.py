@@ -1,14 +1,13 @@
-"""The binary mechanism: popcounts, dyadic nodes, windows anywhere."""
+"""The binary mechanism: popcounts, dyadic nodes."""
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
+from drawn_noise import CountedNoise
 from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise
 from counton.strategies import Binary, Node
 
 
@@ -45,25 +44,9 @@ def test_nodes_are_the_left_children() -> None:
     assert tree.row(6) == (Node(2, 0, 1), Node(1, 1, 1))
 
 
-@given(start=st.integers(1, 10**18 - 100), length=st.integers(1, 100), wide=st.booleans())
-def test_windows_anywhere_up_to_1e18(start: int, length: int, wide: bool) -> None:
-    tree, table = Binary(10**18), HashedNoise((40,) if wide else ())
-    noise = tree.noise(table, range(start, start + length))
-    for step in (start, start + length // 2, start + length - 1):
-        expected = sum(table.at(level, index) for level, index, _ in tree.row(step))
-        np.testing.assert_array_equal(noise[step - start], expected)
-
-
 def test_one_draw_a_release() -> None:
-    class Counted(HashedNoise):
-        drawn = 0
-
-        def run(self, level: int, nodes: range) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-            self.drawn += len(nodes)
-            return super().run(level, nodes)
-
     for shape in ((), (40,)):
-        table = Counted(shape)
+        table = CountedNoise(shape)
         Binary(1000).noise(table, range(1, 1001))
         assert table.drawn == 1000
 

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from drawn_noise import CountedNoise
 
 from counton.base.errors import InvalidInput
 from counton.laws import HashedNoise
@@ -90,15 +89,8 @@ def test_amortised_node_changes(horizon: int) -> None:
 
 
 def test_wide_nodes_are_drawn_once() -> None:
-    class Counted(HashedNoise):
-        drawn = 0
-
-        def run(self, level: int, nodes: range) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-            self.drawn += len(nodes)
-            return super().run(level, nodes)
-
     for strategy in SmoothBinary.examples(1000):
-        table = Counted((40,))
+        table = CountedNoise((40,))
         strategy.noise(table, range(1, 1001))
         assert table.drawn == sum(changes(strategy))
 
@@ -120,18 +112,6 @@ def test_places_are_consecutive_and_below_the_horizon(strategy: SmoothBinary) ->
             assert index in ((0, 1) if seen is None else (seen, seen + 1))
             used[level] = index
     assert max(used.values()) <= 2000
-
-
-@given(data=st.data(), wide=st.booleans())
-def test_windows_anywhere_up_to_1e18(data: st.DataObject, wide: bool) -> None:
-    strategy = data.draw(st.sampled_from(SmoothBinary.examples(10**18)))
-    start = data.draw(st.integers(1, 10**18 - 60))
-    window = range(start, start + data.draw(st.integers(1, 60)))
-    table = HashedNoise((40,) if wide else ())
-    noise = strategy.noise(table, window)
-    for step in (window[0], window[-1]):
-        expected = sum(table.at(level, index) for level, index, _ in strategy.row(step))
-        np.testing.assert_array_equal(noise[step - start], expected)
 
 
 def test_long_windows_join_seamlessly() -> None:

@@ -1,4 +1,4 @@
-"""k-ary trees: the values of "Count on Your Elders", recomputed exactly, and windows anywhere."""
+"""k-ary trees: the values of "Count on Your Elders", recomputed exactly."""
 
 import math
 from fractions import Fraction
@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from drawn_noise import CountedNoise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,21 +168,6 @@ def test_digits_of_the_paper() -> None:
             assert (index - 1) * 5**level < item <= index * 5**level
 
 
-@given(data=st.data(), arity=st.integers(2, 30), subtraction=st.booleans())
-def test_windows_anywhere_up_to_1e18(data: st.DataObject, arity: int, subtraction: bool) -> None:
-    tree = KAry(10**18, arity, subtraction)
-    start = data.draw(st.integers(1, 10**18 - 100))
-    window = range(start, start + data.draw(st.integers(1, 100)))
-    table = HashedNoise()
-    noise = tree.noise(table, window)
-    for step in (window[0], window[-1]):
-        rows = tree.row(step)
-        assert noise[step - start] == sum(
-            int(table.at(n.level, n.index)) * int(n.weight) for n in rows
-        )
-        assert tree.variance([step])[0] == sum(abs(int(n.weight)) for n in rows)
-
-
 @pytest.mark.parametrize("tree", [KAry(200_000, 19), KAry(200_000, 2), KAry(200_000, 5, False)])
 def test_chunks_join_seamlessly(tree: KAry) -> None:
     table = HashedNoise()
@@ -194,14 +180,7 @@ def test_chunks_join_seamlessly(tree: KAry) -> None:
 
 
 def test_a_wide_step_draws_only_what_it_reads() -> None:
-    class Counted(HashedNoise):
-        drawn = 0
-
-        def run(self, level: int, nodes: range) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-            self.drawn += len(nodes)
-            return super().run(level, nodes)
-
-    tree, table = KAry(1000, 13), Counted((100,))
+    tree, table = KAry(1000, 13), CountedNoise((100,))
     for step in range(1, 1001):
         tree.noise(table, range(step, step + 1))
     assert table.drawn == tree.variance(range(1, 1001)).sum()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import calls_of
 from keys import chosen_key
 from numpy.typing import NDArray
 from programs import run_program
@@ -177,14 +178,7 @@ def test_wide_noise_is_added_up_by_a_second_modulus(
 def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = SOLVED[4]
     reader = strategy._reader(HashedNoise((2,), seed=1))
-    calls = []
-    rounded = least_squares.IntegerEquations.rounded_prefixes
-
-    def counted(*given: Any) -> NDArray[np.int64]:
-        calls.append(given)
-        return rounded(*given)
-
-    monkeypatch.setattr(least_squares.IntegerEquations, "rounded_prefixes", counted)
+    calls = calls_of(monkeypatch, least_squares.IntegerEquations, "rounded_prefixes")
     one = [reader.noise(range(at, at + 11)) for at in range(1, 297, 11)]
     assert len(calls) == 1
     other = strategy.noise(HashedNoise((2,), seed=2), range(1, 298))

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from calls import calls_of
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, SumOverflow
@@ -241,14 +242,7 @@ def test_noise_does_not_depend_on_the_window(
 def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     field = table(400, seed=7)
     whole = SqrtToeplitz(400).noise(field, range(1, 401))
-    asked = []
-    decide = SqrtToeplitz._decide
-
-    def counted(self: SqrtToeplitz, z: NDArray[np.int64]) -> int:
-        asked.append(len(z))
-        return decide(self, z)
-
-    monkeypatch.setattr(SqrtToeplitz, "_decide", counted)
+    asked = calls_of(monkeypatch, SqrtToeplitz, "_decide")
     assert (SqrtToeplitz(400).noise(field, range(1, 401)) == whole).all()
     assert len(asked) <= 3
     # A guard so wide that integers decide everything, first with the usual bound on b's error ...
