@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from counton.cli.app import app
 from counton.state import state_summary
+
+from .conftest import Result, Workplace
 
 
 class Desk:
@@ -29,17 +29,14 @@ class Desk:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def __call__(self, *words: str) -> Any:
-        done = CliRunner().invoke(app, list(words), prog_name="counton")
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return done
+    def __call__(self, *words: str) -> Result:
+        return Workplace(self.folder).plain(*words)
 
-    def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Any:
+    def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Result:
         options = ["--levels", "state,county", "--counts", "people", "--domain", self.places]
         return self("hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
-    def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Any:
+    def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Result:
         hours = [] if "--label" in more else ["--label", "hour", "--domain", "00,01,02,03"]
         kept = self.kept(out)
         return self("ranges", line or self.line, "--counts", "visits", *hours, *kept, *more)
@@ -60,16 +57,15 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.json"])
 def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
-    done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out)
-    assert done.exit_code == 0, done.stderr
-    assert "Released 7 nodes." in done.stdout
+    done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out).fine()
+    assert "Released 7 nodes." in done.out
     plan = desk.hierarchy(
         "--rho", "5", "--unit", "inhabitant", "--name", "later", "--plan", out=out
     )
-    assert all(f"\n{level} " in plan.stdout for level in ("total", "state", "county"))
-    shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").stdout.split())
+    assert all(f"\n{level} " in plan.out for level in ("total", "state", "county"))
+    shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").out.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
-    assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
+    assert "one inhabitant more or less changes what is released" in " ".join(done.out.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}
     table = read[out.split(".")[1]](desk.path(out))
     assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
@@ -85,24 +81,23 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
     first = desk.path("out.csv").read_text()
     desk.path("out.csv").unlink()
     again = desk.hierarchy("--rho", "5")
-    assert "Nothing new" in again.stdout
+    assert "Nothing new" in again.out
     assert desk.path("out.csv").read_text() == first
     changed = desk.write("leaves.csv", "state,county,people\nNY,Kings,701\nDC,,90\n")
     other = desk.hierarchy("--rho", "5", leaves=changed)
-    assert (other.exit_code, desk.path("out.csv").read_text()) == (0, first)
-    assert "after the table was released, not counted: begin another --name" in other.stderr
-    refused = desk.hierarchy("--rho", "4")
-    assert refused.exit_code == 2
-    assert "the guarantee is" in refused.stderr
+    assert (other.code, desk.path("out.csv").read_text()) == (0, first)
+    assert "after the table was released, not counted: begin another --name" in other.err
+    said = desk.hierarchy("--rho", "4").refused()
+    assert "the guarantee is" in said
     assert desk.path("out.csv").read_text() == first
-    assert desk.hierarchy("--rho", "4", "--name", "second").exit_code == 0
+    assert desk.hierarchy("--rho", "4", "--name", "second").code == 0
 
 
 def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) -> None:
-    assert "Released" in desk.hierarchy("--rho", "5").stdout
-    assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").stdout
+    assert "Released" in desk.hierarchy("--rho", "5").out
+    assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").out
     assert desk.path("second.csv").read_text() == desk.path("out.csv").read_text()
-    ledger = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
+    ledger = json.loads(desk("ledger", str(desk.path("state.db")), "--json").out)
     assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [
         ("hierarchy_of_people", "5")
     ]
@@ -111,15 +106,15 @@ def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) 
 def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
     desk.ranges("--rho", "1", "--unit", "visit")
-    assert desk("ledger", state, "--limit-rho", "3").exit_code == 0
+    assert desk("ledger", state, "--limit-rho", "3").code == 0
     refused = desk.hierarchy("--rho", "5", "--unit", "visit", out="second.csv")
-    assert refused.exit_code == 4
+    assert refused.code == 4
     assert not desk.path("second.csv").exists()
-    shown = desk("show", state).stdout
+    shown = desk("show", state).out
     assert "stream ranges_of_visits: once" in shown
-    account = desk("methods", state, "--full").stdout
+    account = desk("methods", state, "--full").out
     assert "The protected unit is one visit, which counts in one of 4 cells" in account
-    tables = json.loads(desk("show", state, "--json").stdout)["streams"]
+    tables = json.loads(desk("show", state, "--json").out)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
 
@@ -129,15 +124,13 @@ def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     words = ["--time", "time", "--every", "1d", "--steps", "9", "--start", "2024-01-01"]
     words += ["--until", "2024-01-02", "--epsilon", "1", "--unit", "visit"]
     words += ["--state", str(desk.path("state.db"))]
-    assert desk("count", events, *words, "--name", "visits").exit_code == 0
-    refused = desk.ranges("--epsilon", "1", "--name", "visits")
-    assert refused.exit_code == 2
-    assert "stream 'visits' is a 'count' and cannot be continued as a 'ranges'" in refused.stderr
-    assert desk.ranges("--epsilon", "1", "--name", "line").exit_code == 0
-    refused = desk("count", events, *words, "--name", "line")
-    assert refused.exit_code == 2
-    assert "stream 'line' is a 'ranges' and cannot be continued as a 'count'" in refused.stderr
-    units = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
+    assert desk("count", events, *words, "--name", "visits").code == 0
+    said = desk.ranges("--epsilon", "1", "--name", "visits").refused()
+    assert "stream 'visits' is a 'count' and cannot be continued as a 'ranges'" in said
+    assert desk.ranges("--epsilon", "1", "--name", "line").code == 0
+    said = desk("count", events, *words, "--name", "line").refused()
+    assert "stream 'line' is a 'ranges' and cannot be continued as a 'count'" in said
+    units = json.loads(desk("ledger", str(desk.path("state.db")), "--json").out)
     assert {entry["unit"] for entry in units["spent"]} == {"visit"}  # once said, it is taken over
 
 
@@ -146,14 +139,13 @@ def test_outputs_replace_no_file_of_their_own_run(desk: Desk) -> None:
     picture = str(desk.path("out.png"))
     for words in (["--key", out], ["--key", picture, "--plot", picture], ["--plot", desk.leaves]):
         for refused in (desk.hierarchy("--rho", "1", *words), desk.ranges("--rho", "1", *words)):
-            assert refused.exit_code == 2, words
+            assert refused.code == 2, words
         assert not desk.path("out.csv").exists()
 
 
 def test_an_older_output_is_replaced(desk: Desk) -> None:
     desk.write("out.csv", "something else")
-    done = desk.hierarchy("--rho", "1")
-    assert done.exit_code == 0, done.stderr
+    desk.hierarchy("--rho", "1").fine()
     assert desk.path("out.csv").read_text().startswith("level,state")
 
 
@@ -165,12 +157,11 @@ def test_columns_that_the_released_table_needs_are_refused(desk: Desk) -> None:
             "hierarchy", places, "--levels", name, "--counts", "people", "--domain", domain,
             "--rho", "1", *desk.kept("out.csv"),
         )  # fmt: skip
-        assert done.exit_code == 2
-        assert f"is called '{name}'" in done.stderr
+        assert done.code == 2
+        assert f"is called '{name}'" in done.err
     line = desk.write("named.csv", "estimate,visits\na,1\nb,2\n")
-    done = desk.ranges("--rho", "1", "--label", "estimate", "--domain", "a,b", line=line)
-    assert done.exit_code == 2
-    assert "is called 'estimate'" in done.stderr
+    said = desk.ranges("--rho", "1", "--label", "estimate", "--domain", "a,b", line=line).refused()
+    assert "is called 'estimate'" in said
 
 
 def test_key_and_state_are_private_files(desk: Desk) -> None:
@@ -179,8 +170,7 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
         assert desk.path(name).stat().st_mode & 0o777 == 0o600
     key = str(desk.path("own.key"))
     for state in ("b.db", "b.db", "c.db", "c.db"):
-        done = desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path(state)))
-        assert done.exit_code == 0, done.stderr
+        desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path(state))).fine()
     prints = [
         state_summary(desk.path(name))["streams"][0]["key_fingerprint"] for name in ("b.db", "c.db")
     ]
@@ -189,14 +179,14 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
 
 def test_targets_give_the_cost(desk: Desk) -> None:
     done = desk.hierarchy("--target", "state=50,county=100", "--json")
-    report = json.loads(done.stdout)
+    report = json.loads(done.out)
     assert report["guarantee"]["guarantee"] == "zero-concentrated"
     stds: dict[str, float] = {}
     for row in report["last"]["rows"]:
         stds[row["level"]] = max(row["std"], stds.get(row["level"], 0))
     assert [*stds.values()] == pytest.approx([50, 50, 100], rel=1e-5)
     moved = desk.hierarchy("--rho", "1", "--replace", "--name", "moved", "--json")
-    assert "replaced by another" in json.loads(moved.stdout)["protected"]
+    assert "replaced by another" in json.loads(moved.out)["protected"]
 
 
 @pytest.mark.parametrize(
@@ -215,9 +205,8 @@ def test_targets_give_the_cost(desk: Desk) -> None:
     ],
 )
 def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> None:
-    done = desk.hierarchy(*words)
-    assert done.exit_code == 2
-    assert message in done.stderr
+    said = desk.hierarchy(*words).refused()
+    assert message in said
     assert not desk.rest()
 
 
@@ -233,18 +222,15 @@ def test_bad_options_are_refused(desk: Desk, words: list[str], message: str) -> 
     ],
 )
 def test_bad_leaves_are_refused(desk: Desk, text: str, message: str) -> None:
-    done = desk.hierarchy("--rho", "1", leaves=desk.write("bad.csv", text))
-    assert done.exit_code == 2
-    assert message in done.stderr
-    assert not desk.path("out.csv").exists()
+    said = desk.hierarchy("--rho", "1", leaves=desk.write("bad.csv", text)).refused()
+    assert message in said
 
 
 def test_ranges_of_a_line(desk: Desk) -> None:
     words = ["--epsilon", "20", "--label", "hour", "--domain", "00,01,02,03", "--unit", "visit"]
-    done = desk.ranges(*words, "--ask", "0:2,1:4")
-    assert done.exit_code == 0, done.stderr
-    assert "one visit more or less" in " ".join(done.stdout.split())
-    assert "Released 4 cells." in done.stdout
+    done = desk.ranges(*words, "--ask", "0:2,1:4").fine()
+    assert "one visit more or less" in " ".join(done.out.split())
+    assert "Released 4 cells." in done.out
     asked = pl.read_csv(desk.path("out.csv"))
     assert asked.select("from_cell", "to_before").rows() == [(0, 2), (1, 4)]
     done = desk.ranges(*words, "--name", "whole")
@@ -254,14 +240,14 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     assert table["hour"].to_list() == ["00", "01", "02", "03"]
     assert table["estimate"].sum() == table["running_total"][3]
     assert table["running_total"][3] == pytest.approx(26, abs=4)
-    report = json.loads(desk.ranges(*words, "--json").stdout)
+    report = json.loads(desk.ranges(*words, "--json").out)
     assert (report["once"], report["new"], report["released"]) == (True, 0, 1)
     (_, second) = report["last"]["rows"]
     assert second["upper"] - second["estimate"] == pytest.approx(
         second["estimate"] - second["lower"]
     )
     found = desk.ranges(*words, "--plan", "--json")
-    (plan,) = json.loads(found.stdout)["plans"].values()
+    (plan,) = json.loads(found.out)["plans"].values()
     assert [one["of"] for one in plan["numbers"]] == ["a cell"]
 
 
@@ -278,49 +264,41 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     ],
 )
 def test_bad_ranges_are_refused(desk: Desk, words: list[str], message: str) -> None:
-    done = desk.ranges(*words)
-    assert done.exit_code == 2
-    assert message in done.stderr
-    assert not desk.path("out.csv").exists()
+    said = desk.ranges(*words).refused()
+    assert message in said
 
 
 def test_the_private_leaves_are_no_public_domain(desk: Desk) -> None:
     leaves = desk.write("own.csv", "state,county,people\nNY,Kings,1\n")
-    done = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves)
-    assert done.exit_code == 2
-    assert "is the file of the events" in done.stderr
+    said = desk.hierarchy("--rho", "1", "--domain", leaves, leaves=leaves).refused()
+    assert "is the file of the events" in said
     copied = desk.write("copied.csv", Path(leaves).read_text())
     done = desk.hierarchy("--rho", "1", "--domain", copied, leaves=leaves)
-    assert "is the file of the events" in done.stderr
+    assert "is the file of the events" in done.err
     assert desk.rest() == {"own.csv", "copied.csv"}
 
 
 def test_a_table_with_the_counts_is_no_public_domain_in_any_order(desk: Desk) -> None:
     before = desk.rest()
     other = desk.write("other.CSV", "state,county,people\nDC,,90\nNY,Kings,700\n")
-    done = desk.hierarchy("--rho", "1", "--domain", other)
-    assert done.exit_code == 2
-    assert "has the column of counts, 'people'" in done.stderr
+    said = desk.hierarchy("--rho", "1", "--domain", other).refused()
+    assert "has the column of counts, 'people'" in said
     line = desk.write("line2.csv", "hour,visits\n01,0\n00,5\n02,17\n03,4\n")
-    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", line)
-    assert done.exit_code == 2
-    assert "has the column of counts, 'visits'" in done.stderr
-    assert "list cells that are publicly known to exist" in done.stderr
+    said = desk.ranges("--rho", "1", "--label", "hour", "--domain", line).refused()
+    assert "has the column of counts, 'visits'" in said
+    assert "list cells that are publicly known to exist" in said
     assert desk.rest() == before | {"other.CSV", "line2.csv"}
 
 
 def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
-    done = desk.ranges("--rho", "1", "--label", "hour")
-    assert done.exit_code == 2
-    assert "ranges needs --domain" in done.stderr
-    done = desk.ranges("--rho", "1", "--label", "hour", "--domain", desk.line)
-    assert done.exit_code == 2
-    assert "is the file of the events" in done.stderr
+    said = desk.ranges("--rho", "1", "--label", "hour").refused()
+    assert "ranges needs --domain" in said
+    said = desk.ranges("--rho", "1", "--label", "hour", "--domain", desk.line).refused()
+    assert "is the file of the events" in said
     done = desk.ranges("--rho", "1", "--label", "hour", "--domain", "00,01,02")
-    assert "'hour' that are not listed: '03' (first in row 4)" in done.stderr
+    assert "'hour' that are not listed: '03' (first in row 4)" in done.err
     assert not desk.rest()
-    done = desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00")
-    assert done.exit_code == 0, done.stderr
+    desk.ranges("--rho", "100000", "--label", "hour", "--domain", "04,03,02,01,00").fine()
     table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
     assert table["hour"].to_list() == ["04", "03", "02", "01", "00"]
     assert table["estimate"].round(0).to_list() == [0, 4, 17, 0, 5]
@@ -328,40 +306,35 @@ def test_labels_are_public_and_come_from_no_private_file(desk: Desk) -> None:
 
 def test_a_refused_release_leaves_no_key(desk: Desk) -> None:
     leaves = desk.write("bad.csv", "state,county,people\nTX,Kings,1\n")
-    assert desk.hierarchy("--rho", "1", leaves=leaves).exit_code == 2
+    assert desk.hierarchy("--rho", "1", leaves=leaves).code == 2
     assert desk.rest() == {"bad.csv"}
 
 
 def test_a_screen_shows_the_largest_rows_with_their_intervals(desk: Desk) -> None:
     domain = desk.write("uneven.csv", "state,county\nDC,\nNY,Kings\nNY,Queens\n")
     leaves = desk.write("few.csv", "state,county,people\nDC,,500\nNY,Kings,300\n")
-    done = desk.hierarchy("--rho", "1000000", "--domain", domain, leaves=leaves)
-    assert done.exit_code == 0, done.stderr
-    assert "intervals of 95%" in done.stdout
+    done = desk.hierarchy("--rho", "1000000", "--domain", domain, leaves=leaves).fine()
+    assert "intervals of 95%" in done.out
     for words in ("total", "state +DC", "state +NY", "county +NY +Kings"):
-        assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.stdout), words
+        assert re.search(rf"\n{words} +\d[\d.]+ +\d", done.out), words
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) -> None:
     labels = desk.write("hours.csv", "hour\n00\n01\n02\n03\n")
     desk.hierarchy("--rho", "5", out=f"tree.{ending}")
-    named = desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out=f"ranges.{ending}")
-    assert named.exit_code == 0, named.stderr
+    desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out=f"ranges.{ending}").fine()
     state = str(desk.path("state.db"))
     desk.path("state.db.key").unlink()
     for name, out in (("hierarchy_of_people", "tree"), ("ranges_of_visits", "ranges")):
         again = desk.path(f"again.{ending}")
-        done = desk("export", state, "--name", name, "--out", str(again))
-        assert done.exit_code == 0, done.stderr
+        desk("export", state, "--name", name, "--out", str(again)).fine()
         assert again.read_bytes() == desk.path(f"{out}.{ending}").read_bytes()
-    refused = desk("export", state, "--name", "ranges_of_visits", "--steps", "1:2")
-    assert refused.exit_code == 2
+    said = desk("export", state, "--name", "ranges_of_visits", "--steps", "1:2").refused()
     assert (
-        "--steps 1:2 does not apply to stream 'ranges_of_visits', which was released once"
-        in refused.stderr
+        "--steps 1:2 does not apply to stream 'ranges_of_visits', which was released once" in said
     )
-    assert "has 'hierarchy_of_people', 'ranges_of_visits': choose" in desk("export", state).stderr
+    assert "has 'hierarchy_of_people', 'ranges_of_visits': choose" in desk("export", state).err
 
 
 def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
@@ -373,17 +346,16 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     named = ("hierarchy_of_people", "tree.parquet", 7), ("ranges_of_visits", "long.csv", 24)
     for name, out, rows in named:
         kind = name.partition("_")[0]
-        done = desk("show", str(desk.path(out)))
-        assert done.exit_code == 0, done.stderr
-        assert f"stream {name}, as it was released: once" in done.stdout
-        assert "step" not in done.stdout
-        found = json.loads(desk("show", str(desk.path(out)), "--json").stdout)
+        done = desk("show", str(desk.path(out))).fine()
+        assert f"stream {name}, as it was released: once" in done.out
+        assert "step" not in done.out
+        found = json.loads(desk("show", str(desk.path(out)), "--json").out)
         assert (found["released"], len(found["rows"])) == (kind, min(rows, 20))
         assert not {"first", "last", "missing_steps"} & {*found}
-    shown = desk("show", state).stdout + desk("methods", state, "--full").stdout
+    shown = desk("show", state).out + desk("methods", state, "--full").out
     assert "step" not in shown
     refused = desk("end", state, "--name", "ranges_of_visits", "--drop-waiting")
-    assert (refused.exit_code, "it needs no end" in refused.stderr) == (2, True)
+    assert (refused.code, "it needs no end" in refused.err) == (2, True)
 
 
 def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
@@ -391,14 +363,14 @@ def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     desk.ranges("--rho", "5")
     state = str(desk.path("state.db"))
     done = desk("verify", state)
-    assert (done.exit_code, "2 of 2 releases are right: " in done.stdout) == (0, True)
-    assert json.loads(desk("verify", state, "--json").stdout)["right"] is True
+    assert (done.code, "2 of 2 releases are right: " in done.out) == (0, True)
+    assert json.loads(desk("verify", state, "--json").out)["right"] is True
     desk.path("other.key").write_bytes(desk.path("state.db.key").read_bytes())
     desk.path("other.key").chmod(0o600)
     desk.path("state.db.key").unlink()
     done = desk("verify", state)
-    assert (done.exit_code, "not computed again: " in done.stdout) == (6, True)
-    assert desk("verify", state, "--key", str(desk.path("other.key"))).exit_code == 0
+    assert (done.code, "not computed again: " in done.out) == (6, True)
+    assert desk("verify", state, "--key", str(desk.path("other.key"))).code == 0
     for words, code, said in (
         (("--name", "visits"), 2, "has no release 'visits'"),
         (("--name", "ranges_of_visits"), 6, "key"),
@@ -406,7 +378,7 @@ def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
         (("--name", "ranges_of_visits", "--key", desk.line), 6, "line.csv"),
     ):
         refused = desk("verify", state, *words)
-        assert (refused.exit_code, said in refused.stderr) == (code, True), refused.stderr
-    assert desk("verify", str(desk.path("none.db"))).exit_code == 2
-    assert desk("verify", desk.line).exit_code == 3
-    assert desk("verify", "").exit_code == 2
+        assert (refused.code, said in refused.err) == (code, True), refused.err
+    assert desk("verify", str(desk.path("none.db"))).code == 2
+    assert desk("verify", desk.line).code == 3
+    assert desk("verify", "").code == 2

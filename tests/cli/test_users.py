@@ -235,7 +235,6 @@ def test_a_wrong_period_or_unit_is_named(
 ) -> None:
     said = place.count(events, "--user", "who", "--most", "2", *options).refused()
     assert words in said
-    assert not place.state.exists()
 
 
 def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:

@@ -108,14 +108,7 @@ def times(base: type[StreamStrategy], name: str, factor: Any) -> Any:
 def halved(base: type[StreamStrategy], name: str, *arguments: Any) -> StreamStrategy:
     """An instance that claims half of it, in integers where it claims these."""
     held = next(vars(cls)[name] for cls in base.__mro__ if name in vars(cls))
-
-    def claim(self: Any, *args: Any, **more: Any) -> Any:
-        found = held(self, *args, **more)
-        if isinstance(found, Sensitivity):
-            return Sensitivity(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
-        return found // 2 if isinstance(found, int) else found / 2
-
-    return wrong(base, *arguments, **{name: claim})
+    return wrong(base, *arguments, **{name: _half(held)})
 
 
 def knows(base: type[StreamStrategy], *arguments: Any, **known: Any) -> StreamStrategy:
@@ -143,7 +136,7 @@ def _half(function: Callable[..., Any]) -> Callable[..., Any]:
         found = function(*args, **more)
         if isinstance(found, Sensitivity):
             return Sensitivity(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
-        return found / 2 if isinstance(found, float) else found // 2
+        return found // 2 if isinstance(found, int) else found / 2
 
     return claim
 

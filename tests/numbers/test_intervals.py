@@ -170,21 +170,22 @@ class Draws:
 
 LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60**2))
 FEW = LeastSquaresFactorization(Hats(5, (2,), ([60, 50, 40, 70],), bits=8), (3,), (2, 1))
+#: Strategies of 15 steps, with the law of a node.
+OF_TREES: list[tuple[StreamStrategy, NoiseDistribution]] = [
+    (Binary(15), LAPLACE),
+    (KAry(15, 5, subtraction=True), LAPLACE),
+    (KAry(15, 3, subtraction=False), GAUSSIAN),
+    (SmoothBinary.even(15), LAPLACE),
+    (HonakerOnline(15), GAUSSIAN),
+    (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
+]
 MANY = LeastSquaresFactorization(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 @pytest.mark.parametrize(
     ("strategy", "law"),
-    [
-        (Binary(15), LAPLACE),
-        (KAry(15, 5, subtraction=True), LAPLACE),
-        (KAry(15, 3, subtraction=False), GAUSSIAN),
-        (SmoothBinary.even(15), LAPLACE),
-        (Expiring(1), LAPLACE),
-        (HonakerOnline(15), GAUSSIAN),
-        (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
-    ],
+    [*OF_TREES, (Expiring(1), LAPLACE)],
     ids=lambda value: type(value).__name__,
 )
 def test_intervals_cover_as_often_as_they_say(
@@ -350,14 +351,9 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
 @pytest.mark.parametrize(
     ("strategy", "law"),
     [
-        (Binary(15), LAPLACE),
-        (KAry(15, 5, subtraction=True), LAPLACE),
-        (KAry(15, 3, subtraction=False), GAUSSIAN),
-        (SmoothBinary.even(15), LAPLACE),
+        *OF_TREES,
         (Expiring(1, delay=2), LAPLACE),
-        (HonakerOnline(15), GAUSSIAN),
         (HonakerOnline(15), LAPLACE),
-        (SqrtToeplitz(15), DiscreteGaussian(Fraction((60 * 2**18) ** 2))),
         (FEW, DiscreteLaplace(Fraction(60 * 2**8))),
         (MANY, DiscreteLaplace(Fraction(60 * 2**8))),
         (GrowingCascade(4), DiscreteGaussian(Fraction((3 * 2**20) ** 2))),

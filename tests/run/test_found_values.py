@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from altered_journal import alter_values
 from by_reference import state_by_reference
 from found_groups import FOUND, chance_of_being_shown, job_of, night_of, shown_by_numbers_alone
 from keys import chosen_key
@@ -18,7 +19,7 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.released.release_facts import facts_of
 from counton.run import export, methods, read, run
-from counton.state import journal, verify
+from counton.state import verify
 from counton.statistics.discovery import ComparedCells, Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
@@ -276,15 +277,7 @@ def test_all_values_are_computed_again_also_of_hidden_groups(
         assert state_by_reference(folder / "s.db", chosen_key())
         said.append(found)
     assert said[0] == said[1]
-    read_entries = journal.read
-
-    def altered(*arguments: Any) -> Any:
-        entries = read_entries(*arguments)
-        values = entries.values.copy()
-        values[-1:].flat[-1:] += 1  # the last cell of a step: of a hidden group
-        return entries._replace(values=values)
-
-    monkeypatch.setattr(journal, "read", altered)
+    alter_values(monkeypatch, slice(-1, None), -1)  # the last cell of a step: of a hidden group
     (found,) = verify(folder / "s.db", key=chosen_key())
     assert "is not the sum of its inputs" in found.problems[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from altered_journal import alter_values
 from by_reference import state_by_reference
 from once import kept_line, kept_margins, kept_tree
 
@@ -15,7 +16,7 @@ from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.private import Private
 from counton.frame.groups import GroupNames
 from counton.noise import NoiseField
-from counton.state import Store, journal, verify
+from counton.state import Store, verify
 from counton.state import seen as marks
 from counton.state.addition import Addition
 from counton.state.database import Database
@@ -166,15 +167,7 @@ def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
 
 
 def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> None:
-    read = journal.read
-
-    def altered(*arguments: Any) -> Any:
-        entries = read(*arguments)
-        values = entries.values.copy()
-        values[2:3, 1] += 1
-        return entries._replace(values=values)
-
-    monkeypatch.setattr(journal, "read", altered)
+    alter_values(monkeypatch, slice(2, 3), 1)
     assert "step 3 of stream 's' is not the sum of its inputs" in wrong(state, "s")
 
 
@@ -182,15 +175,7 @@ def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> N
 def test_one_altered_number_of_a_table_shows(
     state: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = journal.read
-
-    def altered(*arguments: Any) -> Any:
-        entries = read(*arguments)
-        values = entries.values.copy()
-        values.flat[-1] += 1
-        return entries._replace(values=values)
-
-    monkeypatch.setattr(journal, "read", altered)
+    alter_values(monkeypatch, slice(-1, None), -1)
     assert f"step 1 of stream '{name}' is not the sum of its inputs" in wrong(state, name)
 
 

@@ -14,7 +14,7 @@ import pytest
 from databases import looked_into
 from once import kept_line
 from states_put_back import Server
-from witnesses import witness_file
+from witnesses import refuse_writing, witness_file
 
 from counton import PureDP, Stream
 from counton.base.errors import StateError, StateUnavailable, WrongKey
@@ -94,19 +94,6 @@ def test_a_linked_key_of_a_server(postgres: str, tmp_path: Path) -> None:
             go_on(postgres, name, 10)
 
 
-def refuse_writing(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
-    """As of immutable files, which even their owner cannot write."""
-    plain = os.open
-
-    def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
-        writes = flags & (os.O_RDWR | os.O_WRONLY)
-        if writes and any(str(path).startswith(str(one)) for one in paths):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
-        return plain(path, flags, *more, **others)
-
-    monkeypatch.setattr(os, "open", opened)
-
-
 @pytest.mark.parametrize("stands", [False, True])
 def test_nothing_is_released_that_cannot_be_noted(
     file: Path, monkeypatch: pytest.MonkeyPatch, stands: bool
@@ -117,7 +104,7 @@ def test_nothing_is_released_that_cannot_be_noted(
         Stream.create(file, "a", Binary(8), PureDP(1)).close()
     before = verify(file)[0].values
     with monkeypatch.context() as patch:
-        refuse_writing(patch, witness_file(file))
+        refuse_writing(patch, str(witness_file(file)))
         refused = r"witness .* cannot be written \(Operation not permitted\)\. .*: nothing was"
         with pytest.raises(StateError, match=refused):
             go_on(file, None)

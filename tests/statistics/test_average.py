@@ -1,12 +1,10 @@
 """Means of clipped values, with a public or a private number of them."""
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+from brute_force import changes_of, check_scores, check_sensitivity, one_replaced, scores, simulated
 from started import started
 
 from counton import ZCDP, Average, ExpiringDP, Key, PureDP, Running
@@ -20,17 +18,9 @@ HORIZON = 3
 VALUES = (-1, 0, 2)
 
 
-def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Streams of one value a step; one of them absent, or another one."""
-    for stream in itertools.product(VALUES, repeat=HORIZON):
-        for step in range(HORIZON):
-            for instead in VALUES if replaced else ([],):
-                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
-
-
 def test_no_value_moves_more_than_claimed() -> None:
-    check_sensitivity(Average(-1, 2, 1), HORIZON, neighbours(replaced=False))
-    check_sensitivity(Average(-1, 2, 1, number=1), HORIZON, neighbours(replaced=True))
+    check_sensitivity(Average(-1, 2, 1), HORIZON, one_replaced(VALUES, HORIZON))
+    check_sensitivity(Average(-1, 2, 1, number=1), HORIZON, one_replaced(VALUES, HORIZON, VALUES))
     # A centred sum with as heavy a count would move by twice as much, l1.
     assert unit_sensitivity(Average(-1, 2, 1), Binary(1), 1) == 3
 

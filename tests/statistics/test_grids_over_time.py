@@ -1,13 +1,12 @@
 """Lines of cells and contingency tables over time: boxes add up exactly, norms multiply."""
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_exact, check_sensitivity
+from brute_force import changes_of, check_exact, check_sensitivity, one_replaced
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, Running
@@ -30,23 +29,15 @@ KINDS: list[tuple[Any, list[Any]]] = [
 NAMES = ["line", "hierarchy", "table", "equal"]
 
 
-def neighbours(cells: list[Any], *, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Streams of one event a step; one of them absent, or in another cell."""
-    for stream in itertools.product(cells, repeat=2):
-        for step in range(2):
-            for instead in cells if replaced else ([],):
-                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
-
-
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
 def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
     settled = statistic.settle(PROMISES[norm])
-    check_sensitivity(settled, 2, neighbours(cells, replaced=False))
+    check_sensitivity(settled, 2, one_replaced(cells, 2))
     replaced = type(statistic)(**{**statistic.parameters, "neighbours": "replace"}).settle(
         PROMISES[norm]
     )
-    check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
+    check_sensitivity(replaced, 2, one_replaced(cells, 2, cells), slack=2.5)
     assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
     assert not settled.allows(replaced)

@@ -1,13 +1,12 @@
 """Hierarchies over time: all levels add up at every step and in every window, norms multiply."""
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_exact, check_sensitivity
+from brute_force import changes_of, check_exact, check_sensitivity, one_replaced
 from keys import chosen_key
 from trees import covariance_of, covariances_of, sum_of
 
@@ -33,23 +32,14 @@ LEAVES = [("N", "a"), ("N", "b"), ("N", "c"), ("S",), ("T", "x"), ("T", "y"), ("
 HORIZON = 3
 
 
-def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Streams of one event a step; one of them absent, or in another leaf."""
-    some = LEAVES[::2]
-    for stream in itertools.product(some, repeat=HORIZON):
-        for step in range(HORIZON):
-            for instead in LEAVES if replaced else ([],):
-                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
-
-
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("targets", [None, {"total": 1, "city": 3}])
 def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
     statistic = Hierarchy(TREE, targets=targets).settle(PROMISES[norm])
-    check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
+    check_sensitivity(statistic, HORIZON, one_replaced(LEAVES[::2], HORIZON))
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace").settle(PROMISES[norm])
     # A replaced event may also only leave: that is as much as adding one.
-    check_sensitivity(replaced, HORIZON, neighbours(replaced=True), slack=2.0)
+    check_sensitivity(replaced, HORIZON, one_replaced(LEAVES[::2], HORIZON, LEAVES), slack=2.0)
     assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 

@@ -1,12 +1,10 @@
 """Distributions over time: norms multiply, ranges and quantiles hold as often as stated."""
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+from brute_force import changes_of, check_scores, check_sensitivity, one_replaced, scores, simulated
 from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
@@ -17,26 +15,18 @@ from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
 from counton.tables import Haar, Nodes
 
 HORIZON = 3
+VALUES = (-3, 1, 2, 9)
 EDGES = [0, 1, 2, 3, 5]
 LINES = [Nodes.independent(4), Nodes(4, (2, 2), (3, 1, 2)), Haar(4, (2, 3, 1))]
-
-
-def neighbours(*, replaced: bool) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Streams of one value a step; one of them absent, or another one."""
-    values = (-3, 1, 2, 9)
-    for stream in itertools.product(values, repeat=HORIZON):
-        for step in range(HORIZON):
-            for instead in values if replaced else ([],):
-                yield list(stream), [*stream[:step], instead, *stream[step + 1 :]]
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
 def test_no_value_moves_more_than_claimed(line: Any) -> None:
     """Sensitivities multiply; of two columns in the same step the distance is what counts."""
     statistic = Quantiles(EDGES, line=line)
-    check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
+    check_sensitivity(statistic, HORIZON, one_replaced(VALUES, HORIZON))
     replaced = Quantiles(EDGES, line=line, neighbours="replace")
-    check_sensitivity(replaced, HORIZON, neighbours(replaced=True))
+    check_sensitivity(replaced, HORIZON, one_replaced(VALUES, HORIZON, VALUES))
     assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 

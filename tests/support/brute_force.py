@@ -1,5 +1,6 @@
 """The truth about a statistic, found by trying: norms over neighbours, steps taken in parts."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,15 @@ def small_strategies(horizon: int) -> list[StreamStrategy]:
     """One of each kind that claims are compared over."""
     kary = KAry(horizon, 3, True), KAry(horizon, 2, False)
     return [Binary(horizon), *kary, SmoothBinary.best(horizon), SqrtToeplitz(horizon)]
+
+
+def one_replaced(
+    events: Iterable[Any], horizon: int, instead: Iterable[Any] = ([],)
+) -> Iterator[tuple[list[Any], list[Any]]]:
+    """All streams of one event a step, each beside those in which one is another, or absent."""
+    for stream in itertools.product(events, repeat=horizon):
+        for step, other in itertools.product(range(horizon), instead):
+            yield list(stream), [*stream[:step], other, *stream[step + 1 :]]
 
 
 def check_sensitivity(

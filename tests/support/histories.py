@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from states_put_back import Files, Place
+from witnesses import refuse_writing
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, StateUnavailable
@@ -217,15 +218,8 @@ class History:
 
     def unwritable(self, place: int) -> None:
         """As of files that are immutable, or on a disk that is full or read only."""
-        plain = os.open
-
-        def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
-            if flags & (os.O_RDWR | os.O_WRONLY) and ".witness" in str(path):
-                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
-            return plain(path, flags, *more, **others)
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "open", opened)
+            refuse_writing(patch)
             self.release(place)
 
     def note_fails(self, place: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,18 @@ def without_witness(patch: pytest.MonkeyPatch) -> None:
     """New states have none: they have one identity, or a copy goes on beside its state."""
     for module in ("keys", "state_witness"):
         patch.setattr(f"counton.state.{module}.default_folder", lambda: "none")
+
+
+def refuse_writing(patch: pytest.MonkeyPatch, word: str = ".witness") -> None:
+    """Let files with this word in their paths be as immutable ones: not even their owner writes."""
+    plain = os.open
+
+    def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY) and word in str(path):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        return plain(path, flags, *more, **others)
+
+    patch.setattr(os, "open", opened)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """No two sets of gradients meet one noise: runs, sweeps, checkpoints, workers, copies."""
 
 import copy
-import errno
 import multiprocessing
-import os
 import pickle
 import threading
 from contextlib import suppress
@@ -15,6 +13,7 @@ import pytest
 from keys import chosen_key
 from own_laws.training import sets_of_steps
 from patience import HANGS
+from witnesses import refuse_writing
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import CountonError, InvalidInput, StateError
@@ -119,15 +118,8 @@ def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
     noise_of(STRATEGIES[0], Key.load(path), name="first").add(1, ZEROS)
     before = witness.witness_of(path).read_bytes()
     monkeypatch.setattr(witness, "_known", {})  # another process
-    plain = os.open
-
-    def opened(file: Any, flags: int, *more: Any, **others: Any) -> int:
-        if flags & os.O_RDWR and ".witness" in str(file):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(file))
-        return plain(file, flags, *more, **others)
-
     with monkeypatch.context() as immutable:
-        immutable.setattr(os, "open", opened)
+        refuse_writing(immutable)
         for name in ("first", "second"):
             with pytest.raises(StateError, match="cannot be written"):
                 noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ZEROS)
