@@ -284,6 +284,13 @@ def test_measured_once_is_better_than_twice() -> None:
     assert half(once, "paid") < 0.51 * half(twice, "paid")
 
 
+def test_a_hierarchy_of_counts_does_not_say_how_many_rows_there_are() -> None:
+    rows, counts = Hierarchy(TREE), Hierarchy(TREE, counts=True)
+    assert (rows.gives(None), counts.gives(None), rows.gives(0)) == ({"count": ()}, {}, {})
+    alike = Report({"n": Count(), "places": rows})
+    assert alike.derived_from == {"n": "places"}
+
+
 def test_what_cannot_be_in_a_report_is_refused() -> None:
     for one, why in (
         (Distinct(changes=7), "rows in their order"),

@@ -435,7 +435,7 @@ class Hierarchy(TableStatistic):
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        return {"count": ()} if place is None else {}
+        return {} if self.counts or place is not None else {"count": ()}
 
     @override
     def measure(self, sums: Integers) -> Integers:
