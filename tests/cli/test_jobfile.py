@@ -103,6 +103,10 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
             ('by = "page"', 'value = "n"'),
             "is an option of another statistic; did you mean 'counts'",
         ),
+        (
+            ('by = "page"', 'comment = "ours"'),
+            "'comment' is not an option of jobs; leave it out; a note is a line that begins with #",
+        ),
         (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
         (('events = "e.csv"', ""), "lacks the key 'events'"),
     ],

@@ -383,10 +383,11 @@ def _job(
                 continue  # a default for other jobs, whose statistic has this option
             in_python = [item.key for item in known.values() if item.name == key]
             near = in_python or other_name(key, known)
-            near = near or get_close_matches(key, [*known, STATISTIC], 1)
-            meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
+            near = near or get_close_matches(key, [*known, STATISTIC], 1, 0.72)
+            meant = f"did you mean {near[0]!r}?" if near and near[0] != key else "leave it out"
             of = "an option of another statistic" if key in others else "not an option of jobs"
-            raise InvalidInput(f"{where}: {key!r} is {of}{meant or '; leave it out'}")
+            note = "" if near or key in others else "; a note is a line that begins with #"
+            raise InvalidInput(f"{where}: {key!r} is {of}; {meant}{note}")
     if events is not None:
         if "events" in taken:
             raise InvalidInput(
