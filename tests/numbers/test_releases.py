@@ -95,6 +95,8 @@ def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
     assert [releases[place].step for place in range(-5, 5)] == [5, 6, 7, 8, 9, 5, 6, 7, 8, 9]
     with pytest.raises(IndexError):
         releases[5]
+    with pytest.raises(InvalidInput, match=r"no slices: give one index.*releases\[4\]\.since"):
+        releases[1:3]
     with pytest.raises(InvalidInput, match="step 9 cannot be subtracted from step 5"):
         releases[0].since(releases[4])
     levels: list[Any] = [0, 1, -0.1, math.nan, "0.95x", None]

@@ -233,8 +233,17 @@ class Releases(PublicNumbers):
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, place: int) -> StepRelease:
-        """Return the release at an index from 0."""
+    def __getitem__(self, place: int | slice) -> StepRelease:
+        """Return the release at an index from 0.
+
+        Raises:
+            InvalidInput: a slice.
+        """
+        if isinstance(place, slice):
+            raise InvalidInput(
+                "releases have no slices: give one index, such as releases[-1]; the count of the "
+                "steps between two running totals is releases[4].since(releases[1])"
+            )
         step, terms = self.steps[place], self._design
         value, std = self.values[place], float(terms.errors.std(range(step, step + 1))[0])
         return StepRelease(step, value if terms.shape else value.item(), std, terms)
