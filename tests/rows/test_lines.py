@@ -129,6 +129,19 @@ def test_a_domain_is_read_by_lines_too(tmp_path: Path) -> None:
     assert read_domain(str(tmp_path / "d.txt"), "page") == ("home", "shop\u2028two", "b\x1car")
 
 
+@pytest.mark.parametrize("most", [1, 3, 8, 2**24])
+def test_names_of_a_text_are_its_stripped_lines(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many characters are read at a time: a name begins and ends with no white space."""
+    monkeypatch.setattr("counton.rows.domains._TEXT", most)
+    space = [one for one in map(chr, range(0x3001)) if one.isspace()]
+    names = [f"{one}a {number}{one}" for number, one in enumerate(space)]
+    text = tmp_path / "d.txt"
+    text.write_bytes("\n".join(["\ufeffNA", *names, "", " \x1f", "end"]).encode())
+    assert read_domain(text, "page") == ("NA", *(f"a {place}" for place in range(29)), "end")
+
+
 def test_a_folder_says_what_it_leaves_out(tmp_path: Path) -> None:
     folder = tmp_path / "h"
     (folder / "day=2024-03-01").mkdir(parents=True)

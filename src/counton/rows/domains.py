@@ -202,16 +202,18 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
             ".parquet or .jsonl, or as .txt with one group a line"
         )
     refuse_sqlite(str(path))
+    space = "".join(filter(str.isspace, map(chr, range(0x3001))))  # as for ``str.strip``
     try:
         with path.open(encoding="utf-8-sig") as file:
             # some lines at a time, so that a long text is never in memory as a whole
             parts = [
-                GroupNames([name for one in some if (name := one.strip())])
-                for some in iter(lambda: file.readlines(_TEXT), [])
+                pl.Series([text]).str.split("\n").explode().str.strip_chars(space)
+                for text in iter(lambda: file.read(_TEXT) + file.readline(), "")
             ]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"domain {str(path)!r} is not valid UTF-8; convert the file") from error
-    return parts[0].plus(*parts[1:]) if parts else GroupNames(())
+    names = pl.concat([pl.Series(dtype=pl.String), *parts])
+    return GroupNames(names.filter(names != ""))
 
 
 def _from_table(source: str, column: str) -> GroupNames:
