@@ -100,6 +100,15 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
         assert now(people_job(state, last, 3, recounts=recounts)) == wanted
 
 
+def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) -> None:
+    job = partial(people_job, tmp_path / "s.db", recounts=1, most=2)
+    assert now(job([(1, "a", "u"), (1, "b", "v")], 1, covers="1d")) == [[1, 1]]
+    with run(job([(2, "a", "u")], 2, covers="1d")) as outcome:
+        assert (outcome.for_operator().gone, outcome.for_operator().taken_back) == (0, 0)
+    assert now(job([(2, "a", "u"), (3, "b", "w")], 3, covers="2d")) == [[1, 1], [1, 0], [0, 1]]
+    assert now(job([], 4, covers="9d")) == [[0, 0]] * 4
+
+
 @pytest.mark.parametrize("per", ["1mo", "1d"])
 def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
     """A row leaves, and for two nights nobody new comes, at least not in its period."""

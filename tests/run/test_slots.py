@@ -19,7 +19,7 @@ from counton.run import Definition, Job
 from counton.run.clock import covered_windows
 from counton.run.contribution_bounds import ContributionBounder
 from counton.run.new_stream import define
-from counton.run.slots import Slots
+from counton.run.slots import Slots, row_hashes
 from counton.state.seen import Change, MarkSet
 
 #: A person's rows: the window and the group (0 or 1) of each.
@@ -164,6 +164,17 @@ def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
     case = Case(rows, (1, 2, 3, 4), (False,) * NIGHTS, 3, most, recounts)
     held = np.array([[[night % 2 == group for _, group in rows] for night in range(NIGHTS)]])
     assert moved(case, held).sum() == case.bound
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_of_equal_slots_the_one_that_was_replaced_keeps_its_row(order: list[int]) -> None:
+    """The other can still be replaced, so the row that the input lacks is taken back."""
+    who, used = np.array([7, 7], np.uint64), np.array(order)
+    slots = MarkSet("user", 0, who, (np.ones(2, int), np.zeros(2, int), np.zeros(2, int), used))
+    one = row_hashes([who[:1], *(fact[:1] for fact in slots.facts[:3])])
+    found = Slots.read(slots, one, range(1, 2), 1)
+    assert (found.kept.facts[3].tolist(), found.free.facts[3].tolist()) == ([1], [1])
+    assert (len(found.taken_back.digests), found.lacking) == (1, 0)
 
 
 def chooses_anew(slots: MarkSet, rows: Any, inside: range, recounts: int) -> Slots:
