@@ -7,7 +7,7 @@ if the event stays; each change costs two more if windows are revised, else one.
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -35,6 +35,7 @@ from counton.frame.windows import Windows, microseconds, parse_time
 from counton.released.description import BoundedBefore
 from counton.run import Job, export, read_rows, resolve, run
 from counton.run.changes import _differing
+from counton.run.clock import covered_windows
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
@@ -93,6 +94,16 @@ def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
     assert kept(state) == content
     with Store(state) as store:
         assert store.summary() == before
+
+
+def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path: Path) -> None:
+    days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
+    assert covered_windows("3d", days, 9, 5, 5) == range(7, 10)
+    state = tmp_path / "s.db"
+    run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, covers="9d")).close()
+    with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, covers="2d")) as outcome:
+        assert outcome.for_operator().outside == 2
+        assert outcome.differing_rows is not None
 
 
 def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
@@ -173,17 +184,18 @@ def test_whole_windows_of_the_zone_are_covered(
 
 
 @pytest.mark.parametrize(
-    ("more", "edges"),
+    ("more", "edges", "later"),
     [
-        ({}, ("2024-03-03", "2024-03-05")),  # what is not released yet
-        ({"covers": "3d"}, ("2024-03-02", "2024-03-05")),
-        ({"revise": "1d"}, ("2024-03-02", "2024-03-05")),  # what is open
-        ({"revise": "1d", "covers": "36h"}, None),
+        ({}, ("2024-03-03", "2024-03-05"), False),  # what is not released yet
+        ({"covers": "3d"}, ("2024-03-02", "2024-03-05"), False),
+        ({"covers": "3d"}, ("2024-03-02", "2024-03-05"), True),  # the first run was without
+        ({"revise": "1d"}, ("2024-03-02", "2024-03-05"), False),  # what is open
+        ({"revise": "1d", "covers": "36h"}, None, False),
     ],
     ids=str,
 )
 def test_a_query_is_told_what_is_covered(
-    more: dict[str, Any], edges: tuple[str, str] | None, tmp_path: Path
+    more: dict[str, Any], edges: tuple[str, str] | None, later: bool, tmp_path: Path
 ) -> None:
     database = tmp_path / "e.db"
     with closing(sqlite3.connect(database)) as connection, connection:
@@ -191,13 +203,15 @@ def test_a_query_is_told_what_is_covered(
         rows = [(f"2024-03-0{n}T12:00:00",) for n in range(1, 7)]
         connection.executemany("INSERT INTO e VALUES (?)", rows)
     given: dict[str, Any] = {
-        "query": "SELECT at FROM e WHERE at >= {since} AND at < {until}", "yes": True,
+        "query": "SELECT at, at AS who FROM e WHERE at >= {since} AND at < {until}", "yes": True,
         "time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 10**6, **more,
     }  # fmt: skip
     if "revise" not in more:
-        given |= {"steps": 30, "release": "windows"}
+        given |= {"steps": 30}
+        given |= {"user": "who", "most": 1} if later else {"release": "windows"}
     job = Job("count", f"sqlite:///{database}", tmp_path / "s.db", **given)
-    run(job.having(until="2024-03-03", covers="9d" if "covers" in more else None)).close()
+    whole = None if later or "covers" not in more else "9d"
+    run(job.having(until="2024-03-03", covers=whole)).close()
     then = job.having(until="2024-03-05")
     if edges is None:
         with pytest.raises(InvalidInput, match="give also the rows"):

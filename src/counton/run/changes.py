@@ -164,23 +164,18 @@ def ended_steps(
     if not cut.goes_on:
         return None, 1, 0
     begin, moments = microseconds(cut.start), np.asarray(tally.moments, np.int64)
-    past = moments[moments <= microseconds(datetime.now(UTC) if now is None else now)]
+    past = moments[(moments > NO_MOMENT) & (moments <= microseconds(now or datetime.now(UTC)))]
     facts = source.name, tally.newest, tally.beyond > 0, released
-    last = int(past.max(initial=NO_MOMENT))
+    last = int(past.max()) if len(past) else None
     none = not (tally.rows or definition.new_rows)
-    told = ClockFacts(
-        *facts,
-        all_of_them=repeats_all_rows(job),
-        last=None if last == NO_MOMENT else last,
-        none=none,
-    )
+    told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0, 0
-    until, ended = windows_ended(job, cut, told, now)
+    until, ended = windows_ended(job, definition, told, now)
     first = released is None and not source.live
     if first and ended and tally.rows and not tally.within:
         raise _no_row_within(source, cut, tally.newest)
-    newest = 0 if last == NO_MOMENT else int(cut.step_of(np.array([last]))[0])
+    newest = 0 if last is None else int(cut.step_of(np.array([last]))[0])
     return until, ended, max(ended - max(newest, released or 0), 0)
 
 

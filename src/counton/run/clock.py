@@ -11,6 +11,7 @@ covered, or new rows.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.frame.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW, Job
 from counton.rows.paths import moments_named
+from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.run.definition import Definition
@@ -55,7 +57,7 @@ class ClockFacts(NamedTuple):
 
 def windows_ended(
     job: Job,
-    windows: Windows,
+    definition: Definition,
     seen: ClockFacts,
     now: datetime | None = None,
     *,
@@ -67,7 +69,7 @@ def windows_ended(
     Args:
         job: the job, whose ``until`` decides: a time, "now" (the default), or "newest"; a window
             is released ``watermark`` after its end.
-        windows: windows of the stream.
+        definition: definition of the stream, whose strategy may serve fewer windows than there are.
         seen: facts about the events.
         now: the current time; None: this machine's clock.
         yes: release even if ``until`` looks like a mistake, because more windows than ``quiet``
@@ -79,6 +81,8 @@ def windows_ended(
             ``until`` is "newest" and there is no event.
         HorizonExceeded: the time, or the deciding event, is after the last window.
     """
+    served = last_served_step(definition.strategy) or definition.cut.steps
+    windows = replace(definition.cut, steps=min(definition.cut.steps, served))
     now, until, watermark = now or datetime.now(UTC), job.times.until, job.lateness.watermark
     stated, until = until is not None, NOW if until is None else until
     yes, quiet = yes or job.times.yes, QUIET if job.times.quiet is None else job.times.quiet
@@ -290,13 +294,8 @@ def windows_covered_by(
         first = 1 if repeats_all_rows(job) else max(released + 1 - definition.cut.lags, 1)
         return range(first, ended + 1)
     assert until is not None
-    last = last_ended(job, definition.cut, until)
+    last = definition.cut.ended_by(until + length_of(job.lateness.watermark))
     return covered_windows(job.rows.covers, definition.cut, released, ended, last)
-
-
-def last_ended(job: Job, windows: Windows, until: int) -> int:
-    """Return how many windows have ended, of which a watermark may hold some back."""
-    return windows.ended_by(until + length_of(job.lateness.watermark))
 
 
 def refuse_unproven(job: Job, definition: Definition) -> None:

@@ -43,10 +43,9 @@ from counton.rows.paths import (
 from counton.rows.sources import Source, join_columns
 from counton.run.clock import (
     ClockFacts,
-    covered_windows,
-    last_ended,
     length_of,
     refuse_unproven,
+    windows_covered_by,
     windows_ended,
 )
 from counton.run.definition import (
@@ -193,6 +192,8 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     else:
         definition = before
         refuse_other(job, definition)
+        if (record := remembering(definition.record, job)) != definition.record:
+            definition = definition.having(record=record)
     refuse_unproven(job, definition)
     if any(map(job.states, ("out", "plot", "bad_rows"))):
         _check_outputs(job)
@@ -206,8 +207,6 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     source = join_columns(source, definition.columns.group)
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
-    if saved is not None and (record := remembering(definition.record, job)) != definition.record:
-        definition = definition.having(record=record)
     outputs = Outputs.of(job, definition)
     return SettledJob(job, store, saved, definition, Private(source), outputs, asked_at)
 
@@ -263,16 +262,13 @@ def moments_of(
             f"{field('query', query[:40])} uses {{until}}, but {field('until', NEWEST)} is known "
             "only after the rows are read; leave one of them out"
         )
-    now, windows = datetime.now(UTC), definition.cut
-    steps = {"since": released if definition.new_rows else max(released - windows.lags, 0)}
+    now, windows, until, ended = datetime.now(UTC), definition.cut, None, released
     if "until" in named or job.rows.covers is not None:
         facts = ClockFacts("", None, False, released, all_of_them=False)
-        us, ended = windows_ended(job, windows, facts, now, yes=True)
-        steps |= {name: max(ended, released) for name in named if name == "until"}
-        if job.rows.covers is not None:
-            last = last_ended(job, windows, us)
-            covered = covered_windows(job.rows.covers, windows, released, ended, last)
-            steps["since"] = covered.start - 1
+        until, ended = windows_ended(job, definition, facts, now, yes=True)
+    covered = windows_covered_by(job, definition, released, ended, until)
+    since = released if covered is None else covered.start - 1
+    steps = {"since": since, "until": max(ended, released)}
     ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
     return now, {name: windows.local(ends[name]).isoformat() for name in named}
 
