@@ -839,7 +839,7 @@ def _key(which: Problem | Shape) -> str:
 
 if __name__ == "__main__":
     import counton.strategies.streams.shapes as shipped
-    from counton.strategies.lines.least_squares import one_thread
+    from counton.base.arrays import one_thread
 
     with one_thread():
         run(Path(shipped.__file__).with_suffix(".json"))

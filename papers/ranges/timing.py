@@ -12,8 +12,8 @@ from time import process_time
 
 import numpy as np
 
+from counton.base.arrays import one_thread
 from counton.noise import NoiseField
-from counton.strategies.lines.least_squares import one_thread
 from counton.tables import Haar, LineStrategy, workload
 from counton.tables.line_catalogue import build
 from counton.tables.optimal import _fixed_point

@@ -11,8 +11,8 @@ import scipy.linalg  # noqa: F401  # loads its own BLAS, whose threads are count
 import threadpoolctl
 from calls import calls_of
 
-from counton.strategies.lines import least_squares
-from counton.strategies.lines.least_squares import one_thread
+from counton.base import arrays
+from counton.base.arrays import one_thread
 from counton.tables import (
     AllRanges,
     Dense,
@@ -228,7 +228,7 @@ def test_libraries_that_are_loaded_later_take_one_thread_too() -> None:
     program = """
 import numpy
 from threadpoolctl import threadpool_info
-from counton.strategies.lines.least_squares import one_thread
+from counton.base.arrays import one_thread
 for first in (True, False):
     with one_thread():
         found = [one for one in threadpool_info() if one["user_api"] == "blas"]
@@ -275,7 +275,7 @@ def test_nodes_that_a_tree_treats_alike_are_looked_at_once(cells: Any, radices: 
 def test_without_threadpoolctl_the_same_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = optimal_laplace(AllRanges(17))
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    least_squares._libraries.cache_clear()
+    arrays._libraries.cache_clear()
     assert optimal_laplace(AllRanges(17)) == found
     with pytest.raises(KeyError), one_thread():
         raise KeyError

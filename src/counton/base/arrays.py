@@ -1,13 +1,15 @@
-"""Array types of all computations, and integers as text, as bytes and as multiples of a unit."""
+"""Array types of all computations, their one thread, and integers as text, bytes and multiples."""
 
 from __future__ import annotations
 
 import base64
 import math
+import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,39 @@ from counton.base.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run linear algebra on one thread in the ``with`` block, in the whole process: the number of
+    threads changes the last digits of sums.
+
+    Without the package threadpoolctl it has no effect.
+
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_thread():
+    ...     {library["num_threads"] for library in threadpool_info()
+    ...      if library["user_api"] == "blas"}
+    {1}
+    """
+    # A search consists of thousands of small products. Threads that wait for each other, while
+    # other processes use the processors, make it 5 to 30 times slower; on an idle machine they gain
+    # little.
+    try:
+        controller = _libraries(len(sys.modules))
+    except ModuleNotFoundError:
+        yield
+        return
+    with controller.limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Find the libraries again once more ``modules`` are loaded, because these may bring others."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def read_only(array: Any) -> Any:

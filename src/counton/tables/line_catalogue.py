@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from counton.base.arrays import one_thread
 from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.least_squares import one_thread
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 from counton.strategies.streams.square_root import LARGEST_HORIZON

@@ -26,11 +26,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, one_thread
 from counton.base.errors import InvalidInput
 from counton.strategies.descent import descend
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.least_squares import one_thread
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.tables.nodes import Nodes, good_trees

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text, one_thread
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, without_mask
-from counton.strategies.lines.least_squares import NormalEquations, OwnCells, on_one_thread
+from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.scaled_root import scaled_root
 from counton.strategies.strategy import LARGEST_DENSE, Norm
 
@@ -122,7 +122,7 @@ class Dense(OwnCells):
         return cast("Self", _last_read(cls, matrix, shape, str(name)))
 
     @cached_property
-    @on_one_thread
+    @one_thread()
     def _factor(self) -> Floats:
         """Lower Cholesky factor of C^T C."""
         try:
@@ -141,7 +141,7 @@ class Dense(OwnCells):
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
-    @on_one_thread
+    @one_thread()
     @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """Return least-squares estimates of the cells."""
@@ -149,7 +149,7 @@ class Dense(OwnCells):
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
 
-    @on_one_thread
+    @one_thread()
     def _solve(self, right: Floats) -> Floats:
         from scipy.linalg import cho_solve
 
@@ -204,7 +204,7 @@ class Dense(OwnCells):
         return int((np.abs(self._matrix) ** norm).sum(axis=0).max())
 
     @cached_property
-    @on_one_thread
+    @one_thread()
     def _gram(self) -> Floats:
         real = self._matrix.astype(np.float64)
         return np.asarray(real.T @ real)
@@ -263,7 +263,7 @@ class _DenseEquations(NormalEquations):
     inverse, by Woodbury's formula (`counton.strategies.lines.hats`), with few rows H.
     """
 
-    @on_one_thread
+    @one_thread()
     def __init__(self, rest: Integers, precision: Floats) -> None:
         real, cells = rest.astype(np.float64), len(precision)
         covariance = np.zeros((cells + 1, cells + 1))
@@ -312,7 +312,7 @@ class _DenseEquations(NormalEquations):
             "rounded reliably: add measurements"
         )
 
-    @on_one_thread
+    @one_thread()
     @override
     def solve(self, right: Floats) -> Floats:
         return np.ascontiguousarray(self._solve(right.T).T, np.float64)
@@ -337,7 +337,7 @@ class _DenseEquations(NormalEquations):
         return np.maximum(found, 0.0)
 
 
-@on_one_thread
+@one_thread()
 def exact_product(left: Integers, right: NDArray[Any]) -> NDArray[Any]:
     """Return ``left @ right`` of int64 matrices, exactly modulo 2^64 and at the speed of float64;
     or, if ``right`` is float64, in float64.
