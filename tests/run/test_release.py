@@ -334,6 +334,18 @@ def test_other_rows_under_a_released_name_bring_a_warning(
     assert not again.table().equals(first.table())
 
 
+def test_late_rows_of_final_windows_are_told_of_a_longer_time(tmp_path: Path) -> None:
+    """The stream revises its windows already."""
+    asked: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "unit": "row", "revise": "1d",
+        "state": tmp_path / "s.db", "guarantee": PureDP(1),
+    }  # fmt: skip
+    days = [f"2024-03-0{day}T12:00" for day in range(1, 6)]
+    release("count", pl.DataFrame({"at": days[:4]}), until="2024-03-05", **asked)
+    with pytest.warns(UserWarning, match=r"^rows .* final .* longer time than revise='1d'"):
+        release("count", pl.DataFrame({"at": [*days, days[0]]}), until="2024-03-06", **asked)
+
+
 @pytest.mark.parametrize("case", [case for case in AGAIN if "time" in AGAIN[case][1]])
 def test_days_that_come_later_bring_no_warning(case: str, tmp_path: Path) -> None:
     """A warning is an error here."""

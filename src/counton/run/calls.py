@@ -143,7 +143,12 @@ def _other_rows(outcome: Outcome, unnamed: str | None) -> Iterator[str]:
     """
     counts, differing = outcome.for_operator(), outcome.differing_rows
     shut = counts.shut and outcome.definition.cut.timed
-    if shut:
+    if shut and (revised := outcome.definition.record.get("revise")):
+        yield (
+            "rows that came for final windows are not counted: release later (watermark='6h'), or "
+            f"begin a stream with a longer time than revise={revised!r}"
+        )
+    elif shut:
         yield (
             "rows that came for windows released before are not counted, because a frame or file "
             "of all events does not tell which rows are new: release later (watermark='6h'), or "
