@@ -342,7 +342,7 @@ class Intake:
             each group.
         measures: names of the numbers kept for each window and group: ``"rows"``, and for sums
             ``"total"``.
-        changed: windows whose kept numbers this run changes.
+        changed: numbers of the windows whose kept numbers this run changes, in order.
         gone, shut: if each file has all events since the first window: numbers of rows of released
             windows that are missing from it, and that are new in it. A changed row counts in both.
         versions: number of times that each window is released: 1, or more if windows are released
@@ -361,7 +361,7 @@ class Intake:
     target: int
     groups: int
     measures: tuple[str, ...]
-    changed: tuple[int, ...]
+    changed: NDArray[np.int64]
     gone: int = 0
     shut: int = 0
     versions: int = 1
@@ -431,8 +431,8 @@ class Intake:
             last: True to include windows after the last released step, whose rows stay uncounted.
         """
         begin, end = 0 if first else steps.start, np.inf if last else steps.stop
-        changed = [step for step in self.changed if begin <= step < end]
-        if not changed:
+        changed = self.changed[(begin <= self.changed) & (self.changed < end)]
+        if not changed.size:
             return {}
         after, until = np.searchsorted(self.cells["step"], (changed[0], changed[-1] + 1))
         cells = {name: column[after:until] for name, column in self.cells.items()}
@@ -449,7 +449,7 @@ class Intake:
             seen, before = cells[f"seen_{measure}"], cells[f"counted_{measure}"]
             packed[:, 0, index][rows, groups] = seen
             packed[:, 1, index][rows, groups] = np.where(counted_now, seen, before)
-        return dict(zip(changed, packed, strict=True))
+        return dict(zip(changed.tolist(), packed, strict=True))
 
 
 def compare(
@@ -519,10 +519,11 @@ def compare(
     # A file of all events may change values of rows, and not their number.
     waits = (rows != cells["counted_rows"]) | (total != cells["counted_total"])
     changed = step[moved | (waits & (step <= target))]
-    changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step
+    # Cells are sorted by step, and windows have numbers above 0.
+    changed = changed[np.concatenate([changed[:1] > 0, changed[1:] != changed[:-1]])]
     stays = np.isin(step, changed) | waits
     cells |= {"seen_rows": rows, "seen_total": total, "at": np.maximum(step, released + 1)}
-    cells["due"] = total - cells["counted_total"]
+    cells["due"] = total - cells["counted_total"] if known else total
     return Intake(
         cells={
             name: cells[name] if stays.all() else cells[name][stays]
@@ -532,7 +533,7 @@ def compare(
         target=target,
         groups=groups,
         measures=measures,
-        changed=tuple(changed.tolist()),
+        changed=changed,
         gone=gone,
         shut=shut,
         versions=lags + 1,
