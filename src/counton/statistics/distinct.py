@@ -98,23 +98,21 @@ class _Users(Exact):
     def __init__(self, statistic: Distinct) -> None:
         self._most, self._step = statistic.changes, 0
         self._times: dict[bytes, int] = {}
-        #: For `undo`: the step, and the numbers of users who changed; 0: a new user.
-        self._before: tuple[int, dict[bytes, int]] = 0, {}
+        #: For `undo`: the step, users who changed, and the earlier numbers of known ones of these.
+        self._before: tuple[int, dict[bytes, int], dict[bytes, int]] = 0, {}, {}
 
     @override
     def load(self, saved: bytes) -> None:
         self._step, records = int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)
         self._times = dict(zip(user_digests(records), records["times"].tolist(), strict=True))
-        self._before = self._step, {}
+        self._before = self._step, {}, {}
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         found, now = np.zeros(len(stops), np.int64), dict[bytes, int]()
         if self._most is None:
-            if len(stops) == 1 and set(map(type, listed)) == {str}:
-                listed = [*dict.fromkeys(listed)]  # in one step each name is needed once
-            users, places = unique_digests(listed)
+            users, places = unique_digests(listed, once=len(stops) == 1)
             new = [user not in self._times for user in users]
             first = np.unique(places, return_index=True)[1][np.array(new, bool)]
             np.add.at(found, np.searchsorted(stops, first, "right"), 1)
@@ -131,20 +129,19 @@ class _Users(Exact):
                 if comes != (times % 2 == 1) and times < self._most:
                     now[users[place]] = times + 1
                     found[step] += 1 if comes else -1
-        self._before = self._step, {user: self._times.get(user, 0) for user in now}
+        known = {user: self._times[user] for user in now.keys() & self._times.keys()}
+        self._before = self._step, now, known
         self._times |= now
         self._step += len(stops)
         return found
 
     @override
     def undo(self) -> None:
-        self._step, before = self._before
-        self._before = self._step, {}
-        for user, times in before.items():
-            if times:
-                self._times[user] = times
-            else:
-                del self._times[user]
+        self._step, changed, known = self._before
+        self._before = self._step, {}, {}
+        for user in changed.keys() - known.keys():
+            del self._times[user]
+        self._times |= known
 
     @override
     def save(self) -> bytes:

@@ -18,10 +18,13 @@ DIGEST = 16
 _MOST_BITS = 3321
 
 
-def unique_digests(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
+def unique_digests(users: list[Any], *, once: bool = False) -> tuple[list[bytes], NDArray[np.intp]]:
     """Return a digest for each different user in order, and each event's index among them.
 
     A digest does not hide the name, since names can be guessed and digested.
+
+    Args:
+        once: True if only the first event of each user has an index.
 
     >>> digests, places = unique_digests(["ann", 7, "ann", np.int64(7), "7"])
     >>> len(digests[0]), places.tolist()
@@ -37,7 +40,7 @@ def unique_digests(users: list[Any]) -> tuple[list[bytes], NDArray[np.intp]]:
     else:
         said = [*different] if names is not users else [_name_bytes(name) for name in different]
     digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
-    if len(different) == len(names):
+    if once or len(different) == len(names):
         return digests, np.arange(len(different), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
