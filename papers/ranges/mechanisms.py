@@ -12,9 +12,10 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
+from counton.strategies.participation import NORMS
 from counton.tables import Grid, LineStrategy, Queries, Workload
 from counton.tables.line_catalogue import build, total_variance
-from counton.tables.table_calibration import NORMS, sensitivity_of_cells
+from counton.tables.table_calibration import sensitivity_of_cells
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import largest_errors
 from papers.ranges.workloads import workload

@@ -72,7 +72,7 @@ def methods(
         [_limits_in_words(terms, unit, unprotected)],
     ]
     named = [*sources, *(() if is_single_release(terms) else terms.strategy.sources)]
-    named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
+    named.append(terms.law.family)
     source = "source"
     table = [
         *([] if is_single_release(terms) else [("strategy", constants_in_words(terms.strategy))]),

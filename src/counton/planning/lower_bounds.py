@@ -224,7 +224,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
         return {}
-    family: Family = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
+    family = guarantee.families[-1]
     # Laplace noise has the least variance on the integers, since doubling its scale multiplies the
     # variance by at least four. Gaussian noise has the least on the finest lattice, where it is as
     # good as continuous noise.

@@ -49,10 +49,10 @@ from counton.numbers.node_law import (
     check_guarantee,
     law_for,
 )
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.participation import sensitivities
+from counton.strategies.participation import NORMS, sensitivities
 from counton.strategies.strategy import (
     EndlessStrategy,
     ReleaseForm,
@@ -571,10 +571,11 @@ def ranked_designs(
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
     ranks = listed is None or "auto" in wanted
     published = names.PUBLISHED in wanted
+    norms = tuple(NORMS[family] for family in guarantee.families)
     if not (ranks or of_kinds or published):
         found: tuple[_Contenders, ...] = ()
     elif horizon is None:
-        found = _endless(release, _norms(guarantee), metric, around)
+        found = _endless(release, norms, metric, around)
     else:
         often = not contribution.in_one_step
         found = candidates(
@@ -590,7 +591,7 @@ def ranked_designs(
             # Only causal strategies have the better calibration of units in several steps. So
             # kinds may be best here that never are otherwise.
             everything=often and isinstance(guarantee, ApproxDP),
-            norms=_norms(guarantee),
+            norms=norms,
         )
     if not ranks:
         found = tuple(
@@ -649,12 +650,6 @@ def ranked_designs(
         )
     choices.sort(key=lambda one: (one.errors.by(metric), one.errors.by(other)))
     return choices, notes
-
-
-def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
-    if isinstance(guarantee, PureDP):
-        return (1,)
-    return (2,) if isinstance(guarantee, ZCDP) else (1, 2)
 
 
 def _check_serves(

@@ -21,10 +21,11 @@ from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.privacy.guarantees import one_guarantee
 from counton.strategies import Norm
+from counton.strategies.participation import NORMS
 from counton.tables import Grid, LineStrategy, Workload
 from counton.tables.grid import axis_bits
 from counton.tables.line_catalogue import NAMES, build, serves, total_variance
-from counton.tables.table_calibration import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
+from counton.tables.table_calibration import noise_kinds, rank_attempts, sensitivity_of_cells
 
 Asked = str | Workload | ArrayLike
 

@@ -125,6 +125,7 @@ class ExpiringDP(ExpiringGuarantee):
     """
 
     kind: ClassVar[str] = "expiring"
+    families: ClassVar[tuple[Family, ...]] = ("laplace",)
     epsilon: Fraction
     expiry: Expiry | None
 
@@ -176,6 +177,7 @@ class ExpiringZCDP(ExpiringGuarantee):
     """
 
     kind: ClassVar[str] = "expiring zero-concentrated"
+    families: ClassVar[tuple[Family, ...]] = ("gaussian",)
     rho: Fraction
     expiry: Expiry | None
 

@@ -14,6 +14,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
+from counton.base.distributions import Family
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
 
@@ -30,6 +31,8 @@ class Guarantee(ABC):
     kind: ClassVar[str]
     #: The releases that the guarantee is about: words that can follow the guarantee's description.
     scope: ClassVar[str] = "for all releases of the stream together"
+    #: The kinds of noise that a plan compares; the last one if it compares none.
+    families: ClassVar[tuple[Family, ...]] = ("laplace", "gaussian")
     _kinds: ClassVar[dict[str, type[Guarantee]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -147,6 +150,7 @@ class PureDP(Guarantee):
     """
 
     kind: ClassVar[str] = "pure"
+    families: ClassVar[tuple[Family, ...]] = ("laplace",)
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
@@ -212,6 +216,7 @@ class ZCDP(Guarantee):
     """
 
     kind: ClassVar[str] = "zero-concentrated"
+    families: ClassVar[tuple[Family, ...]] = ("gaussian",)
     rho: Fraction
 
     def __init__(self, rho: Number) -> None:

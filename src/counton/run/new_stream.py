@@ -63,6 +63,7 @@ from counton.statistics.discovery import (
 )
 from counton.statistics.statistic import shape_of
 from counton.strategies import Expiring, KAry, Metric, StreamStrategy, WindowVersions
+from counton.strategies.participation import NORMS
 from counton.strategies.streams.window_versions import MOST_CORRECTIONS
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
             report: Any = request.statistic
             law = law_for(strategy, promised, contribution, shape).law
             settled = cast("Any", statistic)
-            weights = weights_for_noise(settled, 1 if isinstance(law, DiscreteLaplace) else 2)
+            weights = weights_for_noise(settled, NORMS[law.family])
             if weights != settled.weights and report.weights is None:  # at most once
                 fitting = settled.with_parameters(weights=weights)
                 return define(replace(request, statistic=fitting))

@@ -58,6 +58,7 @@ from counton.statistics.report_members import (
 )
 from counton.statistics.statistic import ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
+from counton.strategies.participation import NORMS
 from counton.tables.table_calibration import LARGEST_MEASUREMENT
 
 
@@ -521,7 +522,7 @@ class Report(TallyStatistic):
                 f"guarantee is {quote(guarantee)}, but a report has one that does not fade: give "
                 "PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)"
             )
-        weights = weights_for_noise(settled, 1 if isinstance(guarantee, PureDP) else 2)
+        weights = weights_for_noise(settled, NORMS[guarantee.families[-1]])
         return settled.with_parameters(weights=weights)
 
     @override

@@ -64,6 +64,7 @@ import numpy as np
 from counton.base.distributions import (
     Alternating,
     BoundedChange,
+    Family,
     Pattern,
     Runs,
     Sensitivity,
@@ -81,6 +82,8 @@ X = TypeVar("X", bound=Hashable)
 #: The norm of the columns to which noise is calibrated: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
 _NORMS: tuple[Norm, Norm] = (1, 2)
+#: The norm to which each kind of noise is calibrated.
+NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 #: If a unit counts in more steps than this, their worst distribution over a tree is not computed;
 #: `_level_bound` is used.
 _MOST_SHARED = 1024

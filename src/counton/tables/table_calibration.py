@@ -8,16 +8,13 @@ from typing import TypeVar
 
 from counton.base.distributions import Family, scaled_norms
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Sensitivity
-from counton.strategies import Norm
+from counton.privacy import ZCDP, Contribution, Guarantee, Sensitivity
 from counton.strategies.strategy import TableStrategy
 
 T = TypeVar("T")
 
 #: Bound of exact measured sums; the rest of int64 is room for noise.
 LARGEST_MEASUREMENT = 2**61
-#: The norm of a unit's change to which each kind of noise is calibrated.
-NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
 def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
@@ -71,11 +68,8 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
     """Return the kinds of noise that should be tried for a guarantee."""
     # Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
     # Gaussian noise with any strategy, since l1 is never below l2.
-    if isinstance(guarantee, PureDP):
-        return ("laplace",)
-    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
-        return ("gaussian",)
-    return ("laplace", "gaussian")
+    large = isinstance(guarantee, ZCDP) and guarantee.rho > 2
+    return ("laplace", "gaussian") if large else guarantee.families
 
 
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
