@@ -62,6 +62,10 @@ class DiscreteLaplace:
     def std(self) -> float:
         return math.sqrt(self.variance)
 
+    def widened(self, factor: Fraction) -> DiscreteLaplace:
+        """Return the distribution with a scale ``factor`` times as large."""
+        return DiscreteLaplace(self.scale * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
@@ -105,6 +109,10 @@ class DiscreteGaussian:
     @property
     def std(self) -> float:
         return math.sqrt(self.variance)
+
+    def widened(self, factor: Fraction) -> DiscreteGaussian:
+        """Return the distribution with a ``sigma_squared`` ``factor`` times as large."""
+        return DiscreteGaussian(self.sigma_squared * factor)
 
 
 NoiseDistribution = DiscreteLaplace | DiscreteGaussian

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, exact, shorten, text
 
@@ -87,9 +87,7 @@ class Expiry:
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """Return the noise distribution of a level, given the distribution ``base`` of level 0."""
-        if isinstance(base, DiscreteLaplace):
-            return DiscreteLaplace(base.scale * self.factor(level))
-        return DiscreteGaussian(base.sigma_squared * self.factor(level))
+        return base.widened(self.factor(level))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values that rebuild the expiry: ``Expiry(**values)``."""

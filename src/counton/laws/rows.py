@@ -23,7 +23,7 @@ from counton.base.distributions import DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.strategies import Node, StreamStrategy
-from counton.strategies.strategy import EndlessStrategy, Strategy, column_until, node_factor
+from counton.strategies.strategy import Strategy, column_until, node_factor
 
 Address = tuple[int, int]
 #: Number of rows of fractions that are checked, in exact arithmetic, if the horizon is long.
@@ -265,8 +265,6 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
     """Return the noise variance of a node of this level over that of level 0, for Laplace noise, or
     Gaussian noise if the strategy accepts no Laplace noise.
     """
-    if not isinstance(strategy, EndlessStrategy):
-        return 1.0
     factor = float(node_factor(strategy, level))
     return factor**2 if accepts(strategy, DiscreteLaplace(Fraction(1))) else factor
 

@@ -41,8 +41,6 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import (
-    DiscreteGaussian,
-    DiscreteLaplace,
     NoiseDistribution,
     Sensitivity,
 )
@@ -442,6 +440,10 @@ class StreamStrategy(Strategy):
         Called before a stream begins, so every stream that begins can make all its releases.
         """
 
+    def _node_factor(self, level: int) -> Fraction:
+        """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
+        return Fraction(1)
+
 
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
@@ -470,10 +472,6 @@ class EndlessStrategy(StreamStrategy):
                 "the last release to look at, column(step, last)"
             )
         return check_step(self, last)
-
-    @abstractmethod
-    def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
 
     @abstractmethod
     def variance(
@@ -513,7 +511,7 @@ def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
     """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
-    return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
+    return strategy._node_factor(level)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
@@ -524,12 +522,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
     """
-    if not isinstance(strategy, EndlessStrategy):
-        return base
-    factor = node_factor(strategy, level)
-    if isinstance(base, DiscreteLaplace):
-        return DiscreteLaplace(base.scale * factor)
-    return DiscreteGaussian(base.sigma_squared * factor)
+    return base.widened(node_factor(strategy, level))
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
