@@ -284,8 +284,7 @@ def _share_spent(ledger: Ledger) -> float:
     """Return the largest fraction of the limit's epsilon or rho that is spent for any kind of
     unit.
     """
-    number = "rho" if hasattr(ledger.limit, "rho") else "epsilon"
-    most: Any = getattr(ledger.limit, number)
+    number, most = next(iter(ledger.limit.losses.items()))
     costs = [ledger.cost(unit=unit) for unit in ledger.units]
     return max(
         (float(getattr(cost, number) / most) for cost in costs if cost is not None), default=0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from counton.base.lengths import days_in
-from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
+from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.released.description import Description
 from counton.strategies import Expiring
 
@@ -40,6 +40,6 @@ def loss_in_words(definition: Description) -> str | None:
     parts = []
     for name, age in named_ages(definition.cut.every).items():
         at_age = bound.at_age(age)
-        loss = 0 if at_age is None else at_age.rho if isinstance(at_age, ZCDP) else at_age.epsilon
+        loss = 0 if at_age is None else sum(at_age.losses.values())
         parts.append(f"{float(loss):.3g} after {name}")
-    return f"{'epsilon' if isinstance(guarantee, ExpiringDP) else 'rho'} {', '.join(parts)}"
+    return f"{next(iter(bound.losses))} {', '.join(parts)}"

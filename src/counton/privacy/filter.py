@@ -157,10 +157,9 @@ class Filter(NamedTuple):
     @property
     def within(self) -> bool:
         """Whether the guarantees added up so far are within the limit."""
-        if isinstance(self.limit, PureDP):
-            return self.epsilon <= self.limit.epsilon
-        if isinstance(self.limit, ZCDP):
-            return self.rho <= self.limit.rho
+        if not isinstance(self.limit, ApproxDP):
+            spent, most = self._spent_and_most
+            return spent <= most
         if self.delta > self.approximate_delta:
             return False
         return self._rest_of_epsilon >= 0 or any(left >= 0 for left in self._rests_by_order)
@@ -170,10 +169,8 @@ class Filter(NamedTuple):
         """The total spent, the smallest that some sum proves; None if nothing is spent."""
         if not self.epsilon and not self.rho:
             return None
-        if isinstance(self.limit, PureDP):
-            return PureDP(-_short_enough(-self.epsilon))
-        if isinstance(self.limit, ZCDP):
-            return ZCDP(-_short_enough(-self.rho))
+        if not isinstance(self.limit, ApproxDP):
+            return type(self.limit)(-_short_enough(-self._spent_and_most[0]))
         totals = [] if self.rho else [(self.epsilon, self.delta)]
         converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
         for left in self._rests_by_order:
@@ -182,12 +179,10 @@ class Filter(NamedTuple):
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
         """Return the largest guarantee of a ``kind`` known to fit in the rest, or None."""
-        if isinstance(self.limit, PureDP):
-            rest = _short_enough(self.limit.epsilon - self.epsilon)
-            return PureDP(rest) if rest >= _LEAST else None
-        if isinstance(self.limit, ZCDP):
-            rest = _short_enough(self.limit.rho - self.rho)
-            return ZCDP(rest) if rest >= _LEAST else None
+        if not isinstance(self.limit, ApproxDP):
+            spent, most = self._spent_and_most
+            rest = _short_enough(most - spent)
+            return type(self.limit)(rest) if rest >= _LEAST else None
         lefts = [
             (left, one)
             for left, one in zip(self._rests_by_order, self.orders, strict=True)
@@ -207,6 +202,12 @@ class Filter(NamedTuple):
         if epsilon < _LEAST:
             return None
         return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))
+
+    @property
+    def _spent_and_most(self) -> tuple[Fraction, Fraction]:
+        """The sum and the limit, of epsilon or rho; for limits without delta."""
+        ((name, most),) = self.limit.losses.items()
+        return getattr(self, name), most
 
     @property
     def _rest_of_epsilon(self) -> Fraction:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
 
 
+#: Names of the parameters of guarantees that state a privacy loss.
+_LOSSES = ("epsilon", "delta", "rho")
+
+
 class Guarantee(ABC):
     """A guarantee. A subclass that sets ``kind`` can be saved and read back.
 
@@ -54,6 +58,16 @@ class Guarantee(ABC):
         parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
         text = f"{self.kind} differential privacy with {parameters}"
         return text.format(**{name: str(one) for name, one in values.items()})
+
+    @property
+    def losses(self) -> dict[str, Fraction]:
+        """The parameters that state a privacy loss, by name: epsilon, delta and rho.
+
+        >>> ZCDP(0.5).losses
+        {'rho': Fraction(1, 2)}
+        """
+        found = ((name, getattr(self, name, None)) for name in _LOSSES)
+        return {name: Fraction(loss) for name, loss in found if loss is not None}
 
     @property
     def loss_in_words(self) -> str:
@@ -240,7 +254,7 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     >>> loss_of_many(ZCDP(1), 100)
     '10,000 times the rho'
     """
-    names = {field.name for field in fields(guarantee)}  # type: ignore[arg-type]
+    names = guarantee.losses
     if "rho" in names:
         return f"{units**2:,} times the rho"
     return (

@@ -518,11 +518,7 @@ class Ledger:
         fits = self._fitting(entry, account, left)
         if fits is None:
             return "ask for less, or raise the limit"
-        options = [
-            field(name, text(Fraction(value)))
-            for name in _LOSSES
-            if (value := getattr(fits, name, None)) is not None
-        ]
+        options = [field(name, text(value)) for name, value in fits.losses.items()]
         remedy = f"give at most {' '.join(options)}"
         if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
             remedy += f" without {field('delta')}"
@@ -545,11 +541,7 @@ class Ledger:
             wanted = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
         elif isinstance(requested, ApproxDP) and isinstance(rest, ApproxDP):
             wanted = ApproxDP(rest.epsilon, min(Fraction(requested.delta), Fraction(rest.delta)))
-        rounded = {
-            name: rounded_down_short(Fraction(getattr(wanted, name)))
-            for name in _LOSSES
-            if getattr(wanted, name, None) is not None
-        }
+        rounded = {name: rounded_down_short(value) for name, value in wanted.losses.items()}
         if not all(rounded.values()):
             return None
         found: Guarantee = replace(cast(Any, wanted), **rounded)
@@ -560,17 +552,15 @@ class Ledger:
     def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
         """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""
         assert self.age is not None
-        name = next((name for name in _LOSSES if hasattr(requested, name)), None)
+        guarantee, now = cast("Guarantee", requested), requested.at_age(self.age)
+        name = next(iter(guarantee.losses), None)
         if name is None:
-            return cast("Guarantee", requested)
-        now = requested.at_age(self.age)
+            return guarantee
         had, has = (Fraction(getattr(one, name, 0) or 0) for one in (now, rest))
-        smaller = Fraction(getattr(requested, name)) * has / had if had else Fraction(0)
-        return cast("Guarantee", replace(cast(Any, requested), **{name: smaller or _HALF}))
+        smaller = guarantee.losses[name] * has / had if had else Fraction(0)
+        return cast("Guarantee", replace(cast(Any, guarantee), **{name: smaller or _HALF}))
 
 
-#: Names of the parameters of guarantees that state a privacy loss.
-_LOSSES = ("epsilon", "delta", "rho")
 #: Digits of a parameter that a message suggests, and the largest relative error of a square root.
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
-from counton.base.exact import quote
+from counton.base.exact import quote, text
 from counton.frame.options import MissingOptions, refuse_unknown, with_keywords
 from counton.job.job import Events, Job, options_of
 from counton.job.keywords import JobFields, StatisticName
@@ -199,13 +199,11 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
                 "give one of them"
             )
     if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
-        told = guarantee.to_dict()
-        return {name: told[name] for name in ("epsilon", "delta", "rho") if name in told}
+        return {name: text(loss) for name, loss in guarantee.losses.items()}
     if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         expiry = guarantee.expiry
         how = {} if expiry is None else {"growth": expiry.growth, "delay": expiry.delay}
-        loss = "epsilon" if isinstance(guarantee, ExpiringDP) else "rho"
-        return {"expire": True, loss: getattr(guarantee, loss), **how}
+        return {"expire": True, **guarantee.losses, **how}
     raise InvalidInput(
         f"{field('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
         f"delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
