@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -195,14 +195,39 @@ def root_above(square: Fraction) -> float:
     return root
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number, of Python or another library, and no boolean.
+
+    >>> is_whole(np.int8(3)), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    # The type tells an int at once; for other integers Python has to ask abstract classes.
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+
+
+def in_parts(name: Any) -> tuple[Any, ...]:
+    """Return a tuple or list as a tuple, and any other value as a tuple of it alone.
+
+    >>> in_parts(["CA", "Napa"]), in_parts("CA")
+    (('CA', 'Napa'), ('CA',))
+    """
+    return tuple(name) if isinstance(name, (tuple, list)) else (name,)
+
+
+def has_parts(value: object, count: int) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a tuple or list of ``count`` elements.
+
+    >>> has_parts(("ann", "JFK"), 2), has_parts("AB", 2)
+    (True, False)
+    """
+    return isinstance(value, (tuple, list)) and len(value) == count
+
+
 def check_integer(
     name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
 ) -> int:
     """Return ``value`` as an int within [low, high]; booleans and floats are refused."""
-    given: Any = value
-    # The type tells an int at once; for other integers Python has to ask abstract classes.
-    whole = type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
-    number: int | None = int(given) if whole else None
+    number = int(value) if is_whole(value) else None
     if number is not None and low <= number <= high:
         return number
     said = quote(value) if number is None else shorten(value)

@@ -20,7 +20,7 @@ from typing_extensions import TypeVar
 from counton.base.arrays import to_data
 from counton.base.distributions import Family, NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput, RequestMismatch, StateError
-from counton.base.exact import quote, quoted_numbers
+from counton.base.exact import is_whole, quote, quoted_numbers
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
@@ -412,9 +412,7 @@ def largest_sum(strategy: StreamStrategy) -> int:
 
 def check_shape(shape: Any) -> tuple[int, ...]:
     """Return a shape as a tuple of ints, after checking that a stream can have it."""
-    whole = isinstance(shape, (tuple, list)) and all(
-        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in shape
-    )
+    whole = isinstance(shape, (tuple, list)) and all(is_whole(n) and n > 0 for n in shape)
     if not whole or math.prod(shape) >= 2**32:
         raise InvalidInput(
             f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers such as () "

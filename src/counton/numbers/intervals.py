@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, quote
+from counton.base.exact import check_integer, is_whole, quote
 from counton.base.expiry import Expiry
 from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Metric, StreamStrategy, noise_variance
@@ -879,7 +879,7 @@ class Errors:
         >>> best.errors.std([5, 365]).round(2).tolist()[0] == round(best.errors.std(5), 2)
         True
         """
-        one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+        one = is_whole(steps)
         if steps is None:
             if self.strategy.horizon is None:
                 raise InvalidInput(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from counton import tables
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, figures, quote, quoted_numbers
+from counton.base.exact import Number, figures, is_whole, quote, quoted_numbers
 from counton.frame.options import known_arguments
 from counton.numbers.node_law import check_guarantee
 from counton.planning.planner import Plan, loss_of
@@ -156,10 +156,7 @@ def plan_cells(
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
     cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
-    if not cells or any(
-        isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1
-        for count in cells
-    ):
+    if not cells or not all(is_whole(count) and count >= 1 for count in cells):
         raise InvalidInput(
             f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
             "each axis"

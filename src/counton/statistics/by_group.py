@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote
+from counton.base.exact import has_parts, quote
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
@@ -234,7 +234,7 @@ class _ByGroup(Sums):
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
         for at, event in enumerate(listed):
-            if not isinstance(event, tuple | list) or len(event) != 2:
+            if not has_parts(event, 2):
                 raise InvalidInput(
                     f"an event is {quote(event)}; give pairs of a group and an event"
                 )

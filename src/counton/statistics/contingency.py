@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote
+from counton.base.exact import in_parts, quote
 from counton.frame.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
@@ -50,7 +50,7 @@ class ContingencyReading(GridReading):
             name = tuple(None if part == "*" else part for part in parts)
         if name is None:
             name = (None,) * len(this.columns)
-        values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+        values = in_parts(name)
         if len(values) != len(this.columns):
             example = "/".join(
                 [next(iter(this.columns.values()))[0], *"*" * (len(this.columns) - 1)]

@@ -23,7 +23,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote, some_of
+from counton.base.exact import in_parts, quote, some_of
 from counton.frame.options import Statement
 from counton.numbers.formulas import ClosedForm, Estimate
 from counton.numbers.intervals import (
@@ -270,7 +270,7 @@ class GridCells(TableStatistic):
         counts = np.ones(len(events))
         for row, event in enumerate(events):
             named, counts[row] = self._count_of(event, "its cell")
-            labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
+            labels = in_parts(named)
             if len(labels) != len(self.columns):
                 raise InvalidInput(
                     f"an event is {quote(named)}; it must have a label for each of the columns "

@@ -24,7 +24,7 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import MISSING, OUTSIDE, refuse_added
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote
+from counton.base.exact import in_parts, quote
 from counton.frame.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
@@ -368,7 +368,7 @@ class Hierarchy(TableStatistic):
         codes, paths = np.full((levels, len(events)), MISSING, np.int64), list[Any]()
         for row, event in enumerate(events):
             path, counts[row] = self._count_of(event, "the path of a leaf")
-            names = path if isinstance(path, (tuple, list)) else (path,)
+            names = in_parts(path)
             for level, name in enumerate(names[:levels]):
                 known = isinstance(name, str) and len(names) <= levels
                 codes[level, row] = self._codes[level].get(name, OUTSIDE) if known else OUTSIDE

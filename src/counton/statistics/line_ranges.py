@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, quote
+from counton.base.exact import check_integer, has_parts, is_whole, quote
 from counton.frame.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
@@ -45,7 +45,7 @@ class RangesReading(GridReading):
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
-        if isinstance(name, (tuple, list)) and len(name) == 2:
+        if has_parts(name, 2):
             low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
             high = count if name[1] is None else self.statistic.place_of(0, name[1])
         else:
@@ -188,8 +188,7 @@ class Ranges(GridCells):
 
     @override
     def place_of(self, axis: int, label: Any) -> int:
-        number = isinstance(label, int | np.integer) and not isinstance(label, bool)
-        return super().place_of(axis, str(label) if self.numbered and number else label)
+        return super().place_of(axis, str(label) if self.numbered and is_whole(label) else label)
 
     @override
     def check_asked(self, name: Any) -> None:

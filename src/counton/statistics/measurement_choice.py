@@ -13,7 +13,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote, refuse_overflow
+from counton.base.exact import has_parts, is_whole, quote, refuse_overflow
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.statistic import Statistic
@@ -119,13 +119,12 @@ class TableStatistic(TallyStatistic):
         """Return an event's value, and the number of times that it counts."""
         if not self.counts:
             return event, 1
-        if not isinstance(event, (tuple, list)) or len(event) != 2:
+        if not has_parts(event, 2):
             raise InvalidInput(
                 f"an event is {quote(event)}; give pairs: {named}, and how often it counts"
             )
         what, count = event
-        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-        if not whole or not 0 <= count <= _MOST_COUNTED:
+        if not is_whole(count) or not 0 <= count <= _MOST_COUNTED:
             raise InvalidInput(
                 f"an event counts {quote(count)} times; it must be a whole number from 0 to 2^32"
             )

@@ -35,7 +35,17 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, check_integer, exact, quote, readable, refuse_overflow, text
+from counton.base.exact import (
+    Number,
+    check_integer,
+    exact,
+    has_parts,
+    in_parts,
+    quote,
+    readable,
+    refuse_overflow,
+    text,
+)
 from counton.frame.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, product, quotient
 from counton.numbers.intervals import SMALLEST_TAIL
@@ -147,7 +157,7 @@ class MomentsReading(Reading):
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Return the kind of a number, such as "mean", and the indices of its columns."""
-        kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
+        kind, *columns = in_parts(name) or (name,)
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
             if len({*places}) < len(places):
@@ -363,7 +373,7 @@ class Moments(TallyStatistic):
         for name, ends in given.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
                 raise InvalidInput(f"a column is called {quote(name)}; give it a name")
-            if not isinstance(ends, (tuple, list)) or len(ends) != 2:
+            if not has_parts(ends, 2):
                 raise InvalidInput(
                     f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
                 )

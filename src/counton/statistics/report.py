@@ -32,7 +32,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, figures, quote, refuse_overflow
+from counton.base.exact import check_integer, figures, has_parts, quote, refuse_overflow
 from counton.frame.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
@@ -549,7 +549,7 @@ class Report(TallyStatistic):
             for event in events:
                 if isinstance(event, Mapping) and part.name in event:
                     values.append(event[part.name])
-                elif isinstance(event, tuple | list) and len(event) == len(self.parts):
+                elif has_parts(event, len(self.parts)):
                     values.append(event[place])
                 else:
                     raise InvalidInput(

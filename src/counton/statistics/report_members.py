@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, exact, quote
+from counton.base.exact import check_integer, exact, has_parts, quote
 from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.frame.options import MissingOptions, Statement, check_value, split_names
 from counton.privacy import Contribution
@@ -142,7 +142,7 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
 
 def is_pair(given: Any) -> bool:
     """Return True for a pair of a name and a statistic, or its dict."""
-    pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
+    pair = has_parts(given, 2) and isinstance(given[0], str)
     return pair and isinstance(given[1], Statistic | Mapping)
 
 

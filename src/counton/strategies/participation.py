@@ -71,7 +71,7 @@ from counton.base.distributions import (
     scaled_norms,
 )
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, float_above, quote, root_above
+from counton.base.exact import check_integer, float_above, is_whole, quote, root_above
 from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
 
 def check_norm(norm: object) -> Norm:
     """Return ``norm`` as a Python integer, 1 or 2."""
-    if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
+    if is_whole(norm):
         for known in _NORMS:
             if norm == known:
                 return known

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput
+from counton.base.exact import in_parts
 from counton.tables.label_columns import codes_of, columns_of, labels_bytes
 
 Path = tuple[Hashable, ...]
@@ -182,7 +183,7 @@ class Tree:
         Raises:
             InvalidInput: an unknown node.
         """
-        wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
+        wanted = in_parts(path)
         try:
             return self._places[wanted]
         except (KeyError, TypeError):

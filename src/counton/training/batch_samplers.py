@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, check_positive, quote
+from counton.base.exact import check_integer, check_positive, is_whole, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.blocks import BlockAddress, BlockSource, Tile
 from counton.noise.key import check_key
@@ -98,8 +98,7 @@ def check_people(values: object, examples: int) -> list[str]:
             "each"
         )
     for place, one in enumerate(names):
-        whole = isinstance(one, int | np.integer) and not isinstance(one, bool)
-        if not whole and not (isinstance(one, str) and one.strip()):
+        if not is_whole(one) and not (isinstance(one, str) and one.strip()):
             raise InvalidInput(
                 f"people has no whole number or text for example {place}, but a value of type "
                 f"{type(one).__name__}: give each example its value, because one that is missing "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import Number, check_integer, exact, quote
+from counton.base.exact import Number, check_integer, exact, has_parts, quote
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import ClosedForm
 from counton.privacy import Contribution
@@ -210,7 +210,7 @@ class Cuts(NamedCells):
 
     @override
     def cell(self, name: Any) -> int:
-        if not isinstance(name, (tuple, list)) or len(name) != 2:
+        if not has_parts(name, 2):
             raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
         one, other = (self.number(node) for node in name)
         if one == other:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateError, field
-from counton.base.exact import check_integer, quote
+from counton.base.exact import check_integer, has_parts, quote
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
 
@@ -137,7 +137,7 @@ class NodeNumbers:
             places = [place for place, event in enumerate(listed) if event is not None]
             told: list[Any] = [event for event in listed if event is not None]
             for event in told:
-                if not isinstance(event, (tuple, list)) or len(event) != (2 if more is None else 3):
+                if not has_parts(event, 2 if more is None else 3):
                     third = "" if more is None else f" and {more}"
                     raise InvalidInput(
                         f"an event is {quote(event)}; give edges: the two nodes of each{third}"
