@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from counton.base.errors import InvalidInput, field
 from counton.base.outside_input import parse_json, read_plain
@@ -23,7 +23,7 @@ ENDING = ".json"
 _MOST_TEXT = 2**24
 
 
-def is_file_of(given: object) -> bool:
+def is_file_of(given: object) -> TypeGuard[str]:
     """Return whether a job's option for the strategy names a file.
 
     >>> is_file_of("mine.json"), is_file_of("kary")
@@ -61,7 +61,7 @@ def own_strategy(given: object) -> StreamStrategy | None:
     from counton.strategies import strategy_from_dict
     from counton.strategies.strategy import StreamStrategy
 
-    if isinstance(given, str):
+    if is_file_of(given):
         try:
             read = parse_json(read_plain(given))
         except (OSError, ValueError) as error:

@@ -457,8 +457,8 @@ class Ledger:
                 f"release {entry.name!r} asks for {guarantee}, which a ledger cannot add up: give "
                 "PureDP, ApproxDP or ZCDP"
             )
-        countable = isinstance(self.limit, ApproxDP) or isinstance(guarantee, PureDP)
-        if not countable and not isinstance(guarantee, type(self.limit)):
+        addable = isinstance(guarantee, (PureDP, type(self.limit)))
+        if not addable and not isinstance(self.limit, ApproxDP):
             raise InvalidInput(
                 f"release {entry.name!r} asks for {guarantee}, which a limit of {self.limit} never "
                 "covers, however large: give "

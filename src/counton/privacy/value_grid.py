@@ -126,11 +126,9 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
                 f"it has more than {_DIGITS} digits before or after the point: round it, or use a "
                 "larger unit"
             )
-    number = (
-        Fraction(value)
-        if isinstance(value, Decimal)
-        else Fraction(int(value.numerator), int(value.denominator))
-    )
+        number = Fraction(value)
+    else:
+        number = Fraction(int(value.numerator), int(value.denominator))
     step = _ONE if resolution is None else resolution
     cells = number / step
     if cells.denominator != 1:

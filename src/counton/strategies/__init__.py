@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
@@ -90,12 +90,11 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
     >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
     ('KAry', None)
     """
-    found: type[StreamStrategy] | None = None
-    if isinstance(name, str) and name in _KINDS:
-        found = getattr(sys.modules[__name__], _KINDS[name])
-    elif isinstance(name, str):
-        found = next((one.load() for one in _others() if one.name == name), None)
-    return found
+    if not isinstance(name, str):
+        return None
+    if name in _KINDS:
+        return cast("type[StreamStrategy]", getattr(sys.modules[__name__], _KINDS[name]))
+    return next((one.load() for one in _others() if one.name == name), None)
 
 
 def _others() -> Iterable[EntryPoint]:

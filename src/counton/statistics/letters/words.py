@@ -179,7 +179,7 @@ class Words(NamedCells):
         return table
 
     def _letters(self) -> str:
-        return quote(self.alphabet if isinstance(self.alphabet, str) else ", ".join(self.alphabet))
+        return quote(("" if self._single else ", ").join(self.letters))
 
     def _refuse(self, place: int, events: Sequence[Any]) -> None:
         raise InvalidInput(
