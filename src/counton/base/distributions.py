@@ -62,7 +62,7 @@ class DiscreteLaplace:
     def std(self) -> float:
         return math.sqrt(self.variance)
 
-    def widened(self, factor: Fraction) -> DiscreteLaplace:
+    def wider_by(self, factor: Fraction) -> DiscreteLaplace:
         """Return the distribution with a scale ``factor`` times as large."""
         return DiscreteLaplace(self.scale * factor)
 
@@ -110,7 +110,7 @@ class DiscreteGaussian:
     def std(self) -> float:
         return math.sqrt(self.variance)
 
-    def widened(self, factor: Fraction) -> DiscreteGaussian:
+    def wider_by(self, factor: Fraction) -> DiscreteGaussian:
         """Return the distribution with a ``sigma_squared`` ``factor`` times as large."""
         return DiscreteGaussian(self.sigma_squared * factor)
 

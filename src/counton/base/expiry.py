@@ -87,7 +87,7 @@ class Expiry:
 
     def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """Return the noise distribution of a level, given the distribution ``base`` of level 0."""
-        return base.widened(self.factor(level))
+        return base.wider_by(self.factor(level))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values that rebuild the expiry: ``Expiry(**values)``."""

@@ -522,7 +522,7 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
     """
-    return base.widened(node_factor(strategy, level))
+    return base.wider_by(node_factor(strategy, level))
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:
