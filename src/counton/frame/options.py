@@ -12,11 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from numbers import Number, Real
+from numbers import Integral, Number, Real
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from counton.base.errors import InvalidInput, field, is_one, is_text
-from counton.base.exact import is_whole
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 _Given = ParamSpec("_Given")
@@ -210,7 +209,7 @@ def check_value(option: Option, value: Any) -> None:
     if option.kind == "flag":
         fits, wanted = isinstance(value, bool), "True or False"
     elif option.kind == "whole":
-        fits, wanted = is_whole(value), "a whole number"
+        fits, wanted = isinstance(value, Integral) and not isinstance(value, bool), "a whole number"
     elif option.exact or option.kind == "number":
         fits, wanted = isinstance(value, Number if option.exact else Real), "a number"
         fits = (fits or (option.exact and isinstance(value, str))) and not isinstance(value, bool)
