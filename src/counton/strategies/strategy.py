@@ -474,6 +474,10 @@ class EndlessStrategy(StreamStrategy):
         return check_step(self, last)
 
     @abstractmethod
+    def _node_factor(self, level: int) -> Fraction:
+        """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
+
+    @abstractmethod
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
