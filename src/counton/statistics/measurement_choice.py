@@ -14,12 +14,12 @@ from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import has_parts, is_whole, quote, refuse_overflow
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import ZCDP, Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import NORMS, Norm
-from counton.tables.table_calibration import LARGEST_MEASUREMENT, noise_kinds
+from counton.tables.table_calibration import LARGEST_MEASUREMENT
 
 #: Largest number of times that one event counts.
 _MOST_COUNTED = 2**32
@@ -90,8 +90,10 @@ class TableStatistic(TallyStatistic):
         """
         if self._measurement is not None:
             return self
-        families = noise_kinds(guarantee) if horizon == 1 else guarantee.families
-        norms = [NORMS[family] for family in reversed(families)][: 1 if horizon is None else 2]
+        norms: tuple[Norm, ...] = (NORMS[guarantee.families[-1]],)
+        large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
+        if horizon is not None and (large or len(guarantee.families) > 1):
+            norms = (2, 1)
         found = [self._with_measurement(self._choose(norm, horizon)) for norm in norms]
         if len(found) == 1:
             return found[0]

@@ -440,10 +440,6 @@ class StreamStrategy(Strategy):
         Called before a stream begins, so every stream that begins can make all its releases.
         """
 
-    def _node_factor(self, level: int) -> Fraction:
-        """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
-        return Fraction(1)
-
 
 class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
@@ -515,7 +511,7 @@ def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, 
 
 def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
     """Return how much wider ``level``'s noise is: a ratio of scales, or of variances."""
-    return strategy._node_factor(level)
+    return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
@@ -526,7 +522,9 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
     """
-    return base.wider_by(node_factor(strategy, level))
+    if not isinstance(strategy, EndlessStrategy):
+        return base
+    return base.wider_by(strategy._node_factor(level))
 
 
 def checks_laws(strategy: StreamStrategy) -> bool:

@@ -202,7 +202,6 @@ class Epochs(EndlessStrategy):
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
-    @override
     def _node_factor(self, level: int) -> Fraction:
         """Return (j + 2) / 2 for the nodes of epoch j."""
         return Fraction(self._number(level) + 2, 2)

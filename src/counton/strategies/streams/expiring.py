@@ -117,7 +117,6 @@ class Expiring(EndlessStrategy):
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )
 
-    @override
     def _node_factor(self, level: int) -> Fraction:
         """Return (1 + level)^(1 - growth), rounded up: a ratio of scales, or of variances."""
         return self.expiry.factor(level)

@@ -537,7 +537,6 @@ class GrowingSquareRoot(EndlessStrategy):
         most = (1 << self.weight_bits) / self._weights(range(1, 2)).item()
         return np.asarray(most * widths[np.maximum(last, 0)], dtype=np.float64)
 
-    @override
     def _node_factor(self, level: int) -> Fraction:
         """Return the noise variance of ``level``'s nodes, relative to level 0."""
         return node_variance(level, self._equal)
