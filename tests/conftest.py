@@ -53,17 +53,22 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     _same_keys(request.node.nodeid, monkeypatch)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
-) -> Generator[None, object, object]:
-    """So are those of a fixture that several tests share; it is made before any of them."""
-    place = getattr(request, "param_index", 0)
-    if fixturedef.scope == "function":
-        return (yield)
-    with pytest.MonkeyPatch.context() as patched:
-        _same_keys(f"{fixturedef.baseid} {fixturedef.argname} {place}", patched)
-        return (yield)
+class _SharedKeys:
+    """So are those of a fixture that several tests share; it is made before any of them.
+
+    A plugin, for hooks of this file are not called for fixtures of the whole session.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        place = getattr(request, "param_index", 0)
+        if fixturedef.scope == "function":
+            return (yield)
+        with pytest.MonkeyPatch.context() as patched:
+            _same_keys(f"{fixturedef.baseid} {fixturedef.argname} {place}", patched)
+            return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -136,6 +141,7 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Processes that run all tests share the one which forks commands."""
+    config.pluginmanager.register(_SharedKeys())
     several = config.getoption("numprocesses", 0) and not hasattr(config, "workerinput")
     if several and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         begin()

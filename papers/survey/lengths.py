@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from counton import PureDP, plan
-from counton.strategies.lines.least_squares import one_thread
+from counton.base.arrays import one_thread
 from counton.strategies.streams.shapes import shapes
 from papers.survey.numbers import hdmm_variances
 from tools.shape_search import Levels, Problem, search_rows

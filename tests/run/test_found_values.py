@@ -123,7 +123,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     without, used = released(nights, what, **options), []
     for own in (
         [(2, rows_of(2, "home", [1e9] * 5, "someone"))],
-        [(2, rows_of(2, "home", [-5.0], "someone")), (3, rows_of(2, "shop", [9.0], "someone"))],
+        [(2, rows_of(2, "home", [-5.0], "someone")), (3, rows_of(2, "shop", [9.0] * 4, "someone"))],
         [(4, rows_of(day, "home", [3.0], "someone")) for day in (4, 3, 2, 1)],
     ):
         with_it = [[*rows] for rows in nights]

@@ -109,14 +109,6 @@ def test_times_that_no_window_ends_by(
     assert not (folder / "s.db").exists()
 
 
-def test_a_stream_without_an_end_names_the_last_time_that_its_noise_serves(folder: Path) -> None:
-    asked = {**NEW, "every": "1s", "steps": None, "epsilon": None, "rho": 1, "around": 100}
-    why = r"last step, 1,048,575, .*; give until=2024-03-13T03:16:15\+00:00 for the rest"
-    with pytest.raises(HorizonExceeded, match=why):
-        JOBS["count"](folder, **asked, until="2024-04-01", yes=True)
-    assert not (folder / "s.db").exists()
-
-
 @pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
 @pytest.mark.parametrize("job", LISTED.values(), ids=LISTED)
 def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:

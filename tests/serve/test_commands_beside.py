@@ -45,7 +45,7 @@ class Load:
             if answer.status_code == 202:
                 self.accepted.append(body)
             # A file that is locked for long, on a busy machine: the same batch is sent again.
-            elif answer.status_code != 503 or time.monotonic() > self._end:
+            elif "could not be saved now" not in answer.text or time.monotonic() > self._end:
                 self.refused.append(answer.text)
 
     def __enter__(self) -> Load:

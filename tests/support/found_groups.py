@@ -81,6 +81,7 @@ def shown_by_numbers_alone(outcome: Outcome, last: int) -> dict[str, int]:
                 if values[night - 1, own, lag].sum() >= least:
                     found.setdefault(name, night)
     shown = [name in found for name in names if name.startswith("1-")]
+    assert len(shown) == 400
     exact = chance_of_being_shown(cells, windows, law, last, 1)
     assert 0.02 < exact <= 0.2
     assert abs(np.mean(shown) - exact) < 4 * (exact * (1 - exact) / len(shown)) ** 0.5

@@ -383,7 +383,10 @@ def _job(
                 continue  # a default for other jobs, whose statistic has this option
             in_python = [item.key for item in known.values() if item.name == key]
             near = in_python or other_name(key, known)
-            near = near or get_close_matches(key, [*known, STATISTIC], 1, 0.72)
+            # Of a short key one wrong letter is a larger part.
+            near = near or get_close_matches(
+                key, [*known, STATISTIC], 1, 0.72 if len(key) > 3 else 0.6
+            )
             meant = f"did you mean {near[0]!r}?" if near and near[0] != key else "leave it out"
             of = "an option of another statistic" if key in others else "not an option of jobs"
             note = "" if near or key in others else "; a note is a line that begins with #"

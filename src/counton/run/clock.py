@@ -11,7 +11,6 @@ covered, or new rows.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,6 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.frame.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW, Job
 from counton.rows.paths import moments_named
-from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.run.definition import Definition
@@ -69,7 +67,7 @@ def windows_ended(
     Args:
         job: the job, whose ``until`` decides: a time, "now" (the default), or "newest"; a window
             is released ``watermark`` after its end.
-        definition: definition of the stream, whose strategy may serve fewer windows than there are.
+        definition: definition of the stream.
         seen: facts about the events.
         now: the current time; None: this machine's clock.
         yes: release even if ``until`` looks like a mistake, because more windows than ``quiet``
@@ -81,8 +79,7 @@ def windows_ended(
             ``until`` is "newest" and there is no event.
         HorizonExceeded: the time, or the deciding event, is after the last window.
     """
-    served = last_served_step(definition.strategy) or definition.cut.steps
-    windows = replace(definition.cut, steps=min(definition.cut.steps, served))
+    windows = definition.cut
     now, until, watermark = now or datetime.now(UTC), job.times.until, job.lateness.watermark
     stated, until = until is not None, NOW if until is None else until
     yes, quiet = yes or job.times.yes, QUIET if job.times.quiet is None else job.times.quiet
