@@ -62,6 +62,14 @@ def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> N
     assert "90% of the limit is spent: --warn-at 0.9 is reached" in warned.out
 
 
+def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Path) -> None:
+    state, warn = str(tmp_path / "s.db"), ["--warn-at", ".8"]
+    assert "does not exist" in place.plain("ledger", state, *SURVEY, *warn).refused()
+    place.plain("ledger", state, *SURVEY).fine()
+    told = place.plain("ledger", state, "--add", "another", *SURVEY[2:], *warn).refused()
+    assert "has no limit; set a limit with --limit-epsilon or --limit-rho" in told
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -77,10 +85,6 @@ def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> N
         (
             ["--warn-at", "80", "--limit-epsilon", "1"],
             "--warn-at 80.0 is not a share of the limit; give a number above 0",
-        ),
-        (
-            [*SURVEY, "--warn-at", ".8"],
-            "has no limit; set a limit with --limit-epsilon or --limit-rho",
         ),
         (["--add", "", "--epsilon", "1", "--unit", "x"], "name is ''"),
     ],

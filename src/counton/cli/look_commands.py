@@ -51,11 +51,6 @@ def print_ledger(options: LedgerOptions) -> None:
     changes = [event for event in events if event.name is None]
     history = events if options.history else None
     share = None if ledger is None else _share_spent(ledger)
-    if options.warn_at is not None and share is None:
-        raise InvalidInput(
-            f"{field('warn_at', options.warn_at)} is a share of the limit, but {options.state} has "
-            f"no limit; set a limit with {field('epsilon')} or {field('rho')}"
-        )
     warned = options.warn_at is not None and share is not None and share >= options.warn_at
     if options.json:
         found: dict[str, Any] = {"state": options.state, "share": share}
@@ -121,9 +116,15 @@ def _enter(options: LedgerOptions) -> Iterator[Store]:
     with _names_of_add():
         foreign = _foreign_spend(options)
     # A limit is set before the first release, so the state may be new.
-    with Store(options.state, create=limit is not None or foreign is not None) as store:
+    new = limit is not None or (foreign is not None and options.warn_at is None)
+    with Store(options.state, create=new) as store:
         if limit is not None:
             store.set_limit(limit, **more, allow_raise=options.allow_raise)
+        elif options.warn_at is not None and store.ledger is None:
+            raise InvalidInput(
+                f"{field('warn_at', options.warn_at)} is a share of the limit, but {options.state} "
+                f"has no limit; set a limit with {field('epsilon')} or {field('rho')}"
+            )
         if foreign is not None:
             with _names_of_add():
                 store.add_spend(**foreign)
@@ -265,6 +266,9 @@ def _foreign_spend(options: LedgerOptions) -> dict[str, Any] | None:
                     f"that entry is missing; give {field('add')} too"
                 )
         return None
+    from counton.numbers.design import check_name
+
+    check_name(options.add)
     guarantee = guarantee_from(options.add_epsilon, options.add_delta, options.add_rho)
     if guarantee is None or options.add_unit is None:
         lacking = "add_unit" if guarantee is not None else "add_epsilon"

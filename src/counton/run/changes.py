@@ -164,9 +164,10 @@ def ended_steps(
     if not cut.goes_on:
         return None, 1, 0
     begin, moments = microseconds(cut.start), np.asarray(tally.moments, np.int64)
-    past = moments[(moments > NO_MOMENT) & (moments <= microseconds(now or datetime.now(UTC)))]
+    past = moments[moments <= microseconds(now or datetime.now(UTC))]
     facts = source.name, tally.newest, tally.beyond > 0, released
-    last = int(past.max()) if len(past) else None
+    latest = int(past.max(initial=NO_MOMENT))
+    last = None if latest == NO_MOMENT else latest
     none = not (tally.rows or definition.new_rows)
     told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
     if source.live and (told.newest is None or told.newest < begin):

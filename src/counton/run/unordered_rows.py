@@ -216,7 +216,7 @@ class AddedRows(NamedTuple):
             new = range(intake.released + 1, intake.target + 1)
             size = max(1, len(new) if only_new else _CHUNK // max(1, intake.groups))
             for steps in [new[at : at + size] for at in range(0, len(new), size)] or [new]:
-                if not (new or marks or empty or intake.changed.size):
+                if not (new or marks or empty or intake.changed.any()):
                     return
                 first, inputs = steps.start == new.start, None
                 if new:
@@ -227,7 +227,7 @@ class AddedRows(NamedTuple):
                 done = (steps.start - new.start) / max(len(new), 1)
                 yield done, Private(Addition(inputs, observed, *once, arrivals=arrivals))
 
-        if not (marks or intake.changed.size or intake.target > intake.released):
+        if not (marks or intake.changed.any() or intake.target > intake.released):
             counts = replace(counts, unlisted=())  # an earlier run has named them
         return Changes(Private(counts), additions, again)
 
