@@ -15,6 +15,9 @@ JOBS ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export MPLBACKEND := Agg
+# Compiled modules are kept, also where the environment says otherwise: else each process compiles
+# all tests, or all of counton.
+export PYTHONDONTWRITEBYTECODE :=
 # mkdocs-material announces its own future on every build.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -126,7 +129,7 @@ training-ready: $(TRAINING_READY) ## make .venv-training with PyTorch and JAX (t
 
 .PHONY: test-training
 test-training: $(TRAINING_READY) ## tests of training with PyTorch and JAX, in .venv-training
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(TRAINING) -m pytest -n $(JOBS) -q \
+	$(QUICKLY) $(TRAINING) -m pytest -n $(JOBS) -q \
 		tests/training/test_torch.py tests/training/test_optax.py tests/training/test_examples.py \
 		tests/training/test_device_noise.py \
 		tests/project/test_beside.py tests/privacy/test_audited_from_outside.py
@@ -189,7 +192,7 @@ KILLS ?= 2
 
 .PHONY: test-spark
 test-spark: $(SPARK_READY) ## tests of jobs over Spark, in .venv-spark; KILLS=2 times each is killed
-	COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
+	$(MEMORY) COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
 
 .PHONY: demo-spark
 demo-spark: $(SPARK_READY) ## count the departures with Spark on several processes, also as a stream
@@ -226,7 +229,7 @@ deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (t
 
 .PHONY: test-deploy
 test-deploy: $(DEPLOY_READY) ## files for operators, by schemas of the programs that read them, in .venv-deploy
-	$(ALONE) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py
+	$(QUICKLY) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py
 
 # Airflow runs nights in an environment of its own, apart from counton, whose command it calls.
 AIRFLOW_READY := .venv-airflow/.ready
@@ -298,7 +301,7 @@ LATE ?= 0
 
 .PHONY: test-live
 test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, and killed SERVICE_KILLS=20 times
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 COUNTON_KILLS=$(SERVICE_KILLS) \
+	$(QUICKLY) COUNTON_KILLS=$(SERVICE_KILLS) \
 		COUNTON_THROTTLE=$(THROTTLE) COUNTON_LATE=$(LATE) $(LIVE) -m pytest -n 0 -q \
 		tests/live tests/serve/test_kill_services.py
 
@@ -312,11 +315,10 @@ test: $(READY) ## every check, at most two cases of each: style, types, layers, 
 # other.
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1
 # What tests write lies in memory where 4 GB of it are free: a state is synced dozens of times in
-# a run, and waiting for a disk is most of what a night takes. Compiled modules are kept, also
-# where the environment says otherwise: else each process compiles all tests, or all of counton.
+# a run, and waiting for a disk is most of what a night takes.
 MEMORY := $(shell test -w /dev/shm && df -kP /dev/shm | awk 'END { if ($$4 > 4000000) \
 	print "PYTEST_DEBUG_TEMPROOT=/dev/shm" }')
-QUICKLY := $(ALONE) $(MEMORY) PYTHONDONTWRITEBYTECODE=
+QUICKLY := $(ALONE) $(MEMORY)
 PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q
 # test-live runs all of tests/live, also what needs no browser.
 CHECKS := $(PYTEST) --ignore=tests/live --ignore=tests/orchestrators -m 'not evidence and not types'
