@@ -120,3 +120,34 @@ def test_python_refuses_the_same(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"key=.* is also a file of the state, state="):
         run(asked)
     assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_a_table_is_replaced_by_its_own_stream_alone(
+    ending: str, place: Any, contents: Contents
+) -> None:
+    events = place.write("e.csv", ["00:10,a", "01:10,b"])
+    out = ["--out", str(place.folder / f"out.{ending}")]
+    place("count", events, *place.new(), *out).fine()
+    place.write("e.csv", ["00:10,a", "01:10,b", "02:10,b"])
+    place("count", events, *place.again, *out).fine()
+    table = contents()
+    # Another state, another name in the state, the state and its key lost.
+    other = str(place.folder / "other.db")
+    said = place("count", events, *place.new(state=other), *out).refused()
+    assert "was released by another stream ('count'), and a stream that is new would" in said
+    assert "give another --out, or move this table away" in said
+    place("count", events, *place.new(), "--name", "more", *out).refused()
+    place("count", events, *place.new(), "--name", "more").fine()
+    said = place("count", events, *place.again, "--name", "more", *out).refused()
+    assert "a stream of another key, name or definition would replace it" in said
+    for path in place.folder.glob("state.db*"):
+        path.unlink()
+    place("count", events, *place.new(state=other), *out).refused()
+    kept = {name: one for name, one in contents().items() if name.startswith("out")}
+    assert kept == {name: one for name, one in table.items() if name.startswith("out")}
+    # A file of another program is no table of a stream.
+    free = place.folder / f"free.{ending}"
+    free.write_bytes(b"PAR1" if ending == "parquet" else b"{}")
+    free.with_name(f"{free.name}.json").write_text('{"a": 1}')
+    place("count", events, *place.new(state=other), "--out", str(free)).fine()

@@ -66,7 +66,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "steps": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "newest", "watermark": "6h", "quiet": 3, "by": "branch", "domain": "north,south",
+        "until": "newest", "watermark": "6h", "quiet": 1, "by": "branch", "domain": "north,south",
         "epsilon": "100", "other": "other", "release": "windows", "user": "reader", "most": 2,
         "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
         "missing": "skip", "out": "loans.released.csv",

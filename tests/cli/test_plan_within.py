@@ -79,3 +79,37 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     assert planned["numbers"][0]["halfwidths"] == halfwidths
     assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
     assert "--per 1d needs --most" in place("plan", "30", "--epsilon", "1", *words[2:]).err
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"total": 30, "region": 17, "city": 9, "size": 6},
+        {"total": 9999, "region": 9999, "city": 9999, "size": 6},  # sums are never so far off
+        {"size": 6, "total": 3, "region": 17},
+    ],
+    ids=str,
+)
+def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
+    place: Workplace, bounds: dict[str, float]
+) -> None:
+    leaves = [f"r{r},r{r}c{c},{size}" for r in range(5) for c in range(6) for size in "sml"]
+    for name, paths in (("rows.csv", leaves[:1]), ("leaves.csv", leaves)):
+        (place.folder / name).write_text("\n".join(["region,city,size", *paths, ""]))
+
+    def planned(within: object) -> tuple[float, dict[str, float]]:
+        rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
+        words = ["hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
+        stated = ["--within", str(within), "--plan", "--json"]
+        done = place.plain(*words, "--state", str(place.folder / "state.db"), *stated).fine()
+        (found,) = json.loads(done.out)["plans"].values()
+        halves = {one["of"]: one["halfwidths"][-1] for one in found["numbers"]}
+        return float(found["guarantee"]["epsilon"]), halves
+
+    epsilon, halves = planned(",".join(f"{level}={half}" for level, half in bounds.items()))
+    assert all(halves[level] <= bound for level, bound in bounds.items())
+    tightest = min(bounds.values())
+    assert sum(half <= 1.01 * tightest for half in halves.values()) == 1
+    alike, same = planned(tightest)
+    assert [*same.values()] == pytest.approx([tightest] * 4, rel=0.001)
+    assert epsilon < 0.75 * alike

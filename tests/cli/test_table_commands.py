@@ -59,9 +59,8 @@ def desk(tmp_path: Path) -> Desk:
 def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out).fine()
     assert "Released 7 nodes." in done.out
-    plan = desk.hierarchy(
-        "--rho", "5", "--unit", "inhabitant", "--name", "later", "--plan", out=out
-    )
+    later = ["--name", "later", "--plan"]
+    plan = desk.hierarchy("--rho", "5", "--unit", "inhabitant", *later, out=f"later.{out}")
     assert all(f"\n{level} " in plan.out for level in ("total", "state", "county"))
     shown = " ".join(desk("methods", str(desk.path("state.db")), "--full").out.split())
     assert "one inhabitant, which counts in one of 4 leaves, and" in shown
@@ -90,7 +89,7 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
     said = desk.hierarchy("--rho", "4").refused()
     assert "the guarantee is" in said
     assert desk.path("out.csv").read_text() == first
-    assert desk.hierarchy("--rho", "4", "--name", "second").code == 0
+    assert desk.hierarchy("--rho", "4", "--name", "second", out="second.csv").code == 0
 
 
 def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) -> None:
@@ -170,7 +169,8 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
         assert desk.path(name).stat().st_mode & 0o777 == 0o600
     key = str(desk.path("own.key"))
     for state in ("b.db", "b.db", "c.db", "c.db"):
-        desk.ranges("--rho", "5", "--key", key, "--state", str(desk.path(state))).fine()
+        kept = ["--key", key, "--state", str(desk.path(state))]
+        desk.ranges("--rho", "5", *kept, out=f"{state}.csv").fine()
     prints = [
         state_summary(desk.path(name))["streams"][0]["key_fingerprint"] for name in ("b.db", "c.db")
     ]
@@ -185,7 +185,7 @@ def test_targets_give_the_cost(desk: Desk) -> None:
     for row in report["last"]["rows"]:
         stds[row["level"]] = max(row["std"], stds.get(row["level"], 0))
     assert [*stds.values()] == pytest.approx([50, 50, 100], rel=1e-5)
-    moved = desk.hierarchy("--rho", "1", "--replace", "--name", "moved", "--json")
+    moved = desk.hierarchy("--rho", "1", "--replace", "--name", "moved", "--json", out="moved.csv")
     assert "replaced by another" in json.loads(moved.out)["protected"]
 
 
@@ -233,8 +233,8 @@ def test_ranges_of_a_line(desk: Desk) -> None:
     assert "Released 4 cells." in done.out
     asked = pl.read_csv(desk.path("out.csv"))
     assert asked.select("from_cell", "to_before").rows() == [(0, 2), (1, 4)]
-    done = desk.ranges(*words, "--name", "whole")
-    table = pl.read_csv(desk.path("out.csv"), schema_overrides={"hour": pl.String})
+    done = desk.ranges(*words, "--name", "whole", out="whole.csv")
+    table = pl.read_csv(desk.path("whole.csv"), schema_overrides={"hour": pl.String})
     names = ["hour", "estimate", "std", "lower", "upper", "running_total", "running_total_std"]
     assert table.columns == names
     assert table["hour"].to_list() == ["00", "01", "02", "03"]
@@ -360,7 +360,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
 
 def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
-    desk.ranges("--rho", "5")
+    desk.ranges("--rho", "5", out="ranges.csv")
     state = str(desk.path("state.db"))
     done = desk("verify", state)
     assert (done.code, "2 of 2 releases are right: " in done.out) == (0, True)

@@ -44,7 +44,7 @@ def print_job_plan(options: PlanOptions) -> None:
                 console.write_line(name, bold=True)
                 write_plan(console, one, options.size)
             guarantee, unit = one.definition.guarantee, one.definition.unit
-            warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
+            warn_of_weak(errors, guarantee, unit, f"job {name}: ")
         elif isinstance(one, AlreadyEnded):
             reports[name] = {"ended": one.step}
             if not options.json:
@@ -75,6 +75,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
     write_plan(console, planned, job.promise.size)
+    warn_of_weak(Console(stderr=True), planned.definition.guarantee, planned.definition.unit)
 
 
 _PUBLISHED = {
@@ -126,11 +127,8 @@ def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> No
 
 
 def promise_of(job: PlannedJob) -> str:
-    """Return the parameters of a job's guarantee in one line, such as "epsilon = 1"."""
-    parameters = job.definition.guarantee.to_dict()
-    return ", ".join(
-        f"{name} = {value}" for name, value in parameters.items() if name != "guarantee"
-    )
+    """Return the parameters of a job's guarantee, such as "epsilon = 1"."""
+    return str(job.definition.guarantee).partition(" with ")[2]
 
 
 def _heading(job: PlannedJob) -> str:

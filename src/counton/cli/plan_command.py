@@ -85,8 +85,7 @@ def _print_plan(options: PlanOptions) -> None:
         **_target(options),
     )
     guarantee = ranked.guarantee
-    if options.within is not None:
-        warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
+    warn_of_weak(Console(stderr=True), guarantee, unit.unit)
     if options.plot is not None:
         from counton.charts import plot_plan
         from counton.run.written_files import write_figure

@@ -202,17 +202,12 @@ def warn_of_witness_beside(
         errors.write_line(InvalidInput(remark).translate({"witness": option}))
 
 
-def warn_of_weak(
-    console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
-) -> None:
-    """Print a warning if a guarantee's epsilon or rho is above `MOST_LOSS`, so that it hides almost
-    nothing.
-
-    ``stated`` is the loss or accuracy that the user stated; if it is None, nothing is printed.
-    ``about`` is the beginning of the warning.
+def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str = "") -> None:
+    """Print a warning, which begins with ``about``, if a guarantee's epsilon or rho is above
+    `MOST_LOSS`, so that it hides almost nothing.
     """
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
-    if stated is not None and loss is not None and loss > MOST_LOSS:
+    if loss is not None and loss > MOST_LOSS:
         console.write_line(
             f"{about}warning: the privacy loss {readable(loss)} for one {unit} is above "
             f"{MOST_LOSS}. Released numbers may be e^{MOST_LOSS} times likelier with this {unit} "

@@ -122,13 +122,11 @@ def carried_out(
                 report_lines.write_line(
                     f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
                 )
-            definition, stated = (
-                outcome.definition,
-                job.promise.epsilon or job.promise.rho or job.promise.within,
-            )
+            definition = outcome.definition
             if (unread := left_in_folders(job.events, job.format.file_format)) is not None:
                 report_lines.write_line(f"{about}{unread}")
-            warn_of_weak(report_lines, definition.guarantee, definition.unit, stated, about)
+            if not outcome.before:
+                warn_of_weak(report_lines, definition.guarantee, definition.unit, about)
             # Of the rows that cannot be read, those that no earlier run has written to their file.
             added = 0 if file is None else len(distinct_lines(file) - aside)
             new = min(outcome.for_operator().quarantined, added)

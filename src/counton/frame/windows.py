@@ -448,7 +448,7 @@ class Windows:
     def progress(self, steps: int) -> str:
         """Describe how many windows are released, and up to which moment."""
         until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
-        return f"{steps:,} windows{until}"
+        return f"{steps:,} window{'s' * (steps != 1)}{until}"
 
     def span(self, steps: range) -> str:
         """Format the dates or times from the first to the last of some steps.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
 from counton.base.lazy import software
-from counton.base.outside_input import inflate
+from counton.base.outside_input import inflate, parse_json
+from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
 from counton.numbers.intervals import node_reads
 from counton.released.besides_noise import besides_noise
@@ -114,6 +116,22 @@ def about(
         "level": level,
         "written_by": software(),
     }
+
+
+def facts_in(path: Path) -> dict[str, Any] | None:
+    """Return the guarantee and the description that a released table carries, as JSON values; None
+    if it carries none.
+    """
+    if path.suffix.lower() == ".parquet":
+        metadata = pl.read_parquet_metadata(path)
+        text = metadata.get("counton")
+        if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
+            text = parse_json(metadata[ATTRS]).get("counton")
+        return None if text is None else dict(parse_json(text))
+    beside = path.with_name(f"{path.name}.json")
+    if not beside.is_file():
+        return None
+    return dict(parse_json(beside.read_bytes()))
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:

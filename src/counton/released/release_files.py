@@ -24,14 +24,14 @@ from counton.base.errors import (
     hide_secrets,
 )
 from counton.base.exact import quote
-from counton.base.outside_input import parse_json, structure_of
+from counton.base.outside_input import structure_of
 from counton.frame.lazy_polars import polars as pl
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.read_options import View, with_shown_groups
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, FORMAT, MOST_CELLS, TABLES, unpack
+from counton.released.release_facts import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import NUMBERS, labels_of, rows_among
 
@@ -215,7 +215,7 @@ def _open_file(path: Path) -> _File:
         raise InvalidInput(
             f"{str(path)!r} is not a kind of table that can be read back; give {', '.join(TABLES)}"
         )
-    facts = _facts(path, kind)
+    facts = facts_in(path)
     rows = _rows(path, kind)
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = _empty_table()
@@ -287,19 +287,6 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
     if "step" in table.columns:
         return table
     return table.with_columns(step=pl.lit(1, pl.Int64))
-
-
-def _facts(path: Path, kind: str) -> dict[str, Any] | None:
-    if kind == ".parquet":
-        metadata = pl.read_parquet_metadata(path)
-        text = metadata.get("counton")
-        if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
-            text = parse_json(metadata[ATTRS]).get("counton")
-        return None if text is None else dict(parse_json(text))
-    beside = path.with_name(f"{path.name}.json")
-    if not beside.is_file():
-        return None
-    return dict(parse_json(beside.read_bytes()))
 
 
 def _cells(file: _File, definition: Description, terms: Design, level: float) -> ReleasedNumbers:

@@ -380,9 +380,9 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     if not cut.timed:
         return f"The {what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
-    of = "windows" if last is None else f"up to {last:,} windows"
+    of = "each window" if last is None else f"each of up to {last:,} windows"
     return (
-        f"The {what} was released after each of {of} of {cut.every} from "
+        f"The {what} was released after {of} of {cut.every} from "
         f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on, {steps:,} of "
         "them so far."
     )

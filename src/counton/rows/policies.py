@@ -71,8 +71,7 @@ _REMEDIES = {
         f"that is always filled"
     ),
     Problem.UNREADABLE_TIME: (
-        "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format "
-        f"({field('time_format')})"
+        f"write ISO 8601, as in 2013-01-01T05:00Z, or give {field('time_format')}"
     ),
     Problem.CLOCK_CHANGE: (
         "write times with a UTC offset; for a time that comes twice in TIMEZONE you may also "

@@ -70,9 +70,12 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     found["time_format"] = None if column is None else column.time_format
     if (column is None or column.local) and (job.times.timezone or "UTC") != "UTC":
         found["clock_change"] = "earliest"
+    if column is not None and not column.local:
+        found["timezone"] = "UTC"
     every = found["every"] = job.times.every or "1d"
-    wait = "6h" if days_of(every) >= 1 else "0s"
-    found |= {"start": usual_start(job), "watermark": wait, "quiet": QUIET}
+    # Of a whole day there is a row; else the newest file is missing.
+    wait, quiet = ("6h", 1) if days_of(every) >= 1 else ("0s", QUIET)
+    found |= {"start": usual_start(job), "watermark": wait, "quiet": quiet}
     if not (job.times.around or job.promise.expire or job.lateness.revise):
         found["steps"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
         only_totals = job.people.first or job.groups.unknown == "discover"
@@ -144,7 +147,7 @@ def are_old(job: Job, look: FirstLook) -> bool:
     if newest is None or not look.has_all_rows or job.times.yes:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
-    most = QUIET if job.times.quiet is None else job.times.quiet
+    most = max(QUIET, job.times.quiet or 0)
     return days / days_of(job.times.every or "1d") > most
 
 

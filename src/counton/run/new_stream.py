@@ -483,7 +483,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
 
     The result depends only on what the job states, not on rows.
     """
-    from counton.planning.least_privacy import least_guarantee
+    from counton.planning.least_privacy import bounds_of, least_guarantee
     from counton.run.planned_errors import reached_halfwidths
 
     def factor(guarantee: Guarantee) -> float:
@@ -491,6 +491,11 @@ def _enough(request: StreamRequest) -> StreamRequest:
         return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise
+    fitted: Any = getattr(request.statistic, "fitted_to", None)
+    if fitted is not None:
+        assert promise.within is not None
+        fitting = fitted(bounds_of(promise.within, promise.size))
+        request = replace(request, statistic=fitting)
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
     return replace(request, guarantee=least_guarantee(factor, least, promise.delta))
 

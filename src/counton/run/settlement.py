@@ -196,7 +196,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
             definition = definition.having(record=record)
     refuse_unproven(job, definition)
     if any(map(job.states, ("out", "plot", "bad_rows"))):
-        _check_outputs(job)
+        _check_outputs(job, None if saved is None else saved.design.noise_id)
     asked_at, moments = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
@@ -527,11 +527,11 @@ def _in_words(value: object) -> str:
     return str(value)
 
 
-def _check_outputs(job: Job) -> None:
-    """Refuse files of a job that cannot be written, or that would replace another file of the run:
-    no run may read what another writes or sets aside.
+def _check_outputs(job: Job, noise_id: str | None) -> None:
+    """Refuse files of a job that cannot be written, or that would replace another file of the run,
+    or another stream's table: no run may read what another writes or sets aside.
     """
-    from counton.run.written_files import PICTURES, check_output
+    from counton.run.written_files import PICTURES, check_output, refuse_another_streams
 
     read = [*event_paths(job.events, job.format.file_format), job.groups.domain]
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
@@ -550,3 +550,5 @@ def _check_outputs(job: Job) -> None:
             check_output(Path(given), formats, inputs=kept)
             kept.append(Path(given))
             refuse_among_events(job.events, Path(given))
+    if job.output.out is not None:
+        refuse_another_streams(Path(job.output.out), noise_id)

@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.exact import quote
 from counton.frame.lazy_polars import polars as pl
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, TABLES, facts_of
+from counton.released.release_facts import ATTRS, TABLES, facts_in, facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.state.whole_file import replace_file
 
@@ -70,6 +71,28 @@ def check_output(
                     f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps, and would "
                     "be overwritten; give another path"
                 )
+
+
+def refuse_another_streams(path: Path, noise_id: str | None) -> None:
+    """Refuse to replace a table that another stream released, as one whose state was lost.
+
+    Args:
+        path: path of the table, which may not exist yet.
+        noise_id: identity of this stream's noise; None: the stream is new.
+    """
+    try:
+        facts = facts_in(path) if path.exists() else None
+        theirs = None if facts is None else facts["description"]["terms"].get("noise_id")
+    except (CountonError, OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
+        return  # another program's file
+    if facts is not None and theirs not in (None, noise_id):
+        new = "that is new" if noise_id is None else "of another key, name or definition"
+        raise InvalidInput(
+            f"{str(path)!r} was released by another stream ({quote(facts.get('name'))}), and a "
+            f"stream {new} would replace it. If that stream's state was moved or lost, give it "
+            f"back, and its table goes on; else give another {field('out')}, or move this table "
+            "away"
+        )
 
 
 def _check_parent(path: Path) -> None:

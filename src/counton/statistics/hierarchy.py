@@ -317,6 +317,33 @@ class Hierarchy(TableStatistic):
             **self._parameters_of("counts", "neighbours", "unit"),
         )
 
+    def fitted_to(self, halfwidths: Mapping[str, float]) -> Self:
+        """Return the hierarchy whose targets have the ratios of wanted half-widths, by level.
+
+        A level gets less if its sums cannot be that inaccurate, or if less costs nothing: of m
+        children with variance v each, the total is measured at least cost with the variance
+        v / (1 / m^2 + sqrt((m - 1) / m^3)). Unchanged if it has targets, or a name is no level.
+
+        >>> tree = Tree.from_leaves({"city": ["a", "b", "c"]}, ["city"])
+        >>> Hierarchy(tree).fitted_to({"total": 100, "city": 10}).targets
+        {'total': 16.15..., 'city': 10.0}
+        """
+        if self.targets is not None or not {*halfwidths} <= {*self.tree.levels}:
+            return self
+        wanted, unit = wanted_variances(self.tree, halfwidths, relative=True)
+        for level in reversed(range(len(wanted) - 1)):
+            children = self.tree.children[level]
+            m = int(children[children > 0].min())
+            least = wanted[level + 1] / (1 / m**2 + math.sqrt((m - 1) / m**3))
+            wanted[level] = min(wanted[level], least)
+        stds = (unit * math.sqrt(variance) for variance in wanted)
+        return type(self)(
+            self.tree,
+            targets=dict(zip(self.tree.levels, stds, strict=True)),
+            measurement=self._measurement,
+            **self._parameters_of("counts", "neighbours", "unit"),
+        )
+
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
         """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
         for it in a single release; None without targets.
