@@ -294,13 +294,13 @@ $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
 live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (the targets below do it too)
 
 # How often each test of kills ends a service, and on PostgreSQL the database too.
-SERVICE_KILLS ?= 20
+SERVICE_KILLS ?= 8
 # How many times slower the browser runs, and milliseconds by which answers reach its page late: 6, 1000.
 THROTTLE ?= 0
 LATE ?= 0
 
 .PHONY: test-live
-test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, and killed SERVICE_KILLS=20 times
+test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, and killed SERVICE_KILLS=8 times
 	$(QUICKLY) COUNTON_KILLS=$(SERVICE_KILLS) \
 		COUNTON_THROTTLE=$(THROTTLE) COUNTON_LATE=$(LATE) $(LIVE) -m pytest -n 0 -q \
 		tests/live tests/serve/test_kill_services.py

@@ -136,6 +136,7 @@ def test_a_binary_indexed_tree_is_its_matrix() -> None:
     assert (indexed_tree(13, 2, spare=True) <= indexed_tree(13, 2)).all()
 
 
+@pytest.mark.evidence
 def test_plans_are_near_the_best_at_every_length() -> None:
     """As recorded, and as it is for a handful."""
     rows = {row.steps: row for row in lengths.recorded()}

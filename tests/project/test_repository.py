@@ -237,7 +237,7 @@ def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
         )
         assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
-    assert "\nmake test-cases <" in script
+    assert "\nin_time test-cases\n" in script
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:
