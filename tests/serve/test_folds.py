@@ -331,11 +331,11 @@ def test_somebody_is_forgotten_while_a_service_runs(
     ):
         forget_ann(service, 0)
 
-    def time_passes() -> None:
+    def time_passes(_: float) -> None:
         service.at(2 * DAY)
         visits_of_a_day(service, 2, "ann", "cid")  # of ann's two visits both were counted
 
-    monkeypatch.setattr(forgetting, "_pause", time_passes)
+    monkeypatch.setattr(forgetting, "sleep", time_passes)
     forget_ann(service, 60)
     with Store(service.file.with_name("visits.db")) as store:
         assert waiting_batches(store.database, "visits")
@@ -361,7 +361,7 @@ def test_a_run_of_the_service_in_between_is_no_harm(
         return found
 
     monkeypatch.setattr(forgetting, "_users_of", served_meanwhile)
-    monkeypatch.setattr(forgetting, "_pause", lambda: None)
+    monkeypatch.setattr(forgetting, "sleep", lambda _: None)
     forget_ann(service, 60)
     visits_of_a_day(service, 2, "ann", "bob", "cid", "cid")
     service.at(3 * DAY)

@@ -2,7 +2,7 @@
 
 Rows that cannot be read are in the file of such rows, each once.
 
-``COUNTON_KILLS=100`` kills so often (`make test-live`: 20 times), at other moments with another
+``COUNTON_KILLS=100`` kills so often (`make test-live`: 8 times), at other moments with another
 ``COUNTON_SEED``.
 """
 

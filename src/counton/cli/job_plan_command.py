@@ -8,8 +8,8 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.base.errors import AlreadyEnded, InvalidInput, field
-from counton.base.exact import figures, percent
+from counton.base.errors import AlreadyEnded, field
+from counton.base.exact import check_integer, figures, percent
 from counton.cli.failures import failure
 from counton.cli.plan_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
@@ -28,10 +28,8 @@ def print_job_plan(options: PlanOptions) -> None:
     assert options.asked is not None
     others = [name for name in options_of(PlanOptions) if name not in _TAKES]
     refuse_stated(options, others, options.asked, ", whose jobs say it themselves")
-    if options.size is not None and options.size < 1:
-        raise InvalidInput(
-            f"{field('size', options.size)} must be at least 1: it is the number of rows"
-        )
+    if options.size is not None:
+        check_integer(field("size"), options.size, 1)
     jobs = load(options.asked, without_rows=True)
     published_to(options.asked)  # refuses what a run refuses
     found = planned_jobs(jobs, size=options.size)

@@ -174,7 +174,6 @@ def warn_of_witness_beside(
     *states: tuple[Any, Any],
     option: str = "witness",
     opened: Callable[[Any], Store | None] = lambda _: None,
-    in_file: bool = False,
 ) -> None:
     """Warn about witnesses that lie in the folder of their states, each once: if the whole folder
     is restored from an old copy, nobody notices.
@@ -185,20 +184,16 @@ def warn_of_witness_beside(
         states: for each state its address, and the folder of its witness if stated.
         option: the option for a witness in this command.
         opened: function that returns the `Store` of a state that the caller has open, or None.
-        in_file: whether a job file states the options of the run. Then there is also a warning if
-            an earlier run has named the witness, and this run names none.
     """
-    from counton.state.state_witness import witness_remarks
+    from counton.state.state_witness import remark_on_witness
 
-    remarks: dict[str, None] = {}
+    remarks: dict[str | None, None] = {}
     for state, witness in states:
         with suppress(CountonError):  # for states that cannot be used
             store = opened(state)
             database = None if store is None else store.database
-            remarks |= dict.fromkeys(
-                witness_remarks(state, witness, opened=database, in_file=in_file)
-            )
-    for remark in remarks:
+            remarks[remark_on_witness(state, witness, opened=database)] = None
+    for remark in filter(None, remarks):
         errors.write_line(InvalidInput(remark).translate({"witness": option}))
 
 

@@ -51,7 +51,7 @@ def perform(options: RunOptions) -> None:
             print_dry_run(due, as_json=options.json)
             return
         guarded = ((job.keeping.state, job.keeping.witness) for job in jobs.values())
-        warn_of_witness_beside(errors, *guarded, opened=states.at, in_file=True)
+        warn_of_witness_beside(errors, *guarded, opened=states.at)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     for number, (name, job) in enumerate(jobs.items()):

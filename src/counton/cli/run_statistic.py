@@ -35,7 +35,6 @@ from counton.cli.run_words import (
     time_warnings,
 )
 from counton.job.job import NEWEST
-from counton.privacy.contribution import base_unit, states_period
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen, screen_of
 from counton.rows.paths import left_in_folders
@@ -113,15 +112,6 @@ def carried_out(
             written = outcome.outputs.write(
                 outcome.stream, outcome.definition, progress, warn=lambda _: None
             )
-            if (
-                job.promise.unit is not None
-                and job.people.per is not None
-                and states_period(job.promise.unit)
-            ):
-                whole = base_unit(job.promise.unit)
-                report_lines.write_line(
-                    f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
-                )
             definition = outcome.definition
             if (unread := left_in_folders(job.events, job.format.file_format)) is not None:
                 report_lines.write_line(f"{about}{unread}")

@@ -149,7 +149,7 @@ class _Patience:
         """Wait a moment and return True; False if the time for attempts is over."""
         if monotonic() >= self._end:
             return False
-        _pause()
+        sleep(0.05)
         return True
 
     def retry(self, act: Callable[[], X], conflict: type[CountonError]) -> X:
@@ -160,10 +160,6 @@ class _Patience:
             except conflict:
                 if not self.goes_on():
                     raise
-
-
-def _pause() -> None:
-    sleep(0.05)
 
 
 def forget_older(

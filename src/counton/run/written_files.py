@@ -148,10 +148,6 @@ def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _write_text(text: str, place: str) -> None:
-    Path(place).write_text(text, "utf-8")
-
-
 def write_table(
     table: pl.DataFrame | pl.LazyFrame,
     path: Path,
@@ -191,7 +187,7 @@ def write_table(
     replace_file(path, write)
     if facts is not None and kind != ".parquet":
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_file(beside(path), partial(_write_text, text))
+        replace_file(beside(path), lambda name: Path(name).write_text(text, "utf-8"))
 
 
 #: Largest number of characters of a description in an Arrow schema.

@@ -32,7 +32,7 @@ from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
 from counton.state.service_turn import LASTS, Turn
-from counton.state.state_witness import witness_remarks
+from counton.state.state_witness import remark_on_witness
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
@@ -155,16 +155,14 @@ class Service:
             if journal.definition.ended is not None
         ]
         reasons = [
-            why
-            for keeping in (one.job.keeping for one in self.served.values())
-            for why in witness_remarks(
+            remark_on_witness(
                 keeping.state,
                 keeping.witness,
                 opened=self.states[str(keeping.state)].store.database,
-                in_file=True,
             )
+            for keeping in (one.job.keeping for one in self.served.values())
         ]
-        witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons)]
+        witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons) if why is not None]
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:

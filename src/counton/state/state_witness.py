@@ -481,44 +481,33 @@ def _lost_state(label: str, entry: Mapping[str, Any]) -> OldCopy:
     )
 
 
-def witness_remarks(
-    state: Place | None,
-    place: Place | None = None,
-    *,
-    opened: Database | None = None,
-    in_file: bool = False,
-) -> list[str]:
-    """Return warnings about the place of a state's witness, the record of releases outside the
-    state.
+def remark_on_witness(
+    state: Place | None, place: Place | None = None, *, opened: Database | None = None
+) -> str | None:
+    """Return a warning if the witness of a state (the record of releases outside it) lies in the
+    folder of the state, so that an old copy of the whole folder goes unnoticed; None elsewhere.
 
     Args:
-        place: the folder that this run names.
+        place: the folder of the witness that this run names.
         opened: the state, if the caller has it open; None also if it does not exist yet.
-        in_file: whether a job file states the options of the run. Then there is also a warning if
-            an earlier run has named the folder and this one does not.
     """
     if state is None:
-        return []
-    kept, named, home = "", "" if place is None else address_of(place), default_folder()
+        return None
+    kept, address = "", parse_address(state)
     if opened is not None:
         with opened.transaction(write=False) as connection:
             kept = str(connection.value("SELECT witness FROM counton_database"))
-    remarks = []
-    if in_file and not named and kept not in ("", home):
-        remarks.append(
-            f"an earlier run named the witness {kept!r}, and the state remembers it though "
-            f"{field('witness')} is not given now: to change it, name another place, or {NONE!r}"
-        )
-    folder, address = named or kept or home, parse_address(state)
-    if folder not in (None, NONE) and address.file is not None:
-        at = Path(os.path.realpath(str(folder)))
-        if at.is_relative_to(address.file.resolve().parent):
-            remarks.append(
-                f"the witness {at} lies in the folder of the state {address.label}: if the whole "
-                "folder were restored from a copy, nobody would notice that the state is old; give "
-                f"a place elsewhere, {field('witness')}"
-            )
-    return remarks
+    folder = ("" if place is None else address_of(place)) or kept or default_folder()
+    if folder in (None, NONE) or address.file is None:
+        return None
+    at = Path(os.path.realpath(str(folder)))
+    if not at.is_relative_to(address.file.resolve().parent):
+        return None
+    return (
+        f"the witness {at} lies in the folder of the state {address.label}: if the whole folder "
+        "were restored from a copy, nobody would notice that the state is old; give a place "
+        f"elsewhere, {field('witness')}"
+    )
 
 
 class Position(NamedTuple):

@@ -278,8 +278,8 @@ class Graph(Exact):
         edge = tuple(self._nodes.label(end) for end in ends)
         degree = self._statistic.degree
         raise InvalidInput(
-            f"edge {_edge_in_words(edge)} would give node {quote(self._nodes.label(node))} more "
-            f"than {degree} edges ({field('degree')}): start another stream with a larger degree, "
+            f"edge ({', '.join(map(quote, edge))}) would give node "
+            f"{quote(self._nodes.label(node))} more than {degree} edges ({field('degree')}): start another stream with a larger degree, "
             f"or with {field('beyond', 'drop')}, which leaves such edges out"
         )
 
@@ -396,7 +396,3 @@ def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.in
         raise StateError(
             f"saved edges cannot be read ({error}): restore them from a copy"
         ) from error
-
-
-def _edge_in_words(ends: Iterable[object]) -> str:
-    return f"({', '.join(map(quote, ends))})"
