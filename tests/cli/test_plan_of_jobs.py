@@ -227,7 +227,7 @@ def test_a_job_is_refused_for_the_unit_of_another_job_of_its_file(
         (["--epsilon", "1"], "--epsilon 1 does not go with"),
         (["--within", "20"], "--within 20 does not go with"),
         (["--simple"], "--simple does not go with"),
-        (["--size", "0"], "--size 0 must be at least 1"),
+        (["--size", "0"], "--size is 0; it must be an integer between 1"),
         (["--level", "0.9"], "--level 0.9 does not go with"),
     ],
     ids=str,

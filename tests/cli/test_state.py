@@ -130,15 +130,16 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
 
 def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) -> None:
     # One noise on two data sets: the releases would differ by the data alone.
-    key, out = place.folder / "my.key", str(place.folder / "out.parquet")
-    end = ("--epsilon", "0.001", "--until", "2013-01-01T06:00", "--key", str(key), "--out", out)
+    key = place.folder / "my.key"
+    end = ("--epsilon", "0.001", "--until", "2013-01-01T06:00", "--key", str(key))
     for number in range(3):
         new = place.new(epsilon=None, state=str(place.folder / f"{number}.db"))
         assert place("count", place.write("e.csv", EVENTS), *new, *end).code == 0
     prints, tables = [], []
     for number in range(3):
-        state = str(place.folder / f"{number}.db")
-        assert place("count", str(place.folder / "e.csv"), "--state", state, *end[4:]).code == 0
+        state, out = (str(place.folder / f"{number}.{ending}") for ending in ("db", "parquet"))
+        again = ("--state", state, *end[4:], "--out", out)
+        assert place("count", str(place.folder / "e.csv"), *again).code == 0
         tables.append(pl.read_parquet(out)["estimate"].to_list())
         prints.append(state_summary(state)["streams"][0]["key_fingerprint"])
     assert len(set(prints)) == 3

@@ -279,7 +279,8 @@ class Graph(Exact):
         degree = self._statistic.degree
         raise InvalidInput(
             f"edge ({', '.join(map(quote, edge))}) would give node "
-            f"{quote(self._nodes.label(node))} more than {degree} edges ({field('degree')}): start another stream with a larger degree, "
+            f"{quote(self._nodes.label(node))} more than {degree} edges ({field('degree')}): start "
+            "another stream with a larger degree, "
             f"or with {field('beyond', 'drop')}, which leaves such edges out"
         )
 
