@@ -20,6 +20,10 @@ from typing import NamedTuple
 Work = Callable[[], object]
 
 
+#: The note of a figure that is a multiple of `loop_seconds`.
+LOOP = "a loop of 10^6 steps in Python"
+
+
 class Process(NamedTuple):
     """The resources that one child process used, and its output."""
 
@@ -54,6 +58,20 @@ def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ..
         least = [min(pair) for pair in zip(least, times, strict=True)]
         used, done = used + sum(times), done + 1
     return tuple(least)
+
+
+def loop_seconds() -> float:
+    """Return the CPU seconds of a loop of a million steps, measured now: on a slower or busier
+    machine, code of Python takes longer by about as much.
+    """
+
+    def loop() -> int:
+        total = 0
+        for number in range(10**6):
+            total += number & 7
+        return total
+
+    return fastest(loop, seconds=1)[0]
 
 
 def process(arguments: Sequence[str]) -> Process:

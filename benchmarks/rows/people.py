@@ -47,7 +47,6 @@ def measure(rows: int = ROWS) -> Iterator[Row]:
         used = process(["-m", "counton", *words])
         by_hand = process(["-c", _BY_HAND, str(folder / "visits.parquet"), str(MOST)])
     title, large = f"{rows:,} rows of {rows // 10:,} people", rows > ROWS
-    yield Row(f"{title}, CPU", used.cpu_seconds, 6 * rows / ROWS, unit="s")
     yield Row(f"{title}, memory", used.peak_megabytes, 8000 if large else 750, unit="MB")
     ratio = used.cpu_seconds / by_hand.cpu_seconds
     yield Row(f"{title}, CPU", ratio, 3, note="ranked, filtered and grouped in polars by hand")
