@@ -69,13 +69,13 @@ def _loops(program: str, turns: int = 5) -> float:
 
 def measure() -> Iterator[Row]:
     """Measure the time to plan a stream, and to compute exact losses by age; yield the rows."""
-    for guarantee, bar in (("PureDP(1)", 10), ("ApproxDP(1, 1e-9)", 60)):
+    for guarantee, bar in (("PureDP(1)", 2.5), ("ApproxDP(1, 1e-9)", 15)):
         for steps in (8760, 10**9):
             loops = _loops(_PLAN.format(guarantee=guarantee, steps=steps))
             yield Row(f"plan of {steps:,} steps, {guarantee}", loops, bar, note=LOOP)
         loops = _loops(_MANY_STEPS.format(guarantee=guarantee))
         name = f"plan of 10^6 steps, a unit in at most 100, {guarantee}"
-        yield Row(name, loops, 100, note=LOOP)
+        yield Row(name, loops, 25, note=LOOP)
     worst, name = max(
         (
             _loops(_WORST.format(steps=steps, guarantee=guarantee, often=often), turns=2),
@@ -83,5 +83,5 @@ def measure() -> Iterator[Row]:
         )
         for steps, guarantee, often in _LONGEST
     )
-    yield Row(f"{name}: the longest of {len(_LONGEST)}", worst, 100, note=LOOP)
-    yield Row("exact expiration loss at 62 ages up to 2^62", _loops(_LOSS), 100, note=LOOP)
+    yield Row(f"{name}: the longest of {len(_LONGEST)}", worst, 30, note=LOOP)
+    yield Row("exact expiration loss at 62 ages up to 2^62", _loops(_LOSS), 25, note=LOOP)

@@ -55,4 +55,4 @@ def measure() -> Iterator[Row]:
     names = generator.choice(substrings.words(4), ASKED).tolist()
     (seconds,) = fastest(lambda: [reading[name] for name in names])
     name = f"{ASKED:,} words of 10^6 letters, one by one, with noise"
-    yield Row(name, seconds / loop_seconds(), 20, note=LOOP)
+    yield Row(name, seconds / loop_seconds(), 5, note=LOOP)

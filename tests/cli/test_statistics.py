@@ -137,6 +137,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
         assert (done.code, "--unknown discover" in done.err) == (2, True)
     few = place.write("few.csv", ["00:10,a", "02:30,b"])
     words = [*TOP, few, *windows(place, by="group", delta="1e-6"), "--unknown", "discover"]
+    out = place.folder / "few-t.csv"
     words += ["--name", "few", "--out", str(out)]
     assert rows_of(place, *words) == []
     assert "no group is large enough to be shown yet" in place(*words).out
