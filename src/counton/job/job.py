@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets, is_one
+from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.frame.options import (
     Kind,
@@ -265,11 +266,7 @@ def _check_bad_rows(value: str) -> None:
 
 
 def _check_bad_rows_most(value: int) -> None:
-    if value < 0:
-        raise InvalidInput(
-            f"{field('bad_rows_most', value)} is below 0; give the largest number of bad rows, at "
-            "least 0"
-        )
+    check_integer(field("bad_rows_most"), value, 0)
 
 
 def _check_time_format(value: str) -> None:
