@@ -96,20 +96,26 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
     leaves = [f"r{r},r{r}c{c},{size}" for r in range(5) for c in range(6) for size in "sml"]
     for name, paths in (("rows.csv", leaves[:1]), ("leaves.csv", leaves)):
         (place.folder / name).write_text("\n".join(["region,city,size", *paths, ""]))
+    rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
+    hierarchy = ["hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
+    hierarchy += ["--state", str(place.state)]
 
     def planned(within: object) -> tuple[float, dict[str, float]]:
-        rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
-        words = ["hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
-        stated = ["--within", str(within), "--plan", "--json"]
-        done = place.plain(*words, "--state", str(place.folder / "state.db"), *stated).fine()
+        done = place.plain(*hierarchy, "--within", str(within), "--plan", "--json").fine()
         (found,) = json.loads(done.out)["plans"].values()
         halves = {one["of"]: one["halfwidths"][-1] for one in found["numbers"]}
         return float(found["guarantee"]["epsilon"]), halves
 
-    epsilon, halves = planned(",".join(f"{level}={half}" for level, half in bounds.items()))
-    assert all(halves[level] <= bound for level, bound in bounds.items())
     tightest = min(bounds.values())
-    assert sum(half <= 1.01 * tightest for half in halves.values()) == 1
     alike, same = planned(tightest)
     assert [*same.values()] == pytest.approx([tightest] * 4, rel=0.001)
+    within = ",".join(f"{level}={half}" for level, half in bounds.items())
+    epsilon, halves = planned(within)
     assert epsilon < 0.75 * alike
+    assert all(halves[level] <= bound for level, bound in bounds.items())
+    assert sum(half <= 1.01 * tightest for half in halves.values()) == 1
+    # The stream keeps what its widths cost: the same command again, or with less, goes on.
+    words = [*hierarchy, "--within", within]
+    assert "Released 126 nodes." in place.plain(*words).fine().out
+    for again in (words, hierarchy):
+        assert "Nothing new" in place.plain(*again).fine().out

@@ -200,6 +200,12 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     asked, once = job, statements.is_once(job)
     check_words(job)
     statistic, parts = _new_statistic(job, once=once)
+    within, targets = job.promise.within, None
+    if within is not None and job.what == "hierarchy":
+        from counton.planning.least_privacy import bounds_of
+
+        hierarchy = cast("Any", statistic).fitted_to(bounds_of(within, job.promise.size))
+        statistic, targets = hierarchy, hierarchy.targets
     declares = statistic.declares
     filled = dict(statements.kind_of(job.what).fills) if isinstance(job.what, str) else {}
     if declares is not None and job.groups.domain is None and job.times.time is not None:
@@ -223,6 +229,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     groups, own = groups_of(job), own_strategy(job.noise.strategy)
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
     record |= statements.stated_options(job, parts)
+    if targets is not None:  # as if they were stated, for later runs
+        record["target"] = ",".join(f"{level}={std}" for level, std in targets.items())
     if job.times.time is not None:
         record |= _cut_by_time(job)
     else:
@@ -483,7 +491,7 @@ def _enough(request: StreamRequest) -> StreamRequest:
 
     The result depends only on what the job states, not on rows.
     """
-    from counton.planning.least_privacy import bounds_of, least_guarantee
+    from counton.planning.least_privacy import least_guarantee
     from counton.run.planned_errors import reached_halfwidths
 
     def factor(guarantee: Guarantee) -> float:
@@ -491,11 +499,6 @@ def _enough(request: StreamRequest) -> StreamRequest:
         return reached_halfwidths(made, request.job).factor
 
     promise = request.job.promise
-    fitted: Any = getattr(request.statistic, "fitted_to", None)
-    if fitted is not None:
-        assert promise.within is not None
-        fitting = fitted(bounds_of(promise.within, promise.size))
-        request = replace(request, statistic=fitting)
     least = cast("Literal['epsilon', 'rho']", promise.least or "epsilon")
     return replace(request, guarantee=least_guarantee(factor, least, promise.delta))
 

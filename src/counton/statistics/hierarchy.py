@@ -318,11 +318,12 @@ class Hierarchy(TableStatistic):
         )
 
     def fitted_to(self, halfwidths: Mapping[str, float]) -> Self:
-        """Return the hierarchy whose targets have the ratios of wanted half-widths, by level.
+        """Return the hierarchy whose targets have the ratios of wanted half-widths by level; itself
+        if it has targets, or if a name is no level.
 
         A level gets less if its sums cannot be that inaccurate, or if less costs nothing: of m
         children with variance v each, the total is measured at least cost with the variance
-        v / (1 / m^2 + sqrt((m - 1) / m^3)). Unchanged if it has targets, or a name is no level.
+        v / (1 / m^2 + sqrt((m - 1) / m^3)).
 
         >>> tree = Tree.from_leaves({"city": ["a", "b", "c"]}, ["city"])
         >>> Hierarchy(tree).fitted_to({"total": 100, "city": 10}).targets
@@ -332,8 +333,7 @@ class Hierarchy(TableStatistic):
             return self
         wanted, unit = wanted_variances(self.tree, halfwidths, relative=True)
         for level in reversed(range(len(wanted) - 1)):
-            children = self.tree.children[level]
-            m = int(children[children > 0].min())
+            m = min(filter(None, self.tree.children[level].tolist()))
             least = wanted[level + 1] / (1 / m**2 + math.sqrt((m - 1) / m**3))
             wanted[level] = min(wanted[level], least)
         stds = (unit * math.sqrt(variance) for variance in wanted)
