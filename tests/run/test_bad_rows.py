@@ -104,7 +104,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     [
         (("drop", 1, "skip"), "bad_rows is 'drop'; give refuse, or quarantine:FILE"),
         (("quarantine:", 1, "skip"), "bad_rows is 'quarantine:'"),
-        (("refuse", -1, "skip"), "bad_rows_most is -1; it must be an integer between 0"),
+        (("refuse", -1, "skip"), "bad_rows_most is -1; it must be at least 0"),
         (("refuse", 1, "drop"), "missing is 'drop'; use one of refuse, skip"),
     ],
 )

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets, is_one
-from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.frame.options import (
     Kind,
@@ -266,7 +265,8 @@ def _check_bad_rows(value: str) -> None:
 
 
 def _check_bad_rows_most(value: int) -> None:
-    check_integer(field("bad_rows_most"), value, 0)
+    if value < 0:
+        raise InvalidInput(f"{field('bad_rows_most')} is {value}; it must be at least 0")
 
 
 def _check_time_format(value: str) -> None:

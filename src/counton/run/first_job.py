@@ -70,8 +70,7 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     found["time_format"] = None if column is None else column.time_format
     if (column is None or column.local) and (job.times.timezone or "UTC") != "UTC":
         found["clock_change"] = "earliest"
-    if column is not None and not column.local:
-        found["timezone"] = "UTC"
+    found["timezone"] = None if column is None or column.local else "UTC"
     every = found["every"] = job.times.every or "1d"
     # Of a whole day there is a row; else the newest file is missing.
     wait, quiet = ("6h", 1) if days_of(every) >= 1 else ("0s", QUIET)
