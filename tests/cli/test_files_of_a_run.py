@@ -132,22 +132,24 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     place.write("e.csv", ["00:10,a", "01:10,b", "02:10,b"])
     place("count", events, *place.again, *out).fine()
     table = contents()
-    # Another state, another name in the state, the state and its key lost.
-    other = str(place.folder / "other.db")
-    said = place("count", events, *place.new(state=other), *out).refused()
-    assert "was released by another stream ('count'), and a stream that is new would" in said
+    # Another state, also by a link; another name in the state; the state and its key lost.
+    other = place.new(state=str(place.folder / "other.db"))
+    said = place("count", events, *other, *out).refused()
+    assert "was released by another stream ('count'), and this one would replace it" in said
     assert "give another --out, or move this table away" in said
+    link = place.folder / f"link.{ending}"
+    link.symlink_to(f"out.{ending}")
+    place("count", events, *other, "--out", str(link)).refused()
     place("count", events, *place.new(), "--name", "more", *out).refused()
     place("count", events, *place.new(), "--name", "more").fine()
-    said = place("count", events, *place.again, "--name", "more", *out).refused()
-    assert "a stream of another key, name or definition would replace it" in said
+    place("count", events, *place.again, "--name", "more", *out).refused()
     for path in place.folder.glob("state.db*"):
         path.unlink()
-    place("count", events, *place.new(state=other), *out).refused()
+    place("count", events, *place.new(), *out).refused()
     kept = {name: one for name, one in contents().items() if name.startswith("out")}
     assert kept == {name: one for name, one in table.items() if name.startswith("out")}
     # A file of another program is no table of a stream.
     free = place.folder / f"free.{ending}"
     free.write_bytes(b"PAR1" if ending == "parquet" else b"{}")
-    free.with_name(f"{free.name}.json").write_text('{"a": 1}')
-    place("count", events, *place.new(state=other), "--out", str(free)).fine()
+    free.with_name(f"{free.name}.json").write_text('{"description": {"terms": []}}')
+    place("count", events, *other, "--out", str(free)).fine()

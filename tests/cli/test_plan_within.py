@@ -119,3 +119,40 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
     assert "Released 126 nodes." in place.plain(*words).fine().out
     for again in (words, hierarchy):
         assert "Nothing new" in place.plain(*again).fine().out
+
+
+@pytest.mark.parametrize(
+    ("levels", "within", "more"),
+    [
+        ("region,city", "total=1e9,city=6", []),  # an upper bound, however large
+        ("region,city", "total=6,city=1e9", []),
+        ("region=1,city", "total=12,city=6", []),
+        ("region,city", "total=12,region=9,city=6", ["--replace"]),
+        ("region,city", "total=12,region=9,city=6", ["--user", "who", "--most", "3"]),
+    ],
+    ids=str,
+)
+def test_any_widths_by_level_are_reached_for_less_and_kept(
+    place: Workplace, levels: str, within: str, more: list[str]
+) -> None:
+    """Ragged trees, with regions of one city; what a stream keeps, a later run reads back."""
+    cities = [f"r{region},c{region}{city}" for region in range(4) for city in range(region + 1)]
+    (place.folder / "rows.csv").write_text(f"who,{levels}\nann,r1,c10\n")
+    (place.folder / "leaves.csv").write_text("\n".join([levels, *cities, ""]))
+    rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
+    words = ["hierarchy", rows, "--levels", levels, "--domain", domain, "--state", str(place.state)]
+    words += more
+
+    def planned(widths: str) -> tuple[float, dict[str, float]]:
+        done = place.plain(*words, "--within", widths, "--plan", "--json").fine()
+        (found,) = json.loads(done.out)["plans"].values()
+        halves = {one["of"]: one["halfwidths"][-1] for one in found["numbers"]}
+        return float(found["guarantee"]["epsilon"]), halves
+
+    stated = (one.rsplit("=", 1) for one in within.split(","))
+    bounds = {level: float(half) for level, half in stated}
+    epsilon, halves = planned(within)
+    assert all(halves[level] <= bound for level, bound in bounds.items())
+    assert epsilon <= planned(str(min(bounds.values())))[0]
+    for again in ("Released", "Nothing new"):
+        assert again in place.plain(*words, "--within", within).fine().out

@@ -66,6 +66,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     No row is read, and nothing is written.
     """
     planned = planned_job(job)
+    warn_of_weak(Console(stderr=True), planned.definition.guarantee, planned.definition.unit)
     if as_json:
         form = planned.definition.release
         print_json({"released": False, "release": form, "plans": {form: planned.to_dict()}})
@@ -73,7 +74,6 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
     write_plan(console, planned, job.promise.size)
-    warn_of_weak(Console(stderr=True), planned.definition.guarantee, planned.definition.unit)
 
 
 _PUBLISHED = {

@@ -230,7 +230,7 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     record = {name: job.option(name) for name in DEFINING if name != "domain"}
     record |= statements.stated_options(job, parts)
     if targets is not None:  # as if they were stated, for later runs
-        record["target"] = ",".join(f"{level}={std}" for level, std in targets.items())
+        record["target"] = dict(targets)
     if job.times.time is not None:
         record |= _cut_by_time(job)
     else:

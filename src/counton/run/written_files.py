@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,19 +81,18 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
         path: path of the table, which may not exist yet.
         noise_id: identity of this stream's noise; None: the stream is new.
     """
-    try:
-        facts = facts_in(path) if path.exists() else None
-        theirs = None if facts is None else facts["description"]["terms"].get("noise_id")
-    except (CountonError, OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
-        return  # another program's file
-    if facts is not None and theirs not in (None, noise_id):
-        new = "that is new" if noise_id is None else "of another key, name or definition"
-        raise InvalidInput(
-            f"{str(path)!r} was released by another stream ({quote(facts.get('name'))}), and a "
-            f"stream {new} would replace it. If that stream's state was moved or lost, give it "
-            f"back, and its table goes on; else give another {field('out')}, or move this table "
-            "away"
-        )
+    for one in {path, path.resolve()} if path.exists() else ():
+        facts: Any = {}
+        with suppress(Exception):  # whatever is wrong with another program's file
+            facts = facts_in(one)
+            facts["noise_id"] = facts["description"]["terms"]["noise_id"]
+        if facts and facts.get("noise_id") not in (None, noise_id):
+            raise InvalidInput(
+                f"{str(one)!r} was released by another stream ({quote(facts.get('name'))}), and "
+                "this one would replace it. If that stream's state was moved or lost, give it "
+                "back, and its table goes on; else, as for a stream that follows an ended one, "
+                f"give another {field('out')}, or move this table away"
+            )
 
 
 def _check_parent(path: Path) -> None:

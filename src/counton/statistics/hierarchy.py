@@ -319,30 +319,31 @@ class Hierarchy(TableStatistic):
 
     def fitted_to(self, halfwidths: Mapping[str, float]) -> Self:
         """Return the hierarchy whose targets have the ratios of wanted half-widths by level; itself
-        if it has targets, or if a name is no level.
+        if it has targets, if a name is no level, or if a unit may move, which costs its total
+        nothing.
 
-        A level gets less if its sums cannot be that inaccurate, or if less costs nothing: of m
-        children with variance v each, the total is measured at least cost with the variance
-        v / (1 / m^2 + sqrt((m - 1) / m^3)).
+        A level gets less if its sums cannot be that inaccurate, or if less costs next to nothing:
+        of m children with variance v each, the total is measured at about the least cost with the
+        variance v / (1 / m^2 + sqrt((m - 1) / m^3)).
 
         >>> tree = Tree.from_leaves({"city": ["a", "b", "c"]}, ["city"])
         >>> Hierarchy(tree).fitted_to({"total": 100, "city": 10}).targets
         {'total': 16.15..., 'city': 10.0}
         """
-        if self.targets is not None or not {*halfwidths} <= {*self.tree.levels}:
+        levels, moves = self.tree.levels, self.neighbours == "replace"
+        if self.targets is not None or moves or not {*halfwidths} <= {*levels}:
             return self
-        wanted, unit = wanted_variances(self.tree, halfwidths, relative=True)
-        for level in reversed(range(len(wanted) - 1)):
-            m = min(filter(None, self.tree.children[level].tolist()))
-            least = wanted[level + 1] / (1 / m**2 + math.sqrt((m - 1) / m**3))
-            wanted[level] = min(wanted[level], least)
-        stds = (unit * math.sqrt(variance) for variance in wanted)
-        return type(self)(
-            self.tree,
-            targets=dict(zip(self.tree.levels, stds, strict=True)),
-            measurement=self._measurement,
-            **self._parameters_of("counts", "neighbours", "unit"),
-        )
+        targets = dict[str, float]()
+        current = next(halfwidths[level] for level in levels if level in halfwidths)
+        for level in levels:
+            current = halfwidths.get(level, current)
+            targets[level] = min(current, 1000 * min(halfwidths.values()))
+        for place, level in reversed([*enumerate(levels[:-1])]):
+            m = min(filter(None, self.tree.children[place].tolist()))
+            least = targets[levels[place + 1]] / math.sqrt(1 / m**2 + math.sqrt((m - 1) / m**3))
+            targets[level] = min(targets[level], least)
+        given = self._parameters_of("counts", "neighbours", "unit")
+        return type(self)(self.tree, targets=targets, **given)
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
         """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
