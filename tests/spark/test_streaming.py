@@ -128,7 +128,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     with pytest.raises(StreamingQueryException, match="the checkpoint of this query is new"):
         counted(asked, spark, tmp_path, "another checkpoint")
     written(tmp_path, parts[3:], first=3)
-    other = asked.having(state=tmp_path / "other.db")
+    other = asked.having(state=tmp_path / "other.db", out=tmp_path / "other.parquet")
     with pytest.raises(StreamingQueryException, match="none of the 2 batches before it"):
         counted(other, spark, tmp_path)
     assert table(asked).equals(shown)
