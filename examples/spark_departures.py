@@ -38,7 +38,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    for old in ("spark.db", "spark.db.key", "streamed.db", "streamed.db.key"):
+    for old in ("spark.db", "spark.parquet", "streamed.db", "streamed.parquet"):
         for file in target.glob(f"{old}*"):
             file.unlink()
     for old in ("arriving", "checkpoint"):
