@@ -201,11 +201,11 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     check_words(job)
     statistic, parts = _new_statistic(job, once=once)
     within, targets = job.promise.within, None
-    if within is not None and job.what == "hierarchy":
+    if within is not None and isinstance(job.what, str) and hasattr(statistic, "fitted_to"):
         from counton.planning.least_privacy import bounds_of
 
-        hierarchy = cast("Any", statistic).fitted_to(bounds_of(within, job.promise.size))
-        statistic, targets = hierarchy, hierarchy.targets
+        fitted = statistic.fitted_to(bounds_of(within, job.promise.size))
+        statistic, targets = fitted, fitted.targets
     declares = statistic.declares
     filled = dict(statements.kind_of(job.what).fills) if isinstance(job.what, str) else {}
     if declares is not None and job.groups.domain is None and job.times.time is not None:
