@@ -20,8 +20,8 @@ from typing import NamedTuple
 Work = Callable[[], object]
 
 
-#: The note of a figure that is a multiple of `loop_seconds`.
-LOOP = "10^6 objects made in Python"
+#: The note of a figure that is a multiple of `object_seconds`.
+OBJECTS = "10^6 objects made in Python"
 
 
 class Process(NamedTuple):
@@ -68,16 +68,16 @@ class _Made:
         return self.number + more
 
 
-def loop_seconds() -> float:
+def object_seconds() -> float:
     """Return the CPU seconds of making a million objects, measured now: on a slower or busier
     machine, code of Python takes longer by about as much.
     """
 
-    def loop() -> None:
+    def make() -> None:
         for number in range(10**6):
             _Made(number).add(1)
 
-    return fastest(loop, seconds=1)[0]
+    return fastest(make, seconds=1)[0]
 
 
 def process(arguments: Sequence[str]) -> Process:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.measure import LOOP, loop_seconds, process
+from benchmarks.measure import OBJECTS, object_seconds, process
 from benchmarks.row import Row
 
 _PLAN = """
@@ -60,28 +60,28 @@ print((time.process_time() - start) / 3)
 """
 
 
-def _loops(program: str, turns: int = 5) -> float:
+def _in_objects(program: str, turns: int = 5) -> float:
     """Run a program in several new processes; return the least number of seconds that it prints, as
-    a multiple of those of a loop.
+    a multiple of `object_seconds`.
     """
-    return min(float(process(["-c", program]).output) for _ in range(turns)) / loop_seconds()
+    return min(float(process(["-c", program]).output) for _ in range(turns)) / object_seconds()
 
 
 def measure() -> Iterator[Row]:
     """Measure the time to plan a stream, and to compute exact losses by age; yield the rows."""
     for guarantee, bar in (("PureDP(1)", 2.5), ("ApproxDP(1, 1e-9)", 15)):
         for steps in (8760, 10**9):
-            loops = _loops(_PLAN.format(guarantee=guarantee, steps=steps))
-            yield Row(f"plan of {steps:,} steps, {guarantee}", loops, bar, note=LOOP)
-        loops = _loops(_MANY_STEPS.format(guarantee=guarantee))
+            times = _in_objects(_PLAN.format(guarantee=guarantee, steps=steps))
+            yield Row(f"plan of {steps:,} steps, {guarantee}", times, bar, note=OBJECTS)
+        times = _in_objects(_MANY_STEPS.format(guarantee=guarantee))
         name = f"plan of 10^6 steps, a unit in at most 100, {guarantee}"
-        yield Row(name, loops, 25, note=LOOP)
+        yield Row(name, times, 25, note=OBJECTS)
     worst, name = max(
         (
-            _loops(_WORST.format(steps=steps, guarantee=guarantee, often=often), turns=2),
+            _in_objects(_WORST.format(steps=steps, guarantee=guarantee, often=often), turns=2),
             f"plan of {steps} steps, {guarantee}, {often or 'one step a unit'}",
         )
         for steps, guarantee, often in _LONGEST
     )
-    yield Row(f"{name}: the longest of {len(_LONGEST)}", worst, 30, note=LOOP)
-    yield Row("exact expiration loss at 62 ages up to 2^62", _loops(_LOSS), 25, note=LOOP)
+    yield Row(f"{name}: the longest of {len(_LONGEST)}", worst, 30, note=OBJECTS)
+    yield Row("exact expiration loss at 62 ages up to 2^62", _in_objects(_LOSS), 25, note=OBJECTS)

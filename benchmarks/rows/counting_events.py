@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.measure import LOOP, fastest, loop_seconds, process
+from benchmarks.measure import OBJECTS, fastest, object_seconds, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
 from counton.run import Job, run
@@ -181,8 +181,8 @@ def _scalars(folder: Path) -> Iterator[Row]:
             left.unlink()
 
     (seconds,) = fastest(release, turns=3)
-    loops = seconds / loop_seconds()
-    yield Row(f"{SCALARS:,} steps released and kept", loops, 2.5, note=LOOP)
+    times = seconds / object_seconds()
+    yield Row(f"{SCALARS:,} steps released and kept", times, 2.5, note=OBJECTS)
     yield Row("the same, in the state", sizes[-1], 10, unit="B", note="for each step")
 
 
@@ -215,7 +215,7 @@ def _whole_run(
     released = pl.scan_parquet(folder / "out.parquet").select(pl.len()).collect().item()
     size = (folder / "s.db").stat().st_size / released
     name = f"{groups:,} groups, {steps:,} windows of {every}"
-    yield Row(f"{name}, CPU", used.cpu_seconds / loop_seconds(), bars[0], note=LOOP)
+    yield Row(f"{name}, CPU", used.cpu_seconds / object_seconds(), bars[0], note=OBJECTS)
     yield Row(f"{name}, memory", used.peak_megabytes, bars[1], unit="MB")
     yield Row(f"{name}, state", size, 5, unit="B", note="for each released number")
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import LOOP, fastest, loop_seconds
+from benchmarks.measure import OBJECTS, fastest, object_seconds
 from benchmarks.row import Row
 from counton import Key, PureDP, Running
 from counton.statistics import Episodes, Substrings
@@ -55,4 +55,4 @@ def measure() -> Iterator[Row]:
     names = generator.choice(substrings.words(4), ASKED).tolist()
     (seconds,) = fastest(lambda: [reading[name] for name in names])
     name = f"{ASKED:,} words of 10^6 letters, one by one, with noise"
-    yield Row(name, seconds / loop_seconds(), 5, note=LOOP)
+    yield Row(name, seconds / object_seconds(), 5, note=OBJECTS)

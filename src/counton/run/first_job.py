@@ -146,8 +146,7 @@ def are_old(job: Job, look: FirstLook) -> bool:
     if newest is None or not look.has_all_rows or job.times.yes:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
-    most = max(QUIET, job.times.quiet or 0)
-    return days / days_of(job.times.every or "1d") > most
+    return days / days_of(job.times.every or "1d") > max(QUIET, job.times.quiet or 0)
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:

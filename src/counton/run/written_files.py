@@ -81,14 +81,15 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
         path: path of the table, which may not exist yet.
         noise_id: identity of this stream's noise; None: the stream is new.
     """
-    for one in {path, path.resolve()} if path.exists() else ():
-        facts: Any = {}
+    places = [path, path.resolve()] if path.is_symlink() else [path]
+    for one in places if path.exists() else ():
+        name, theirs = None, None
         with suppress(Exception):  # whatever is wrong with another program's file
-            facts = facts_in(one)
-            facts["noise_id"] = facts["description"]["terms"]["noise_id"]
-        if facts and facts.get("noise_id") not in (None, noise_id):
+            facts: Any = facts_in(one)
+            name, theirs = facts["name"], facts["description"]["terms"]["noise_id"]
+        if theirs not in (None, noise_id):
             raise InvalidInput(
-                f"{str(one)!r} was released by another stream ({quote(facts.get('name'))}), and "
+                f"{str(one)!r} was released by another stream ({quote(name)}), and "
                 "this one would replace it. If that stream's state was moved or lost, give it "
                 "back, and its table goes on; else, as for a stream that follows an ended one, "
                 f"give another {field('out')}, or move this table away"

@@ -333,11 +333,11 @@ class Hierarchy(TableStatistic):
         levels, moves = self.tree.levels, self.neighbours == "replace"
         if self.targets is not None or moves or not {*halfwidths} <= {*levels}:
             return self
-        targets = dict[str, float]()
+        targets, most = dict[str, float](), 1000 * min(halfwidths.values())
         current = next(halfwidths[level] for level in levels if level in halfwidths)
         for level in levels:
             current = halfwidths.get(level, current)
-            targets[level] = min(current, 1000 * min(halfwidths.values()))
+            targets[level] = min(current, most)
         for place, level in reversed([*enumerate(levels[:-1])]):
             m = min(filter(None, self.tree.children[place].tolist()))
             least = targets[levels[place + 1]] / math.sqrt(1 / m**2 + math.sqrt((m - 1) / m**3))
