@@ -1,7 +1,5 @@
 """The job without the command line: Python values in, released tables out."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +11,7 @@ from calls import calls_of
 from once import kept_line
 
 from counton import PureDP, release
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.base.errors import BudgetExceeded, StateError
 from counton.cli.run_command import perform as perform_jobs
 from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
@@ -21,8 +19,6 @@ from counton.job.jobfile import load
 from counton.numbers import design
 from counton.released.figures import totals_curves
 from counton.run import Job, commit, planned_jobs, read_rows, resolve, run
-from counton.run.runs import open_stream
-from counton.run.settlement import SettledJob
 from counton.state import Store
 from counton.state.database import Database
 
@@ -48,27 +44,9 @@ def request_(tmp_path: Path) -> Job:
     )
 
 
-def _check(settled: SettledJob) -> None:
-    """Refuses rows that `commit` would refuse; nothing is released."""
-    rows = read_rows(settled)
-    with open_stream(settled) as stream:
-        rows.beside(stream)
-
-
 def write(path: Path, rows: list[str]) -> None:
     lines = "".join(f"2013-01-01T{row}\n" for row in rows)
     path.write_text(f"time,group,value\n{lines}")
-
-
-def test_a_later_run_states_nothing_anew(request_: Job) -> None:
-    with run(request_) as outcome:
-        assert (outcome.before, outcome.after) == (0, 3)
-        table = outcome.read().table()
-    assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
-    later = Job("count", request_.events, request_.keeping.state, until="2013-01-01T06:00")
-    with run(later) as outcome:
-        assert (outcome.before, outcome.after) == (3, 6)
-        assert outcome.read().table().head(6).equals(table)
 
 
 def test_numbers_may_be_numbers(request_: Job) -> None:
@@ -105,21 +83,6 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
-def test_one_total_has_one_name(request_: Job) -> None:
-    with run(request_.having(by=None, domain=None)) as outcome:
-        released = outcome.read()
-    assert totals_curves(released.numbers).groups == ("all",)
-    assert set(released.table()["group"]) == {"all"}
-
-
-def test_files_may_be_paths(request_: Job, tmp_path: Path) -> None:
-    groups = tmp_path / "groups.txt"
-    groups.write_text("a\nb\n")
-    with run(request_.having(domain=groups, key=str(tmp_path / "key"))) as outcome:
-        assert outcome.definition.groups == ("a", "b")
-    assert (tmp_path / "key").exists()
-
-
 def test_the_run_reports_where_it_is(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
@@ -135,39 +98,6 @@ def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Jo
             released = outcome.read().table()
     with run(request_) as again:
         assert again.read().table().equals(released)
-
-
-def test_rows_are_checked_without_being_counted(request_: Job) -> None:
-    request_ = request_.having(append=True)
-    run(request_).close()
-    with Store(request_.keeping.state) as store:
-        before = store.summary()
-    with resolve(request_) as settled:
-        _check(settled)
-    again = request_.having(until="2013-01-01T05:00")
-    with resolve(again) as settled, pytest.raises(InvalidInput, match="has been counted already"):
-        _check(settled)
-    with Store(request_.keeping.state) as store:
-        assert store.summary() == before
-
-
-def test_contradictions_are_refused(request_: Job) -> None:
-    run(request_).close()
-    with pytest.raises(StateError, match="the guarantee is"):
-        run(request_.having(epsilon=2))
-    with pytest.raises(StateError, match="is a 'count'"):
-        run(Job("sum", request_.events, request_.keeping.state, name=request_.keeping.name))
-    with pytest.raises(InvalidInput, match="give one of count, sum"):
-        run(request_.having(what="mean"))
-
-
-def test_jobs_need_no_package_of_the_command_line() -> None:
-    program = (
-        "import sys\n"
-        "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
-        "import counton.run"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def by_run(job: Job) -> None:

@@ -2,7 +2,6 @@
 
 import inspect
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -62,20 +61,3 @@ def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
     }  # fmt: skip
     found = release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
     assert not found.steps
-
-
-@pytest.mark.parametrize(
-    ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
-)
-def test_other_words_for_a_statistic_are_known(asked: Any, meant: str, tmp_path: Path) -> None:
-    told = rf"there is no statistic '{asked}' \(did you mean '{meant}'\?\); give one of count,"
-    with pytest.raises(InvalidInput, match=told):
-        release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
-
-
-def test_what_a_statistic_lacks_is_named_before_where_it_may_be(tmp_path: Path) -> None:
-    stream: JobFields = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
-    with pytest.raises(InvalidInput) as refused:
-        release("average", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
-    words = "a new stream needs lower, upper, resolution and value; choose them without"
-    assert str(refused.value).startswith(words), refused.value

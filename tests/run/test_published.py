@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inside import inside, visit
 from typer.testing import CliRunner
 
 from counton import PureDP, Release, plan, read, release
@@ -90,26 +89,6 @@ def test_plans_say_papers_and_what_they_cost() -> None:
     assert done.exit_code == 0, done.output
     assert all("ours" not in row["paper"] for row in json.loads(done.output)["choices"])
     assert "scale l1 / epsilon; ours: theorem a_floor_estimates (proofs/Statements.v of the" in said
-
-
-def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text(
-        f'[jobs.visits]\nstatistic = "count"\nevents = "{rows}"\ntime = "day"\n'
-        f'state = "{tmp_path / "file.db"}"\n'
-        'every = "1d"\nstart = "2024-03-01"\nuntil = "2024-03-04"\nsteps = 365\nepsilon = 1\n'
-        f'unit = "visit"\nstrategy = "published"\nout = "{tmp_path / "file.json"}"\n'
-    )
-    done = CliRunner().invoke(app, ["run", str(tmp_path / "jobs.toml")])
-    assert done.exit_code == 0, done.output
-    assert read(tmp_path / "file.json").numbers.design.strategy.saved_name == "KAry"
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
-    assert "(FORC 2025)" in " ".join(described.output.split())
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db")])
-    assert "(FORC 2025)" in " ".join(described.output.split())
-    with inside(tmp_path, steps=60, strategy="published") as service:
-        service.post("b", [visit(0.5)])
-        service.at(1)
-        assert len(service.rows()) == 2
 
 
 @pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)

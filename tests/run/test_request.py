@@ -58,18 +58,3 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     steps: Any = np.int64(3)
     with run(COUNT.having(events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
         assert outcome.definition.cut.steps == 3
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("replace", "no"), ("unit", 5), ("key", 5), ("state", b"s"), ("name", "\0")],
-)
-@pytest.mark.parametrize("what", ["ranges", "hierarchy", "contingency"])
-def test_jobs_of_tables_are_checked_alike(
-    what: str, field: str, value: Any, tmp_path: pathlib.Path
-) -> None:
-    rows = tmp_path / "line.csv"
-    rows.write_text("n\n1\n")
-    given: Any = {"state": tmp_path / "s.db", "counts": "n", "rho": 1} | {field: value}
-    with pytest.raises(InvalidInput, match=f"{field} is "):
-        run(Job(what, rows, **given))

@@ -8,7 +8,7 @@ from every_statistic import ROWS, made, written
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInput, StateError
-from counton.job.jobfile import load, save
+from counton.job.jobfile import load
 from counton.run import Job, run
 from counton.run.job_plan import PlannedJob, planned_job
 
@@ -92,25 +92,10 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
         run(later.having(within=None, epsilon=1))
 
 
-def test_a_job_file_keeps_it(tmp_path: Path) -> None:
-    job = asked("average", tmp_path, within="mean=3,count=500", size=5000, least="rho")
-    save(job, tmp_path / "nightly.toml")
-    kept = load(tmp_path / "nightly.toml")["it"]
-    assert (kept.promise.within, kept.promise.size, kept.promise.least) == (
-        "mean=3,count=500",
-        5000,
-        "rho",
-    )
-    numbers = {one.what: one.halfwidths[-1] for one in planned_job(kept, size=5000).numbers}
-    assert numbers["mean"] <= 3
-    assert numbers["count"] <= 500
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds the privacy loss"),
-        ({"rho": 1}, "rho=1 does not go with within=200"),
         ({"expire": True, "steps": None}, "expire=True does not go with within"),
         ({"least": "delta"}, "least is 'delta'"),
         ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
@@ -120,9 +105,7 @@ def test_a_job_file_keeps_it(tmp_path: Path) -> None:
         ({"within": "mean=3"}, "one number, without a name"),
         ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),
         ({"within": None, "epsilon": 1, "least": "rho"}, "least=rho needs within"),
-        ({"delta": "0.5"}, "delta is 0.5"),
         ({"size": 0}, "size is 0"),
-        ({"steps": None}, "a new stream needs steps"),
     ],
     ids=str,
 )
