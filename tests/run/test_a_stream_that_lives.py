@@ -53,13 +53,8 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
     assert totals(other) == expected
     assert totals(other.having(domain=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
-    for wrong, words in (
-        ({"other": "others"}, "other is others, but stream 'count' was created with rest"),
-        ({"domain": "a"}, r"domain is 1 groups \(a\), but"),
-        ({"time": "when"}, "time is when, but stream 'count' was created with time"),
-    ):
-        with pytest.raises(StateError, match=words):
-            run(other.having(**wrong))
+    with pytest.raises(StateError, match=r"domain is 1 groups \(a\), but"):
+        run(other.having(domain="a"))
 
 
 def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from every_statistic import HEADER, ONCE, OWN, ROWS, TABLES, TALLIED, made, written
 from recalled import recall
-from short_methods import check_short_methods
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.job.stated_options import is_once, kind_of
@@ -31,11 +30,6 @@ def table(job: Job) -> pl.DataFrame:
 def test_all_kinds_are_here() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
     assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
-
-
-def test_what_a_website_prints_of_it_is_short_and_plain(job: Job) -> None:
-    with run(job) as outcome:
-        check_short_methods(outcome.read())
 
 
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:

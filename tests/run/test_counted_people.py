@@ -16,9 +16,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from revised_jobs import share_used
 from typer.testing import CliRunner
-from whole_nights import Night, moved, released, share_of_closed
 
 from counton import read
 from counton.base.errors import InvalidInput
@@ -43,10 +41,6 @@ CHOSEN += " group by day, region"
 #: First covered days of nights 1 to 5: the newest alone, all, and some that change.
 NEWEST, ALL = range(1, DAYS + 1), [1] * DAYS
 CHANGING = [1, 2, 3, 4, 1]
-
-
-OTHERS = [(day, group, "u", "1", 1.0) for day in NEWEST for group in "ab"]
-CLOSED: dict[str, Any] = {"release": "windows", "steps": 40}
 
 
 class Row(NamedTuple):
@@ -195,39 +189,6 @@ def test_any_coverage_keeps_the_bound(third: int, fourth: int) -> None:
     assert right == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("query", "first", "moves"),
-    [(RIGHT, NEWEST, 1), (RIGHT, ALL, 1), (HASH, NEWEST, 5), (HASH, ALL, 9), (CHOSEN, ALL, 1)],
-)
-def test_whole_jobs_are_moved_so_far(query: str, first: Sequence[int], moves: int) -> None:
-    """With ``moves = 1`` the noise is made for a person whom the right query bounds, alone."""
-    ids = by_hash(DAYS)[::-1]
-    person = Warehouse([[Row(day, day, EVER, ids[day - 1]) for day in NEWEST]])
-    revised = first is ALL
-    options = {**({"revise": "9d"} if revised else CLOSED), "counts": "value", "moves": 1}
-    nights = [
-        [
-            (int(day), "a", "u", "1", float(many))
-            for day, many in zip(one["day"], one["visits"], strict=True)
-        ]
-        for one in person.tables(query, 1, first)
-    ]
-    pair = [
-        released(
-            [Night(OTHERS + rows * there, until, 9) for until, rows in enumerate(nights, 1)],
-            **options,
-        )
-        for there in (0, 1)
-    ]
-    assert moved(*pair, revised=revised) == moves
-    if revised and moves > 1:
-        with pytest.raises(AssertionError, match="times what it may"):
-            share_used(*pair)
-    else:
-        share = (share_used if revised else share_of_closed)(*pair)
-        assert share == pytest.approx(moves)
-
-
 def test_the_queries_run_on_postgresql(postgres: str) -> None:
     """With the edges bound beside the text, as counton binds them."""
     import psycopg
@@ -314,12 +275,3 @@ def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> 
     ):
         with run(Job("count", rows, state, name=name, **same, **more)) as outcome:
             assert outcome.definition.unit == unit, name
-
-
-def test_every_text_says_how_many_changes_are_covered(tmp_path: Path) -> None:
-    rows = pl.DataFrame({"day": ["2024-03-01"], "visits": [17]})
-    given = TABLE | {"moves": None, "row": None, "unit": "visit", "recounts": 2}
-    with run(Job("count", rows, tmp_path / "s.db", **given)) as outcome:
-        made = outcome.read()
-        for text in (str(made), made.describe(), made.methods(), made.methods(full=True)):
-            assert "the guarantee covers 2 changes of each" in " ".join(text.split())

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan, release
+from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of
@@ -210,6 +210,8 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
     assert rows.filter(pl.col("step") >= 1).height == 24
+    with pytest.raises(InvalidInput, match="groups that were found in the data"):
+        released.sums("1d")
     exact = np.cumsum(np.full(12, 150))
     assert np.abs(rows.filter(group="home")["estimate"].to_numpy() - exact).max() <= 2
     assert least.max() < 60
@@ -428,20 +430,6 @@ def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
     assert abs(seen[1]["x"] - 40) <= 1
 
 
-def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
-    rows = visits(3)
-    late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
-    with run(asked(tmp_path, rows + late)) as outcome:
-        released = outcome.read()
-        early = released.only(range(1, 6))
-        assert "late" in released.numbers.groups
-        assert early.numbers.groups == tuple(
-            group for group in released.numbers.groups if group != "late"
-        )
-        assert early.table().equals(released.table().filter(pl.col("step") < 6))
-        assert early.figures()
-
-
 @pytest.mark.parametrize("what", ["count", "top-k"])
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -529,34 +517,11 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
     assert not (tmp_path / "visits.db").exists()
 
 
-def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
-    rows = visits()
-    first = table(asked(tmp_path, rows))
-    with pytest.raises(StateError, match="unknown is drop, but stream"):
-        run(asked(tmp_path, rows, unknown="drop"))
-    again = Job("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
-    assert table(again).equals(first)
-    assert table(asked(tmp_path, rows[1:])).equals(first)
-
-
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
     found = define(asked(tmp_path, visits(2)))
     assert [*found.groups] == [*found.declared_groups] == []
     total = define(asked(tmp_path, visits(2), by=None, unknown=None, delta=None))
     assert [*total.groups] == ["all"]
-
-
-def test_from_python(tmp_path: Path) -> None:
-    done = release(
-        "count", frame(visits()), time="time", every="1d", start=START, steps=30, by="page",
-        unknown="discover", guarantee=ApproxDP(1, "1e-6"), state=tmp_path / "visits.db",
-        until=START + timedelta(days=12),
-    )  # fmt: skip
-    assert "delta = 1e-6" in done.describe()
-    assert set(done.table()["group"]) == {"home", "shop"}
-    assert "hush" not in done._repr_html_()
-    with pytest.raises(InvalidInput, match="groups that were found in the data"):
-        done.sums("1d")
 
 
 def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:

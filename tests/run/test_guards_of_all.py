@@ -173,15 +173,6 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
 
 
 @each_job
-def test_the_newest_event_decides_where_it_is_asked_to(
-    folder: Path, job: Callable[..., int]
-) -> None:
-    assert job(folder, **NEW, until="newest") == 1
-    (folder / "visits.csv").write_text(f"{ROWS}2024-03-05T01:00,a,x,y\n")
-    assert job(folder, until="newest") == 4
-
-
-@each_job
 def test_a_watermark_holds_whatever_says_what_time_it_is(
     folder: Path, job: Callable[..., int]
 ) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from counton import read
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
+from counton.base.errors import InvalidInput, OldCopy
 from counton.released.figures import totals_curves, window_curves
 from counton.run import Job, commit, export, mark, publish, read_rows, resolve, run
 from counton.serve.public_series import Journal
@@ -74,6 +74,8 @@ def test_a_note_is_published_and_hollow_in_charts(state: Path) -> None:
     with closing(sqlite3.connect(state.parent / "p.db")) as database:
         said = 'SELECT step, "group", note FROM counton_releases WHERE note IS NOT NULL'
         assert database.execute(said).fetchall() == [(2, "b", "counter broken")]
+        said = "SELECT description FROM counton_published_streams"
+        assert "2 March 2024, b: counter broken" in database.execute(said).fetchone()[0]
     released = read(exported(state))
     for figure in released.figures().values():
         panel = next(ax for ax in figure.axes if ax.get_title(loc="left").startswith("b"))
@@ -241,19 +243,3 @@ def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
     state.write_bytes(old)
     with pytest.raises(OldCopy):
         mark(state, "2024-03-01", "counter broken")
-
-
-def test_a_stream_that_is_not_there_is_a_mistake_of_its_name(tmp_path: Path) -> None:
-    run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
-    with pytest.raises(RequestMismatch, match="has no stream 'cuont'; it has 'count'"):
-        mark(tmp_path / "s.db", "2024-03-01", "counter broken", name="cuont")
-
-
-def test_published_rows_come_with_the_notes(tmp_path: Path) -> None:
-    state, public = tmp_path / "s.db", tmp_path / "public.db"
-    run(job(state, 2, **KINDS["windows"])).close()
-    mark(state, "2024-03-01", "counter broken")
-    publish(state, public)
-    with closing(sqlite3.connect(public)) as connection:
-        said = "SELECT description FROM counton_published_streams"
-        assert "1 March 2024: counter broken" in connection.execute(said).fetchone()[0]

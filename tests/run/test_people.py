@@ -277,12 +277,6 @@ def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Pat
     assert over == 4
 
 
-def test_rows_are_bounded_period_by_period(tmp_path: Path) -> None:
-    rows = [*FLOOD, *[at(f"02T0{hour}:00", "a", "ann") for hour in range(5)]]
-    released, _ = totals(tmp_path, {**DAYS, "most": 2, "per": "1d"}, ("03-03", rows))
-    assert released == [[3, 1]]
-
-
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
 def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
     append: bool, tmp_path: Path
@@ -317,21 +311,6 @@ def test_late_rows_share_the_window_with_which_they_are_released(
     released, (over, *_) = totals(tmp_path, options, *zip(untils, nights, strict=True))
     assert [a for a, _ in released] == [1, 1, 1, 3]
     assert over == (2 if append else 4)
-
-
-def test_distinct_counts_a_user_once_in_each_window_and_group(tmp_path: Path) -> None:
-    rows = [*FLOOD, at("02T01:00", "a", "ann"), at("02T02:00", "a", "ann")]
-    released, _ = totals(tmp_path, {**DAYS, "most": 9, "distinct": True}, ("03-03", rows))
-    assert released == [[2, 1]]
-
-
-def test_distinct_users_so_far(tmp_path: Path) -> None:
-    rows, more = [*FLOOD, *BOB], [at("02T01:00", "b", "bob"), at("02T02:00", "b", "dan")]
-    runs = ("03-02", rows), ("03-03", [*rows, *more])
-    (tmp_path / "once").mkdir()
-    once, in_groups = ({**DAYS, "first": True, "most": most} for most in (1, 2))
-    assert totals(tmp_path / "once", once, *runs)[0] == [[2, 0], [2, 1]]
-    assert totals(tmp_path, in_groups, *runs)[0] == [[2, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
@@ -374,13 +353,6 @@ def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_pat
     assert [sum(night) for night in released] == [sum(without[0])] * 3
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
         assert outcome.for_operator().gone == 1  # of the first user another row says the same
-
-
-def test_each_row_of_a_file_of_new_events_is_new(tmp_path: Path) -> None:
-    rows = [at(f"01T{hour:02}:00", "ab"[hour % 2], "") for hour in range(15)]
-    options = {**DAYS, "append": True, "user": None}
-    runs = ("03-02", rows), ("03-03", rows[::-1]), ("03-03", [at("01T01:30", "a", "")])
-    assert totals(tmp_path, options, *runs)[0] == [[8, 7], [16, 14], [16, 14]]
 
 
 # ----------------------------------------------------------------------------- ids
@@ -448,19 +420,6 @@ def test_a_whole_number_is_one_name_with_and_without_zeros(
     )  # fmt: skip
     with run(job) as outcome:
         assert np.rint(outcome.read().table()["estimate"].to_numpy()).tolist() == [2, 2, 4]
-
-
-@pytest.mark.parametrize("more", [0, 1])
-@pytest.mark.parametrize("user", [{"user": None}, {"most": 3}])
-def test_with_ids_no_file_is_guessed_to_be_known(
-    more: int, user: dict[str, Any], tmp_path: Path
-) -> None:
-    """A file that comes again, whole or with one row more, brings nothing of the others."""
-    rows = [at(f"01T{n:02}:00", "a", f"u{n}", row=str(n)) for n in range(20)]
-    again = [*rows, *[at("01T20:30", "a", "uli", row="new")] * more]
-    options = {**DAYS, "id": "id", "append": True, **user}
-    runs = ("03-02", rows), ("03-03", again), ("03-04", rows[1:])
-    assert totals(tmp_path, options, *runs)[0] == [[20, 0], [20 + more, 0], [20 + more, 0]]
 
 
 def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
@@ -614,31 +573,17 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
     [
         ({"most": None}, "user=visitor needs most"),
         ({"user": None, "most": 3}, "most=3 needs user"),
-        ({"most": 0}, "would count nothing"),
         ({"most": 3, "per": "1 day"}, "window length '1 day'"),
         ({"first": True, "per": "1d"}, "does not go with first"),
         ({"first": True, "distinct": True}, "does not go with first"),
         ({"first": True, "most": None}, "by=page with first=True needs most"),
         ({"first": True, "most": 2, "by": None, "domain": None}, "there are no groups"),
-        ({"most": 2.5}, "give a whole number"),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=words):
         totals(tmp_path, {**DAYS, "most": 3, **options}, ("03-02", FLOOD))
     assert not (tmp_path / "s.db").exists()
-
-
-def test_rows_without_a_user_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"row 7 of .* has no user in column 'visitor'"):
-        totals(tmp_path, {**DAYS, "most": 3}, ("03-02", [*FLOOD, at("01T01:00", "a", "")]))
-    frame = pl.DataFrame({"time": ["2013-03-01T00:00"], "page": ["a"], "visitor": [1.5]})
-    frame.write_parquet(tmp_path / "e.parquet")
-    with pytest.raises(
-        InvalidInput, match="holds Float64, and one such number can be written as several texts"
-    ):
-        run(request(Log([], [], False, {}), tmp_path / "s.db", events=tmp_path / "e.parquet",
-                    most=3))  # fmt: skip
 
 
 def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from revised_jobs import Night, Row, frame, released, share_used
 
 from counton import PureDP, release
-from counton.base.errors import InvalidInput, RequestMismatch
+from counton.base.errors import InvalidInput
 from counton.run import Job, run
 from counton.run.changes import Intake
 
@@ -263,19 +263,6 @@ def test_users_count_in_each_window_or_not_at_all(
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
     with pytest.raises(InvalidInput, match="revise=2d revises the users of each window of 1d"):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
-
-
-def test_a_later_run_may_not_say_another_delay(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
-    with run(
-        Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", until="2024-03-02", append=True,
-            revise="2d", **told)
-    ) as outcome:  # fmt: skip
-        assert outcome.after == 1
-    with pytest.raises(RequestMismatch, match="revise is 3d"):
-        run(
-            Job("count", frame(OTHERS[1], 2), tmp_path / "s.db", append=True, revise="3d", yes=True)
-        )
 
 
 # ------------------------------------------------------------------------------- what is read
