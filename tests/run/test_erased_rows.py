@@ -1,16 +1,13 @@
 """Rows that were counted are erased or corrected where they lie: each moves what it alone may."""
 
 import random
-import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from databases import looked_into
 
 from counton.run import Job, run
 from counton.run.erasure import forget
@@ -126,27 +123,6 @@ def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
     assert moved(tmp_path, "count", *nights, **more) == 1
 
 
-#: What samples of files were taken by: times whose product with it is small were facts first.
-PHI = 0x9E3779B97F4A7C15
-
-
-def test_rows_with_chosen_microseconds_decide_nothing_about_those_of_others(tmp_path: Path) -> None:
-    """One user could own what a file was known by, and have the next night's left out."""
-    begin = int((datetime(2024, 3, 1) - datetime(1970, 1, 1)).total_seconds()) * 10**6
-    us = begin + np.random.default_rng(0).integers(0, 86400 * 10**6, 300_000)
-    rare = us[(us.astype(np.uint64) * np.uint64(PHI)) < np.uint64(2**56)][:600]
-    assert len(rare) == 600
-    chosen = [
-        ((datetime(1970, 1, 1) + timedelta(microseconds=int(one))).isoformat(), "a", "mallory", "1")
-        for one in rare
-    ]
-    first, then = day(1, 2000), day(2, 2000)
-    without = [first, then]
-    with_it = [[*first, *chosen], [*then, *chosen]]
-    more = {"append": True, "user": "reader", "most": 600, "yes": True}
-    assert moved(tmp_path, "count", without, with_it, **more) == 600
-
-
 # --------------------------------------------------------------------------- what the operator does
 
 
@@ -221,41 +197,3 @@ def test_who_is_forgotten_and_erased_is_missed_no_more(append: bool, tmp_path: P
     new = {row[2] for row in days[1]} - {row[2] for row in days[0]}
     assert not new - {"ann"}
     assert (found, counts.gone) == ([[324], [624]], 0)
-
-
-def in_sqlite(folder: Path, rows: list[Row]) -> str:
-    file = folder / "shop.sqlite"
-    file.unlink(missing_ok=True)
-    with closing(sqlite3.connect(file)) as shop, shop:
-        shop.execute("CREATE TABLE visits (time TEXT, page TEXT, reader TEXT, paid INT)")
-        shop.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
-    shop.close()
-    return f"sqlite:///{file}"
-
-
-def in_postgres(url: str, rows: list[Row]) -> str:
-    with looked_into(url) as shop:
-        shop.execute("DROP TABLE IF EXISTS visits")
-        shop.execute("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
-        shop.append("visits", [row[:3] for row in rows])
-    return url
-
-
-@pytest.mark.parametrize("there", [in_sqlite, pytest.param(in_postgres, marks=[pytest.mark.slow])])
-@pytest.mark.parametrize("what", ["count", "count users"])
-def test_a_database_goes_on_where_a_reader_was_deleted(
-    what: str,
-    there: Callable[[Any, list[Row]], str],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> None:
-    place = request.getfixturevalue("postgres" if there is in_postgres else "tmp_path")
-    days = [day(number) for number in range(1, 4)]
-    query = {"query": "SELECT * FROM visits"}
-    job = asked(there(place, days[0] + days[1]), tmp_path, what, "2024-03-03", **query)
-    run(job).close()
-    url = there(place, without_ann([*days[0], *days[1], *days[2]]))
-    job = asked(url, tmp_path, what, "2024-03-04", **query)
-    found, counts = totals(job)
-    assert sum(found[-1]) == 2 * 324 + 300
-    assert counts.gone == 48

@@ -84,17 +84,6 @@ def test_several_files_are_one_input(what: str, tmp_path: Path) -> None:
     assert outcome.for_operator().rows == 66
 
 
-def test_several_files_may_be_of_one_table_or_of_rows_with_ids(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.csv", "b.csv")]
-    for file, rows in zip(files, (ROWS, LATER), strict=True):
-        file.write_bytes(csv_of([row.replace("u", f"u{k}", 1) for k, row in enumerate(rows)]))
-    _, outcome = released(asked(files, tmp_path, id="user"))
-    assert outcome.for_operator().rows == 80
-    table: dict[str, Any] = {"columns": "page", "domain": {"page": ["a", "b"]}, "epsilon": 10**6}
-    with run(Job("contingency", files, tmp_path / "t.db", **table)) as outcome:
-        assert outcome.for_operator().rows == 80
-
-
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
 @pytest.mark.parametrize("first", ["csv", "csv.gz", "csv.zst"])
 def test_a_file_is_the_same_by_any_name_and_compression(
@@ -149,18 +138,6 @@ def test_a_copy_in_a_folder_is_no_news_on_any_night(tmp_path: Path) -> None:
     again, outcome = released(later)
     assert outcome.again
     assert again == counts
-
-
-def test_a_file_that_was_compressed_meanwhile_is_left_out_of_its_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "events"
-    folder.mkdir()
-    (folder / "1.csv").write_bytes(csv_of(ROWS))
-    run(asked(folder, tmp_path, append=True)).close()
-    (folder / "1.csv").unlink()
-    (folder / "1.csv.gz").write_bytes(gzip.compress(csv_of(ROWS)))
-    (folder / "2.csv").write_bytes(csv_of(LATER))
-    _, outcome = released(asked(folder, tmp_path, append=True, until="2024-03-01T08:00"))
-    assert (outcome.for_operator().rows, outcome.for_operator().late) == (len(LATER), 0)
 
 
 # ---------------------------------------------------- the name of a counted file, and other bytes
@@ -293,46 +270,3 @@ def test_a_file_without_rows_is_a_quiet_night_as_often_as_it_comes(tmp_path: Pat
     for hour in ("10", "11"):
         with run(alone.having(until=f"2024-03-01T{hour}:00")) as outcome:
             assert outcome.after == int(hour)
-
-
-@pytest.mark.parametrize("what", ["count", "sum", "count users"])
-@pytest.mark.parametrize("new", [0, 1, 4])
-def test_a_night_whose_only_file_has_late_rows_counts_them(
-    new: int, what: str, tmp_path: Path
-) -> None:
-    """It was refused where nine rows of ten are late, until somebody edited the job."""
-    first, late = tmp_path / "a.csv", tmp_path / "b.csv"
-    first.write_bytes(csv_of(ROWS))
-    before, _ = released(asked(first, tmp_path, what, append=True))
-    rows = [f"2024-03-01T0{k % 5}:59,a,new{k},1\n" for k in range(40)]
-    late.write_bytes(csv_of(rows + LATER[:new]))
-    job = asked(late, tmp_path, what, append=True, until="2024-03-01T06:00", yes=True)
-    after, outcome = released(job)
-    assert outcome.for_operator().late == 40
-    came = np.rint(np.sum(after[-1]) - np.sum(before[-1]))
-    assert came >= 40
-
-
-def test_rows_with_ids_are_told_one_by_one(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.csv", "b.csv")]
-    for file in files:
-        file.write_bytes(csv_of([row.replace("u", f"u{k}", 1) for k, row in enumerate(ROWS)]))
-    _, outcome = released(asked(files, tmp_path, id="user"))
-    assert outcome.for_operator().rows == 2 * len(ROWS)
-    _, again = released(asked(files[1], tmp_path, append=True))
-    assert again.for_operator().known == len(ROWS)
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_files_without_rows_are_no_copies(ending: str, tmp_path: Path) -> None:
-    frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
-    for name, rows in (("a", frame), ("b", frame.clear()), ("c", frame.clear())):
-        path = tmp_path / f"{name}.{ending}"
-        if ending == "parquet":
-            rows.write_parquet(path)
-        elif ending == "jsonl":
-            rows.write_ndjson(path)
-        else:
-            rows.write_csv(path)
-    _, outcome = released(asked(f"{tmp_path}/?.{ending}", tmp_path, append=True))
-    assert outcome.for_operator().rows == len(ROWS)
