@@ -9,8 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.job.jobfile import load, save
-from counton.rows.files import EventFile, open_source
-from counton.rows.paths import CsvForm
+from counton.rows.files import open_source
 from counton.run import Job, run
 
 HEADER = ("time", "place", "paid")
@@ -93,13 +92,6 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         run(Job("sum", file, tmp_path / "s.db", separator="x", **OPTIONS))
     with pytest.raises(InvalidInput, match=r"decimal is '·'; use \. or ,"):
         run(Job("sum", file, tmp_path / "s.db", separator=";", decimal="·", **OPTIONS))
-
-
-def test_lines_are_short_by_their_own_separator(tmp_path: Path) -> None:
-    (tmp_path / "e.csv").write_text("a;b\n1,2;\n3,4\n")
-    rows = EventFile(tmp_path / "e.csv", form=CsvForm(";"))
-    with pytest.raises(InvalidInput, match=r"line 3 of .* \(it has 1 field, 1 fewer"):
-        rows.scan(["a", "b"]).collect()
 
 
 def test_a_decimal_comma_is_named_where_a_number_is_refused(tmp_path: Path) -> None:

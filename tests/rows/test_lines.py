@@ -72,15 +72,6 @@ def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Pa
     assert run_of(file, tmp_path, bad_rows=aside) == (36, 4)
 
 
-def test_two_files_that_differ_in_a_row_count_alike(tmp_path: Path) -> None:
-    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
-    rows = [f"2024-03-01,home,{NOTE if row in (9, 899) else 'fine'}" for row in range(1000)]
-    file.write_text("\n".join(["time,page,note", *rows, ""]))
-    assert run_of(file, tmp_path, bad_rows=aside) == (998, 2)
-    file.write_text("\n".join(["time,page,note", *rows[:9], *rows[10:], ""]))
-    assert run_of(file, tmp_path, bad_rows=aside) == (998, 1)
-
-
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_a_blank_line_of_json_is_faulty_unless_it_is_at_the_end(end: str, tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"

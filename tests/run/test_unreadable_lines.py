@@ -61,11 +61,8 @@ ODD = {
 ENDS = ("", ".gz", ".zst")
 WHATS: dict[str, dict[str, Any]] = {
     "count": {"by": "group", "domain": "a,b"},
-    "sum": {"value": "value", "lower": 0, "upper": 4, "resolution": 1},
-    "users": {"user": "user", "most": 9},
-    "all": {"by": "group", "domain": "a,b", "user": "user", "most": 9, "value": "value",
+    "sum": {"by": "group", "domain": "a,b", "user": "user", "most": 9, "value": "value",
             "lower": 0, "upper": 4, "resolution": 1},
-    "discovered": {"by": "group", "unknown": "discover", "epsilon": 9, "delta": "1e-4"},
 }  # fmt: skip
 
 
@@ -74,8 +71,7 @@ def asked(events: Path, what: str, folder: Path, **more: Any) -> Job:
         "time": "time", "every": "1h", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
         "until": "2024-03-01T04:00", "yes": True, **WHATS[what], **more,
     }  # fmt: skip
-    name: Any = {"users": "count", "discovered": "count", "all": "sum"}.get(what, what)
-    return Job(name, events, folder / "s.db", **given)
+    return Job(what, events, folder / "s.db", **given)
 
 
 def released(job: Job) -> tuple[list[Any], Any]:
@@ -104,8 +100,8 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
     line = {"csv": 3, "jsonl": 2}[kind]
     said = rf"line {line} of .*e\.{kind} cannot be read as {kind} .it "
     with pytest.raises(InvalidInput, match=said):
-        run(asked(file, "all", tmp_path))
-    job = asked(file, "all", tmp_path, bad_rows=f"quarantine:{aside}", missing="skip")
+        run(asked(file, "sum", tmp_path))
+    job = asked(file, "sum", tmp_path, bad_rows=f"quarantine:{aside}", missing="skip")
     found, tally = released(job)
     assert (tally.rows, tally.quarantined, tally.skipped) == (4, 1, 0)
     assert np.round(found).astype(int).tolist() == [[1, 0], [1, 2], [4, 2], [4, 2]]
@@ -113,17 +109,6 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
     with aside.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream))
     assert rows[1] == [str(file), "2", "a line that cannot be read", shown, "", "", ""]
-
-
-@pytest.mark.parametrize("what", WHATS)
-@pytest.mark.parametrize("kind", BAD)
-def test_no_statistic_is_stopped_by_a_line(kind: str, what: str, tmp_path: Path) -> None:
-    file = tmp_path / f"e.{kind}"
-    file.write_bytes(among(BAD[kind][0], kind))
-    job = asked(file, what, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}")
-    assert released(job)[1].quarantined == 1
-    job = asked(file, what, tmp_path, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}")
-    assert released(job)[1].quarantined == 1  # and the next night
 
 
 @pytest.mark.parametrize(("kind", "odd"), cases(ODD))
