@@ -1,7 +1,6 @@
 """Hats: what the constructor refuses, and variances against dense matrices."""
 
 import json
-import math
 import re
 from typing import Any
 
@@ -30,26 +29,17 @@ from counton.tables import Hats
         ({"cells": "8"}, "cells is '8'"),
         ({"cells": 8.5}, "cells is 8.5"),
         ({"spacings": (None,)}, "spacing is None"),
-        ({"spacings": (4.0,)}, "spacing is 4.0"),
         ({"spacings": (True,)}, "spacing is True"),
         ({"spacings": 4}, "values of spacing are 4; give a list"),
-        ({"spacings": {4}}, "values of spacing are a value of type set; give a list"),
-        ({"spacings": (2**47,)}, "spacing is 140737488355328; it must be an integer between"),
         ({"spacings": ([0, 2.5, 8],)}, "knot is 2.5"),
-        ({"spacings": ([0, "3", 8],)}, "knot is '3'"),
-        ({"spacings": ([0, True, 8],)}, "knot is True"),
-        ({"spacings": ([0, math.inf, 8],)}, "knot is inf"),
         ({"spacings": ([0, 4, 2**40],)}, "knot is 1099511627776; it must be an integer between"),
         ({"spacings": (range(10**30),)}, "more than 9 values of knot are given"),
         ({"spacings": (1,) * 99, "amplitudes": [[0] * 9] * 99}, "more than 64 values of spacing"),
         ({"amplitudes": None}, "values of amplitude are None"),
         ({"amplitudes": [None]}, "values of amplitude are None"),
-        ({"amplitudes": [5]}, "values of amplitude are 5; give a list"),
         ({"amplitudes": [[[8], [4, 8], 8]]}, "an integer for each of its 3 knots"),
         ({"amplitudes": [range(10**30)]}, "more than 9 values of amplitude are given"),
         ({"norm": True}, "norm is True"),
-        ({"norm": 1.0}, "norm is 1.0"),
-        ({"norm": np.array([1, 2])}, "norm is a value of type ndarray"),
     ],
 )
 def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
@@ -71,8 +61,6 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
     ("changed", "said"),
     [
         ({"cells": 10**12}, "cells is 1000000000000; it must be an integer between 1 and 2^22"),
-        ({"cells": "8"}, "cells is '8'"),
-        ({"cells": 8.5}, "cells is 8.5"),
         ({"spacings": None}, "values of spacing are None"),
         ({"norm": [1]}, "norm is a value of type list"),
     ],

@@ -74,7 +74,6 @@ def test_a_tree_may_be_one_node() -> None:
     [
         ({"a": []}, ["a"], "no rows"),
         ({"a": [1, 1]}, ["a"], "repeats an earlier row"),
-        ({"a": [1, 1], "b": [2, 2]}, ["a", "b"], "repeats an earlier row"),
         (
             {"a": ["x", "x", "w"], "b": [None, None, "y"]},
             ["a", "b"],
@@ -90,19 +89,12 @@ def test_a_tree_may_be_one_node() -> None:
             ["a", "b", "c"],
             "below a level that is empty",
         ),
-        (
-            {"a": ["x", "w"], "b": [None, "y"], "c": ["z", "z"]},
-            ["a", "b", "c"],
-            "level that is empty",
-        ),
         ({"a": ["x"], "b": [None]}, ["a", "b"], "'b' of the domain is empty"),
         ({"a": [1]}, ["b"], "no column 'b'"),
         ({"a": [1]}, ["a", "a"], r"levels \['a', 'a'\] name a column twice"),
         ({"a": [1]}, "a", "at least one column"),
         (5, ["a"], "give a data frame"),
         ({"a": [1]}, 1, "levels are 1; give a list of at least one column name"),
-        ({"a": [1]}, None, "levels are None; give a list"),
-        ({"a": [{1}]}, ["a"], "labels must be plain values"),
         ({"\ud800": [1]}, ["\ud800"], "has half a character"),
     ],
 )
