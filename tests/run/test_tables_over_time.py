@@ -278,10 +278,14 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
 def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
     line = {"label": "number", "domain": "1,2,3,4,5"}
     table = {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
-    paid = {"value": "number", "lower": 0, "upper": 5, "resolution": 1, "by": "region"}
-    paid |= {"domain": "N,S"}
-    found, asked = {}, {"ranges": line, "contingency": table, "average": paid}
-    for what, more in {"hierarchy": {}, **asked}.items():
+    paid: dict[str, Any] = {
+        "value": "number", "lower": 0, "upper": 5, "resolution": 1, "by": "region", "domain": "N,S",
+    }  # fmt: skip
+    asked: tuple[tuple[str, dict[str, Any]], ...] = (
+        *(("hierarchy", {}), ("ranges", line), ("contingency", table), ("average", paid)),
+    )
+    found = {}
+    for what, more in asked:
         job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
         run(job).close()
         print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.keeping.key)))
