@@ -91,7 +91,10 @@ def test_norms_are_integers(norm: Any) -> None:
     assert type(check_norm(np.int64(1))) is int
 
 
-@pytest.mark.parametrize("steps", [None, True, 3, "abc", [[1], [2, 3]], [2**70], range(1, 2**40)])
+@pytest.mark.parametrize(
+    "steps",
+    [None, True, 3, "abc", [[1], [2, 3]], [2**70], range(1, 2**40), [True], [1.0], ["1"], range(3)],
+)
 def test_what_no_steps_are(steps: Any) -> None:
     for strategy in (Binary(2**50), LookAhead(2**50), Independent(2**50)):
         with pytest.raises(InvalidInput, match="step"):
@@ -111,12 +114,6 @@ def test_steps_in_any_form() -> None:
         assert tree.variance(steps).tolist() == expected
     assert tree.variance(range(4, 1, -1)).tolist() == expected[::-1]
     assert tree.variance(np.array([[2, 3], [4, 1]])).shape == (2, 2)
-
-
-@pytest.mark.parametrize("steps", [[0], [101], range(3), range(99, 103), [True], [1.0], ["1"]])
-def test_bad_steps(steps: list[int]) -> None:
-    with pytest.raises(InvalidInput):
-        Binary(100).variance(steps)
 
 
 @pytest.mark.parametrize("window", [range(1, 9, 2), range(9, 1, -1), [1, 2], slice(1, 3)])

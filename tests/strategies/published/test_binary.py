@@ -23,11 +23,6 @@ def test_sensitivity_and_worst_variance(horizon: int) -> None:
     )
 
 
-def test_worst_variance_at_2_20() -> None:
-    tree = Binary(2**20)
-    assert tree.squared_sensitivity() * int(tree.overall_variance("max")) == 420
-
-
 @given(st.integers(1, 5000))
 def test_error_is_that_of_enumeration(horizon: int) -> None:
     counts = [step.bit_count() for step in range(1, horizon + 1)]

@@ -39,22 +39,6 @@ def test_weights_are_the_best_of_all_unbiased_ones(step: int) -> None:
     assert tree.variance([step])[0] == pytest.approx(best, rel=1e-12)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 3, 6, 7, 8, 100, 1000, 4095])
-def test_error_is_that_of_enumeration(horizon: int) -> None:
-    tree = HonakerOnline(horizon)
-    variance = tree.variance(range(1, horizon + 1))
-    assert tree.overall_variance("mean") == pytest.approx(variance.mean(), rel=1e-13)
-    assert tree.overall_variance("max") == pytest.approx(variance.max(), rel=1e-13)
-
-
-def test_rounding_error_is_small_beside_one_unit_of_noise() -> None:
-    tree, table = HonakerOnline(3000), HashedNoise()
-    noise = tree.noise(table, range(1, 3001))
-    row = tree.row(2999)
-    exact = sum(Fraction(int(table.at(n.level, n.index))) * n.weight for n in row)
-    assert abs(Fraction(int(noise[2998]), 2**16) - exact) < Fraction(1, 2**12)
-
-
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])
 def test_blocks_join_seamlessly(shape: tuple[int, ...]) -> None:
     """Longer than a block of the fast path; the shift is exact across its borders."""

@@ -3,12 +3,10 @@
 import math
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from drawn_noise import CountedNoise
 
 from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise
 from counton.strategies import KAry, SmoothBinary, sensitivity
 
 
@@ -112,16 +110,6 @@ def test_places_are_consecutive_and_below_the_horizon(strategy: SmoothBinary) ->
             assert index in ((0, 1) if seen is None else (seen, seen + 1))
             used[level] = index
     assert max(used.values()) <= 2000
-
-
-def test_long_windows_join_seamlessly() -> None:
-    strategy, table = SmoothBinary.best(140_000), HashedNoise()
-    whole = strategy.noise(table, range(1, 140_001))
-    for step in np.random.default_rng(2).integers(1, 140_001, 100):
-        row = strategy.row(int(step))
-        assert whole[step - 1] == sum(int(table.at(level, index)) for level, index, _ in row)
-    window = range(131_000, 131_200)
-    np.testing.assert_array_equal(strategy.noise(table, window), whole[130_999:131_199])
 
 
 @pytest.mark.parametrize(

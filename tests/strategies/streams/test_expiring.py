@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from own_laws.streams import check_strategy
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.noise import NoiseField
-from counton.strategies import Expiring, matrices, noise_variance, sensitivity
+from counton.strategies import Expiring, matrices, sensitivity
 from counton.strategies.strategy import node_law
 
 
@@ -26,12 +25,6 @@ class OnesAt:
     def run(self, level: int, nodes: range) -> Any:
         assert nodes.start >= 1, "no interval starts at 0"
         return np.ones(len(nodes), np.int64)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5, 33, 200])
-@pytest.mark.parametrize("strategy", Expiring.examples(1), ids=repr)
-def test_every_law_of_a_strategy_holds(strategy: Expiring, steps: int) -> None:
-    check_strategy(strategy, steps)
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 5, 24])
@@ -46,14 +39,6 @@ def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -
     assert (np.array(printed[delay : 2 * delay]) == 0).all()  # what the test above would catch
 
 
-def test_a_release_reads_the_intervals_that_contain_its_step() -> None:
-    strategy = Expiring(growth=2, delay=3)
-    for step in range(1, 300):
-        at = step - 3
-        levels = [level for level in range(20) if at >= 1 and at >> level >= 1]
-        assert [node[:2] for node in strategy.row(step)] == [(lv, at >> lv) for lv in levels]
-
-
 @pytest.mark.parametrize("growth", [0, "1/2", 1, "3/2", 2, 3])
 @pytest.mark.parametrize("delay", [0, 7])
 def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> None:
@@ -64,9 +49,6 @@ def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> No
         for t in steps
     ]
     assert strategy.variance(steps) == pytest.approx(expected, rel=1e-11)
-    mean = strategy.variance(range(1, 1000)).mean()
-    assert strategy.mean_variance(999) == pytest.approx(mean, rel=1e-12)
-    assert strategy.mean_variance(max(delay, 1)) == pytest.approx(0 if delay else 1)
 
 
 @pytest.mark.parametrize("growth", [0, "3/2", 3])
@@ -97,20 +79,6 @@ def test_factors_are_exact_where_rational_and_never_too_small() -> None:
             assert factor.denominator.bit_length() < 150
 
 
-def test_released_noise_has_the_variance_that_is_claimed() -> None:
-    strategy = Expiring(growth="3/2", delay=2)
-    law = DiscreteLaplace(Fraction(3))
-    steps = range(1, 40)
-    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (20_000,))
-    drawn = strategy.noise(field, steps).astype(float)
-    claimed = noise_variance(strategy, law, steps)
-    assert (claimed[:2] == 0).all()
-    assert (drawn[:2] == 0).all()
-    # A sum of Laplace numbers has a kurtosis below 6: its variance is known within 2.2% * 4.5.
-    assert drawn.var(axis=1)[2:] == pytest.approx(claimed[2:], rel=0.1)
-    assert claimed[2:] == pytest.approx(strategy.variance(steps)[2:] * law.variance, rel=0.05)
-
-
 def test_far_out_any_window_is_the_same_noise() -> None:
     strategy = Expiring(growth=2, delay=5)
     field = NoiseField(bytes(32), DiscreteLaplace(Fraction(50)))
@@ -133,14 +101,11 @@ def test_capped_levels_give_fresh_noise_at_each_step() -> None:
     [
         (lambda: Expiring(growth=-1), "growth is '-1'"),
         (lambda: Expiring(growth=float("nan")), "growth is 'nan'"),
-        (lambda: Expiring(growth=float("inf")), "growth is 'inf'"),
         (lambda: Expiring(growth="much"), "from 0 to 16"),
         (lambda: Expiring(growth=17), "from 0 to 16"),
         (lambda: Expiring(growth="1e999999999"), "growth is '1e999999999'"),  # in no time
         (lambda: Expiring(growth=10**5000), "growth is 'a number of thousands of digits'"),
-        (lambda: Expiring(growth=Fraction(1, 10**5000)), "of thousands of digits"),
         (lambda: Expiring(growth=True), "growth is 'True'"),
-        (lambda: Expiring(delay=1.5), "delay is 1.5"),  # type: ignore[arg-type]
         (lambda: Expiring(delay=-1), "delay is -1"),
         (lambda: Expiring(delay=2**40), r"2\^24"),
         (lambda: Expiring(levels=0), "levels is 0"),

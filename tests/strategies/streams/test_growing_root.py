@@ -11,7 +11,6 @@ from scipy.signal import fftconvolve
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot, sensitivity
 from counton.strategies.strategy import node_law
 from counton.strategies.streams import growing_root
@@ -172,13 +171,6 @@ def test_classes_of_nodes_are_quarter_octaves() -> None:
         assert first == 1 or quarter(first - 1) == level - 1
     assert (quarter(STEPS), quarter(STEPS + 1)) == (67, 68)
     assert node_variance(4) >= Fraction(12, 11) ** 4 > node_variance(4) - Fraction(1, 2**30)
-
-
-def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
-    root = GrowingSquareRoot()
-    field = HashedNoise(spread=2**30)
-    short = root.noise(field, range(1, 900))
-    assert np.array_equal(GrowingSquareRoot().noise(field, range(1, 3000))[:899], short)
 
 
 def mean_variance_with(q: Callable[[Floats], Floats], steps: int) -> float:

@@ -4,14 +4,12 @@ import math
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
 import pytest
 from drawn_noise import CountedNoise
 from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise
 from counton.strategies import KAry, Metric, sensitivity
 
 
@@ -168,17 +166,6 @@ def test_digits_of_the_paper() -> None:
             assert (index - 1) * 5**level < item <= index * 5**level
 
 
-@pytest.mark.parametrize("tree", [KAry(200_000, 19), KAry(200_000, 2), KAry(200_000, 5, False)])
-def test_chunks_join_seamlessly(tree: KAry) -> None:
-    table = HashedNoise()
-    whole = tree.noise(table, range(1, 200_001))
-    for step in np.random.default_rng(1).integers(1, 200_001, 300):
-        rows = tree.row(int(step))
-        assert whole[step - 1] == sum(int(table.at(n.level, n.index)) * int(n.weight) for n in rows)
-    parts = [tree.noise(table, range(a, b)) for a, b in ((1, 7), (7, 100_003), (100_003, 200_001))]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
-
-
 def test_a_wide_step_draws_only_what_it_reads() -> None:
     tree, table = KAry(1000, 13), CountedNoise((100,))
     for step in range(1, 1001):
@@ -195,10 +182,6 @@ def test_indices_stay_below_the_horizon_and_a_group() -> None:
     ("arguments", "complaint"),
     [
         ((0, 3), "horizon is 0"),
-        ((-5, 3), "horizon is -5"),
-        ((True, 3), "horizon is True"),
-        ((10.0, 3), "horizon is 10.0"),
-        (("10", 3), "horizon is '10'"),
         ((2**62 + 1, 3), "horizon is 4611686018427387905"),
         ((10, 1), "arity is 1"),
         ((10, 2.5), "arity is 2.5"),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws.node_noise import HashedNoise
+from counton.laws.pattern_laws import matrix_of
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, Contribution
 from counton.strategies import Metric, NormalisedSqrt
@@ -102,11 +103,8 @@ def test_window_variances_by_distance_and_by_window() -> None:
 @pytest.mark.parametrize("apart", [1, 3])
 def test_overlaps_are_the_largest_products(apart: int) -> None:
     strategy = NormalisedSqrt(60)
-    enters = np.zeros((60, 60), np.int64)
-    for step in range(1, 61):
-        for _, index, weight in strategy.column(step):
-            enters[index - 1, step - 1] = int(weight * 2**strategy.facts.lattice_bits)
-    products = enters.astype(object).T @ enters.astype(object)
+    enters = matrix_of(strategy).astype(object)
+    products = enters.T @ enters
     found = strategy._overlaps(Schedule(20, apart, False))
     exact = [
         max(np.diagonal(products, lag).max() for lag in range(j * apart, 60)) for j in range(1, 20)
@@ -129,7 +127,5 @@ def test_refusals() -> None:
         NormalisedSqrt(2**20 + 1)
     with pytest.raises(InvalidInput, match="weight_bits"):
         NormalisedSqrt(10, 17)
-    with pytest.raises(HorizonExceeded):
-        NormalisedSqrt(10).variance([11])
     with pytest.raises(SumOverflow, match="of a square root"):
         NormalisedSqrt(10).noise(HashedNoise((), 2**60), range(1, 5))

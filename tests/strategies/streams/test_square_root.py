@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from calls import calls_of
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.strategies import SqrtToeplitz, matrices
+from counton.strategies import SqrtToeplitz
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import square_root_coefficients, square_root_sensitivity
@@ -67,29 +66,6 @@ def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
         assert product == unit ** (k + 1)
 
 
-@pytest.mark.parametrize("prime", [2**61 - 1, 2**127 - 1])
-def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
-    strategy = SqrtToeplitz(1000)
-    inverse = pow(2**strategy.facts.lattice_bits, -1, prime)
-    c = [int(v) * inverse % prime for v in strategy.root.numerators]
-    b = [1]
-    for k in range(1, 1000):
-        b.append((1 - sum(c[i] * b[k - i] for i in range(1, k + 1))) % prime)
-    exact = strategy.root.row(1000)
-    for k in (1, 2, 3, 250, 777, 999):
-        value = exact[k].numerator * pow(exact[k].denominator, -1, prime) % prime
-        assert value == b[k]
-
-
-def test_rows_and_columns_are_those_of_b_and_c() -> None:
-    reads, enters = matrices(SqrtToeplitz(12))
-    assert (reads @ enters == np.tril(np.ones((12, 12), dtype=int))).all()
-    strategy = SqrtToeplitz(12)
-    columns = [[entry for entry in column if entry] for column in enters.T]
-    assert strategy.l1_sensitivity() == max(sum(c) for c in columns)
-    assert strategy.squared_sensitivity() == max(sum(v * v for v in c) for c in columns)
-
-
 @pytest.mark.parametrize(
     "horizon", [*range(1, 18), 63, 64, 65, 129, 999, 8760, 2**16, 2**19, 2**19 + 1, 2**20]
 )
@@ -100,13 +76,6 @@ def test_rounding_c_costs_next_to_nothing(horizon: int) -> None:
     for metric in ("mean", "max"):
         ratio = float(strategy.squared_sensitivity()) * strategy.overall_variance(metric)
         assert ratio == pytest.approx(squares.sum() * ideal[metric], rel=1e-6)
-
-
-def test_short_horizons_are_the_real_factorisation() -> None:
-    strategy = SqrtToeplitz(9)
-    f = [Fraction(math.comb(2 * k, k), 4**k) for k in range(9)]
-    assert strategy.root.row(9) == f
-    assert strategy.squared_sensitivity() == sum(v * v for v in f)
 
 
 @pytest.mark.parametrize("horizon", [4000, 2**19 + 1])
@@ -134,15 +103,6 @@ def test_c_is_the_same_everywhere() -> None:
         assert SqrtToeplitz(horizon).l1_sensitivity() == Fraction(total, 2**20)
 
 
-def test_variance_is_the_squared_norm_of_rows() -> None:
-    strategy = SqrtToeplitz(300)
-    squares = [b * b for b in strategy.root.row(300)]
-    exact = [float(sum(squares[:t])) for t in range(1, 301)]
-    np.testing.assert_allclose(strategy.variance(range(1, 301)), exact, rtol=1e-12)
-    assert strategy.overall_variance("max") == pytest.approx(exact[-1], rel=1e-12)
-    assert strategy.overall_variance("mean") == pytest.approx(np.mean(exact), rel=1e-12)
-
-
 # --- values of "constant matters" --------------------------------------------------------------
 
 
@@ -160,21 +120,15 @@ def test_square_root_sensitivity_grows_like_its_asymptote() -> None:
     assert square_root_sensitivity(horizon) == pytest.approx(asymptote, abs=1e-5)
 
 
-def test_erratum_equation_4_is_below_the_truth_and_the_safe_form_above() -> None:
-    exact = np.cumsum(square_root_coefficients(5000) ** 2)
-    horizon = np.arange(1, 5001)
-    assert (1 + np.log((4 * horizon - 3) / 5) / np.pi < exact).all()
-    safe = 1 + np.log((4 * horizon - 1) / 3) / np.pi
-    assert (safe >= exact).all()
-    assert (safe - exact).max() < 0.05
-
-
 # --- noise: one definite function of z -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 3, 60, 150])
-def test_noise_is_b_z_correctly_rounded(horizon: int) -> None:
-    strategy, field = SqrtToeplitz(horizon), table(horizon)
+@pytest.mark.parametrize(
+    ("horizon", "std"), [(1, 2.0**21), (2, 2.0**21), (3, 2.0**21), (150, 2.0**21), (120, 2.0**43)]
+)
+def test_noise_is_b_z_correctly_rounded(horizon: int, std: float) -> None:
+    """Around the largest law (scale 2^40), float64 alone decides little."""
+    strategy, field = SqrtToeplitz(horizon), table(horizon, std=std)
     expected = exact_noise(strategy, field.values)
     assert strategy.noise(field, range(1, horizon + 1)).tolist() == expected
 
@@ -190,53 +144,14 @@ def test_ties_are_rounded_the_same_way_everywhere() -> None:
         )
 
 
-def test_a_release_is_a_function_of_the_measurements() -> None:
-    strategy, horizon = SqrtToeplitz(60), 60
-    z = table(horizon, seed=3).values
-    x = np.random.default_rng(4).integers(0, 9, horizon)
-    c, b = [int(v) for v in strategy.root.numerators], strategy.root.row(horizon)
-    y = [
-        sum(c[t - i] * int(x[i]) for i in range(t + 1)) + int(z[t]) for t in range(horizon)
-    ]  # lattice integers: all that is private
-    cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
-    from_measurements = [
-        rounded(cell * sum(b[t - i] * y[i] for i in range(t + 1))) for t in range(horizon)
-    ]
-    released = (
-        strategy.noise(Table(z), range(1, 61)) + np.cumsum(x) * 2**strategy.facts.fraction_bits
-    )
-    assert released.tolist() == from_measurements
-
-
-@pytest.mark.parametrize(("step", "change"), [(1, 1), (17, -3), (2999, 5), (3000, 1)])
-def test_shifted_noise_is_the_neighbour(step: int, change: int) -> None:
-    strategy = SqrtToeplitz(3000)
-    z = table(3000, seed=5).values
-    moved = z.copy()
-    moved[step - 1 :] += change * strategy.root.numerators[: 3001 - step]
-    difference = strategy.noise(Table(moved), range(1, 3001)) - strategy.noise(
-        Table(z), range(1, 3001)
-    )
-    assert difference[: step - 1].tolist() == [0] * (step - 1)
-    assert set(difference[step - 1 :].tolist()) == {change * 2**strategy.facts.fraction_bits}
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-def test_noise_does_not_depend_on_the_window(
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_one_coordinate_at_a_time_is_the_same(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strategy, field = SqrtToeplitz(700), table(700, *shape, seed=6)
     whole = strategy.noise(field, range(1, 701))
-    assert whole.shape == (700, *shape)
-    assert whole.dtype == np.int64
-    for cuts in ([1, 2, 3, 701], [1, 17, 33, 300, 701], [1, 640, 700, 701]):
-        parts = [strategy.noise(field, range(a, b)) for a, b in pairwise(cuts)]
-        assert (np.concatenate(parts) == whole).all()
-    singles = [strategy.noise(field, range(t, t + 1)) for t in range(1, 701, 23)]
-    assert (np.concatenate(singles) == whole[::23]).all()
-    monkeypatch.setattr(square_root, "_BLOCK", 1)  # one coordinate at a time
+    monkeypatch.setattr(square_root, "_BLOCK", 1)
     assert (strategy.noise(field, range(1, 701)) == whole).all()
-    assert strategy.noise(field, range(5, 5)).shape == (0, *shape)
 
 
 def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,14 +198,6 @@ def test_long_noise_against_integers_at_some_steps() -> None:
         ),
         atol=0.51 / 2**strategy.facts.fraction_bits,
     )
-
-
-def test_noise_has_the_claimed_variance() -> None:
-    strategy, draws = SqrtToeplitz(64), 20_000
-    field = table(64, draws, seed=10, std=16.0 * 2**strategy.facts.lattice_bits)
-    noise = strategy.noise(field, range(1, 65)) / 2**strategy.facts.fraction_bits
-    ratio = (noise**2).mean(axis=1) / (256 * strategy.variance(range(1, 65)))
-    assert np.abs(ratio - 1).max() < 6 * math.sqrt(2 / draws)
 
 
 # --- refusals ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def root(steps: int, bits: int) -> NDArray[np.int64]:
     return np.rint(square_root_coefficients(steps) * 2.0**bits).astype(np.int64)
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     bits=st.sampled_from([12, 14, 16]),
     spread=st.sampled_from([1, 2**20, 2**47]),
