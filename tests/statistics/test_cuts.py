@@ -152,11 +152,6 @@ def test_state_is_whole() -> None:
         [("c", "a", 0.25), ("a", "b", 1)],
     ]
     check_exact(Cuts(["a", "b", "c"], resolution=0.25), stream)
-    counter: Any = Running.start(Cuts(4), 9, ZCDP(1), key=(key := Key.generate()), name="s")
-    counter.release_many([(0, 1), (1, 2)])
-    again = type(counter).resume(counter.checkpoint(), key=key)
-    assert counter.release((2, 3)).cut([0, 1]) == again.release((2, 3)).cut([0, 1])
-    assert again.reading(1)[0, 1] == counter.reading(1)[0, 1]
     with pytest.raises(StateError, match="copy"):
         restore(Cuts(3), b"[]")
 

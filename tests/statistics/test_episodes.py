@@ -1,7 +1,6 @@
 """Episodes: minimal occurrences by their definition; what one letter changes, over all streams."""
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,11 +8,10 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from episode_states import bound, contents, most_changed, words_over
 
-from counton import ZCDP, Episodes, Key, Running
+from counton import Episodes
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.statistics.letters.episodes import CHANGES, SQUARES
-from counton.strategies import SqrtToeplitz
 
 
 def _read(word: str, piece: str) -> bool:
@@ -155,40 +153,6 @@ def test_sensitivity_is_below_half_of_the_published() -> None:
         pattern = Episodes("ACGT", longest).contribution().pattern
         assert isinstance(pattern, BoundedChange)
         assert 2 * pattern.l2_squared < 4 * longest * 4 ** (longest - 1)
-
-
-def test_any_episode_at_any_step_and_after_a_checkpoint() -> None:
-    key, statistic, stream = Key.generate(), Episodes("ACGT", 3), "GATTACACATTAG"
-    running = Running.start(statistic, 20, ZCDP(1), key=key, name="s")
-    running.release_many(stream)
-    parts = Running.start(statistic, 20, ZCDP(1), key=key, name="s")
-    parts.release_many(stream[:6])
-    parts = Running.resume(parts.checkpoint(), key=key)
-    with pytest.raises(InvalidInput, match="letter 2"):
-        parts.release_many(stream[6:7] + "N")
-    parts.release_many(stream[6:])
-    for step in (5, 9, 13):
-        one, other = running.reading(step), parts.reading(step)
-        np.testing.assert_array_equal(
-            one.table_columns()["estimate"], other.table_columns()["estimate"]
-        )
-        assert one["GAT"] == other["GAT"]
-
-
-def test_noise_has_the_deviation_that_is_stated() -> None:
-    statistic, stream = Episodes("ACGT", 2), "GATTACA" * 3
-    truth = changes_of(statistic, stream).sum(axis=0)
-    found = []
-    for number in range(16):
-        running = Running.start(
-            statistic, guarantee=ZCDP(1), key=Key.generate(), name=str(number),
-            strategy=SqrtToeplitz(21),
-        )  # fmt: skip
-        reading = running.release_many(stream)[-1]
-        found.append((reading.table_columns()["estimate"] - truth) / reading.std())
-    scores = np.array(found)
-    assert abs(scores.mean()) * math.sqrt(scores.size) < 4
-    assert abs((scores**2).mean() - 1) < 4 * math.sqrt(2 / scores.size)
 
 
 def test_longer_episodes_are_refused() -> None:

@@ -11,7 +11,6 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, Running
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
 from counton.tables.grid import Grid
@@ -38,7 +37,6 @@ def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm
         PROMISES[norm]
     )
     check_sensitivity(replaced, 2, one_replaced(cells, 2, cells), slack=2.5)
-    assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
     assert not settled.allows(replaced)
 
@@ -169,7 +167,7 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
 
 
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:
-    hours = Ranges([str(hour) for hour in range(64)])
+    hours = Ranges([str(hour) for hour in range(24)])
     laplace, gaussian = hours.settle(PureDP(1)), hours.settle(ZCDP(1), 99)
     assert laplace.grid == hours._choose(1)
     assert gaussian.grid == hours._choose(2)

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_exact, check_sensitivity, one_replaced
 from keys import chosen_key
-from trees import covariance_of, covariances_of, sum_of
 
 from counton import ZCDP, ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.statistics import Grouped, Hierarchy, Quantiles
-from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.tables import Tree
@@ -29,7 +27,7 @@ TREE = Tree.from_leaves(
     ["region", "city"],
 )
 LEAVES = [("N", "a"), ("N", "b"), ("N", "c"), ("S",), ("T", "x"), ("T", "y"), ("U", "only")]
-HORIZON = 3
+HORIZON = 2
 
 
 @pytest.mark.parametrize("norm", [1, 2])
@@ -40,7 +38,6 @@ def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace").settle(PROMISES[norm])
     # A replaced event may also only leave: that is as much as adding one.
     check_sensitivity(replaced, HORIZON, one_replaced(LEAVES[::2], HORIZON, LEAVES), slack=2.0)
-    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_a_count_is_as_many_events() -> None:
@@ -64,11 +61,6 @@ def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     rows = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1)
     said = np.concatenate(statistic.law.variances)
     assert np.allclose((rows**2).sum(axis=0), said, rtol=1e-12)
-    level, node = TREE.find(("T", "y"))
-    apart = covariances_of(statistic.law, TREE.find(("N", "a")))[level][node]
-    order = np.cumsum([0, *TREE.sizes])
-    places = [order[level] + node for level, node in map(TREE.find, [("N", "a"), ("T", "y")])]
-    assert apart == pytest.approx(float(rows[:, places[0]] @ rows[:, places[1]]))
 
 
 def test_what_is_published_adds_up_over_space_and_over_time() -> None:
@@ -99,21 +91,16 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
             assert whole.std(path) > 0
 
 
-def test_intervals_and_sums_are_those_of_nodes() -> None:
+def test_intervals_and_tables_are_those_of_nodes() -> None:
     counter = Running.start(
         Hierarchy(TREE), 4, PureDP(20), key=chosen_key(), name="m", batched=True
     )
     reading: Any = counter.release_batch([("N", "a")] * 50 + [("S",)] * 30)
     low, high = reading.interval("N", 0.99)
     assert low < 50 < high
-    value, std = sum_of(reading, {("N", "a"): 1, ("N", "b"): 1, ("N", "c"): 1})
-    assert value == reading["N"]
-    assert std == pytest.approx(reading.std("N"))
     columns = reading.table_columns()
     assert columns["level"].tolist() == ["total", *["region"] * 4, *["city"] * 6]
     assert columns["estimate"][0] == reading.total
-    rough = covariance_of(reading, "N", ("N", "a"))
-    assert 0 < rough < reading.std("N") ** 2
     with pytest.raises(InvalidInput, match="is not in the domain"):
         reading["Q"]
 

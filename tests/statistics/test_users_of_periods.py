@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import counton
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
 from counton.numbers import Design
@@ -20,7 +19,6 @@ from counton.released.screen import screen_of
 from counton.run import Definition, Job, export, run
 from counton.run.job_plan import planned_job
 from counton.run.new_stream import define
-from counton.run.written_files import write_release
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -104,17 +102,6 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
         assert both.what == f"1 or more (25 March to 5 April 2024, {ANEW} week)"
         assert both.value > last
     assert released.reading.number_of("1 or more").value == last
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet", "json"])
-def test_a_file_says_the_same(form: str, tmp_path: Path) -> None:
-    with run(job(tmp_path)) as outcome:
-        released = outcome.read()
-    write_release(released.numbers, tmp_path / f"p.{form}")
-    again = counton.read(tmp_path / f"p.{form}")
-    assert again.table().equals(released.table())
-    assert again.methods() == released.methods()
-    assert again.total("1 or more") == released.total("1 or more")
 
 
 def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
