@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from keys import chosen_key
 from node_masses import masses
-from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
@@ -23,7 +22,6 @@ from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy, sensitivities
 
-Reals = NDArray[np.float64]
 ONE = Contribution.add_remove()
 
 

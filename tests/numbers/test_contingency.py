@@ -56,14 +56,6 @@ def test_margins_agree_with_each_other_and_with_the_truth(guarantee: Any, equal:
         assert stds[()] > stds[tuple(COLUMNS)]
 
 
-def test_default_weights_have_the_least_error_over_all_margins() -> None:
-    def error(**changed: Any) -> float:
-        reading = released(Contingency(DOMAIN, **changed), [], ZCDP(0.5), KEY)
-        return float((reading.table_columns()["std"] ** 2).sum())
-
-    assert error() < error(equal=True)
-
-
 def test_other_columns_or_values_never_meet_the_same_noise() -> None:
     """Tables of one shape under one key and name, as somebody with little time would make them."""
 

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
-from numpy.typing import NDArray
-from once import hierarchy
-from trees import covariance_of, sum_of
 
 from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
@@ -28,7 +25,6 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.tables import Tree
 
 CELLS, STEPS, LEVEL = 2048, 16, 0.9
 CASES: list[tuple[StreamStrategy, Guarantee]] = [
@@ -65,57 +61,8 @@ def quotient_of(releases: Releases, above: list[Term], below: list[Term], cell: 
     return shifted_ratio(one, other)
 
 
-def sums_of_all_cells(releases: Releases, parts: list[Term]) -> NDArray[np.float64]:
-    """The sums of the parts, with each cell in the place of the first one."""
-    values = np.asarray(releases.values, float)
-    if releases._design.strategy.facts.workload == "windows":
-        values = np.cumsum(values, axis=0)
-    totals = np.vstack([np.zeros(CELLS), values])
-    first = np.arange(CELLS - 1)
-    found = np.zeros(len(first))
-    for part in parts:
-        found += part.weight * (totals[part.stop] - totals[part.start])[first + part.cell]
-    return found
-
-
 def coverage(answers: list[Answer], truth: float) -> float:
     return float(np.mean([one.lower <= truth <= one.upper for one in answers]))
-
-
-@pytest.mark.parametrize(("strategy", "guarantee"), CASES, ids=lambda case: type(case).__name__)
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)],
-        [Term(1, 8, 16, 0), Term(-1, 0, 8, 0)],
-        [Term(1, 3, 7, 0), Term(-2.5, 3, 7, 1), Term(0.5, 0, 16, 0)],
-    ],
-    ids=["groups", "windows", "weights"],
-)
-@pytest.mark.slow
-def test_sums_with_signs_hold_as_often_as_promised(
-    strategy: StreamStrategy, guarantee: Guarantee, parts: list[Term]
-) -> None:
-    releases = released(strategy, guarantee, 40)
-    truth = sum(40 * part.weight * (part.stop - part.start) for part in parts)
-    answers = [
-        answer(sum_formula(releases._design, parts, total_of(releases, cell)), LEVEL)
-        for cell in range(32)
-    ]
-    # Cells have one law: of all others the value is enough.
-    half = answers[0].upper - answers[0].value
-    assert [one.upper - one.value for one in answers] == pytest.approx([half] * 32)
-    assert [one.value - one.lower for one in answers] == pytest.approx([half] * 32)
-    values = sums_of_all_cells(releases, parts)
-    assert [one.value for one in answers] == pytest.approx(values[:32])
-    noise = values - truth
-    error = math.sqrt(LEVEL * (1 - LEVEL) / (len(noise) / 2))  # neighbours have a cell in common
-    held = np.mean(np.abs(noise) <= half)
-    assert held >= LEVEL - 3.5 * error
-    assert held <= LEVEL + 0.035 + 3.5 * error  # wide ones would hold too
-    assert answers[0].std == pytest.approx(noise.std(), rel=0.12)
-    # with power: intervals a quarter shorter do not hold as often as promised
-    assert np.mean(np.abs(noise) <= 0.75 * half) < LEVEL - 3 * error
 
 
 @pytest.mark.parametrize(("strategy", "guarantee"), CASES, ids=lambda case: type(case).__name__)
@@ -146,17 +93,6 @@ def test_more_at_once_are_wider() -> None:
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="at_once"):
             answer(asked, at_once=wrong)  # type: ignore[arg-type]
-
-
-def test_signs_of_a_hierarchy_are_not_ignored() -> None:
-    tree = Tree.from_leaves({"state": ["a", "b"]}, ["state"])
-    release = hierarchy([30, 4], tree, ZCDP(2), chosen_key())
-    value, std = sum_of(release, {"a": 1, "b": -1})
-    assert value == release["a"] - release["b"]
-    of = [[covariance_of(release, one, other) for other in "ab"] for one in "ab"]
-    assert std == pytest.approx(math.sqrt(of[0][0] + of[1][1] - 2 * of[0][1]))
-    ends: Any = [release.number_of(name).formula for name in "ab"]
-    assert (ends[0] - ends[1]).std == pytest.approx(std)
 
 
 def test_how_far_the_level_of_wide_laplace_noise_falls_short() -> None:

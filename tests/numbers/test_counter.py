@@ -1,6 +1,5 @@
 """One at a time, in batches of any size or resumed in the middle: the same values to the bit."""
 
-import copy
 import math
 import pickle
 import sys
@@ -12,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from keys import chosen_key
 from programs import run_program
 
@@ -24,16 +21,17 @@ from counton.base.private import open_private
 from counton.numbers.counter_state import read_checkpoint
 from counton.privacy import (
     ZCDP,
-    ApproxDP,
     Contribution,
     ExpiringDP,
     ExpiringZCDP,
-    Guarantee,
     PureDP,
 )
 from counton.strategies import (
     Binary,
+    Epochs,
     Expiring,
+    GrowingCascade,
+    GrowingSquareRoot,
     HonakerOnline,
     Independent,
     KAry,
@@ -59,6 +57,8 @@ STRATEGIES: list[StreamStrategy] = [
         Hats(21, (4,), ([70] * 7,), bits=8), (4, 3), (2, 3, 1), horizon=STEPS
     ),
 ]
+#: Of windows, and without a last step.
+OTHERS: list[StreamStrategy] = [GrowingCascade(8), Epochs(), GrowingSquareRoot()]
 
 
 def name(value: object) -> str:
@@ -75,7 +75,7 @@ def inputs(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3)], ids=str)
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, *OTHERS], ids=name)
 def test_any_way_of_cutting_a_stream_gives_the_same_bits(
     strategy: StreamStrategy, shape: tuple[int, ...]
 ) -> None:
@@ -145,32 +145,11 @@ def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: StreamStr
     ids=str,
 )
 def test_another_stream_budget_or_key_never_meets_the_same_noise(change: dict[str, Any]) -> None:
-    zeros = np.zeros(STEPS, np.int64)
-    for strategy in STRATEGIES:
+    zeros = np.zeros(60, np.int64)
+    for strategy in [*STRATEGIES, *OTHERS]:
         usual = counter(strategy).release_many(zeros).values
         other = counter(strategy, **change).release_many(zeros).values
         assert (usual == other).mean() < 0.5
-
-
-def test_strategies_with_like_nodes_have_unlike_noise() -> None:
-    zeros = np.zeros(63, np.int64)
-    small = counter(Binary(63)).release_many(zeros).values
-    other = counter(Binary(62)).release_many(zeros[:62]).values
-    assert (small[:62] == other).mean() < 0.5
-
-
-@pytest.mark.parametrize(
-    ("guarantee", "expected"),
-    [
-        (PureDP(1), "discrete Laplace"),
-        (ZCDP(0.5), "discrete Gaussian"),
-        (ApproxDP(1, 1e-6), "discrete"),
-    ],
-    ids=str,
-)
-def test_every_guarantee_calibrates_a_law(guarantee: Guarantee, expected: str) -> None:
-    terms = counter(Binary(100), guarantee=guarantee).design.to_dict()
-    assert expected in terms["law"]["law"]
 
 
 def test_clipped_sums_come_out_in_data_units() -> None:
@@ -188,7 +167,8 @@ def test_clipped_sums_come_out_in_data_units() -> None:
 BAD_STEPS: list[tuple[Any, str]] = [
     (float("nan"), "finite|float"), (float("inf"), "finite|float"), (2.0, "Contribution.values"),
     (-1, "negative count"), ([1, 2], "shape"), ("3", "numbers"), (None, "type|number"),
-    (1j, "numbers"), ([[1], [2, 3]], "array|shape"), (2**63, "2\\^62"), (10**30, "2\\^62"),
+    (1j, "numbers"), (True, "numbers"), ([[1], [2, 3]], "array|shape"), (2**63, "2\\^62"),
+    (10**30, "2\\^62"),
 ]  # fmt: skip
 
 
@@ -239,11 +219,6 @@ def test_exact_totals_are_integers(windows: bool) -> None:
     assert stream.step == 0
 
 
-def test_truth_values_are_not_counts() -> None:
-    with pytest.raises(InvalidInput, match="numbers"):
-        counter(Binary(10)).release(True)
-
-
 def test_steps_beyond_the_horizon_are_refused() -> None:
     stream = counter(Binary(5))
     stream.release_many([1, 1, 1])
@@ -277,17 +252,12 @@ def test_a_batch_whose_middle_overflows_is_refused() -> None:
     stream = counter(Binary(10), contribution=signed)
     with pytest.raises(SumOverflow):
         stream.release_many([2**60, 2**60, 2**60, -(2**60), -(2**60)])
+    for count in (1, 7):  # wraps int64 on the second step
+        with pytest.raises(SumOverflow):
+            stream.release_many([2**62] * count)
     assert stream.step == 0
     stream.release_many([2**60, 2**59, -(2**60), -(2**60)])
     assert stream.step == 4
-
-
-@pytest.mark.parametrize("count", [1, 7])
-def test_wrapping_totals_cannot_slip_through(count: int) -> None:
-    """2^62 a step wraps int64 on the second: the neighbour of such a stream must not be told."""
-    stream = counter(Binary(10))
-    with pytest.raises(SumOverflow):
-        stream.release_many([2**62] * count)
 
 
 @pytest.mark.parametrize("shape", [3, [0], (-1,), (2.0,), "ab", b"a", (2**32,), (True,)], ids=str)
@@ -311,9 +281,6 @@ def test_checkpoints_are_verified() -> None:
     saved = stream.checkpoint()
     with pytest.raises(WrongKey, match="but the given key is"):
         Counter.resume(saved, key=chosen_key(bytes(32)))
-    for broken in (b"", saved[:-20], saved.replace(b'"step": 1', b'"step": 0'), b"\xff" + saved):
-        with pytest.raises(StateError):
-            Counter.resume(broken, key=KEY)
     with pytest.raises(StateError, match="version of counton that wrote it"):
         Counter.resume(saved.replace(b"checkpoint-3", b"checkpoint-2"), key=KEY)
     assert KEY._secret not in saved
@@ -332,6 +299,7 @@ def test_a_checkpoint_holds_all_that_waits_and_no_bit_of_it_may_change(
     stream.release_many(xs[:12])
     packed = stream.checkpoint()
     resumed = Counter.resume(packed, key=KEY)
+    assert resumed.design == stream.design  # a later version may calibrate better
     assert read_checkpoint(packed).agrees_with(read_checkpoint(resumed.checkpoint()))
     after = resumed.release_many(xs[12:]).values
     assert not read_checkpoint(packed).agrees_with(read_checkpoint(resumed.checkpoint()))
@@ -341,18 +309,9 @@ def test_a_checkpoint_holds_all_that_waits_and_no_bit_of_it_may_change(
         altered[place] ^= 1
         with pytest.raises(StateError):
             Counter.resume(bytes(altered), key=KEY)
-    for cut in (packed[:-1], packed[:60], packed + b"0"):
+    for cut in (b"", packed[:-1], packed[:60], packed + b"0", b"\xff" + packed):
         with pytest.raises(StateError):
             Counter.resume(cut, key=KEY)
-    with pytest.raises(WrongKey):
-        Counter.resume(packed, key=Key.generate())
-
-
-def test_a_checkpoint_holds_the_law_it_was_started_with() -> None:
-    """A later version may calibrate better; a running stream keeps its noise."""
-    stream = counter(Binary(100), guarantee=ApproxDP(1, 1e-6))
-    resumed = Counter.resume(stream.checkpoint(), key=KEY)
-    assert resumed.design == stream.design
 
 
 def test_description_says_what_is_protected() -> None:
@@ -367,33 +326,6 @@ def test_nothing_shown_holds_the_key() -> None:
         assert KEY._secret.hex() not in text
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
-    which=st.integers(0, len(STRATEGIES) - 1),
-)
-def test_random_batch_sizes(sizes: list[int], which: int) -> None:
-    xs = inputs(())[: min(sum(sizes), STEPS)]
-    stream = counter(STRATEGIES[which])
-    at, parts = 0, []
-    for size in sizes:
-        parts.append(stream.release_many(xs[at : at + size]).values)
-        at += size
-    whole = counter(STRATEGIES[which]).release_many(xs).values
-    assert (np.concatenate(parts) == whole).all()
-
-
-def test_masked_totals_are_refused() -> None:
-    """What a mask hides is missing, not a number."""
-    stream = counter(Binary(100), shape=(3,))
-    hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
-    for attempt in (lambda: stream.release(hidden), lambda: stream.release_many(hidden[None])):
-        with pytest.raises(InvalidInput, match="masked"):
-            attempt()
-    assert stream.step == 0
-    assert stream.release(np.ma.array([1, 2, 3])).step == 1
-
-
 class MakesAMaskedArray:
     """As data frames of some libraries do."""
 
@@ -404,15 +336,17 @@ class MakesAMaskedArray:
 @pytest.mark.parametrize(
     "hidden",
     [
+        np.ma.array([1, 777, 3], mask=[False, True, False]),
         [1, np.ma.array(777, mask=True), 3],
         (1, np.ma.masked, 3),
         np.array([1, np.ma.array(777, mask=True), 3], dtype=object),
         MakesAMaskedArray(),
         deque([1, np.ma.array(777, mask=True), 3]),
     ],
-    ids=["list", "constant", "objects", "__array__", "deque"],
+    ids=["array", "list", "constant", "objects", "__array__", "deque"],
 )
-def test_masked_totals_inside_others_are_refused(hidden: Any) -> None:
+def test_masked_totals_are_refused(hidden: Any) -> None:
+    """What a mask hides is missing, not a number."""
     stream = counter(Binary(100), shape=(3,))
     for attempt in (
         lambda: stream.release(hidden),
@@ -427,6 +361,7 @@ def test_masked_totals_inside_others_are_refused(hidden: Any) -> None:
             counter(Binary(100)).release(single)
     assert stream.step == 0
     assert stream.release([np.ma.array(1), 2, np.int64(3)]).step == 1
+    assert stream.release(np.ma.array([1, 2, 3])).step == 2
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", ">i4", "u8", "O"])
@@ -508,13 +443,6 @@ def test_totals_no_values_add_up_to_are_refused(bounds: tuple[int, int], total: 
     with pytest.raises(InvalidInput, match=rf"input {total}(\.0)? at step 2 .*values lie in"):
         sums.release(total)
     assert sums.step == 1
-
-
-def test_copies_are_refused() -> None:
-    """A copy would release the same noise over other data."""
-    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InvalidInput, match="checkpoint"):
-            copying(counter(Binary(10)))
 
 
 def test_forks_cannot_release() -> None:

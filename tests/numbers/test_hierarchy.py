@@ -11,53 +11,17 @@ from once import Planned, hierarchy, released
 from own_laws.trees import tree_estimates
 from tables_of_noise import WrittenNoise
 from trees import (
-    covariance_of,
-    leaf_places,
-    measured_matrix,
-    random_tree,
-    sum_of,
     sums_of,
     tree_of_parents,
 )
 
 from counton import ZCDP, ApproxDP, Hierarchy, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 
 KEY = chosen_key()
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
-    """The estimator applied to unit noise gives its matrix; times its transpose is the law."""
-    tree = random_tree(seed)
-    plan = Planned(tree, guarantee=ZCDP(0.5))
-    matrix = measured_matrix(plan.measurement)
-    zeros = np.zeros(len(leaf_places(tree)), np.int64)
-    unit = 2**30
-    columns = []
-    for level, part in matrix.items():
-        for row in range(len(part)):
-            noise: Any = np.zeros(len(part), dtype=np.int64)
-            noise[row] = unit
-            found = tree_estimates(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
-            columns.append(np.concatenate(found) / 2.0**30 / unit)
-    reads = np.array(columns).T
-    joint = reads @ reads.T * plan.law.variance
-    reading = hierarchy(np.zeros(len(leaf_places(tree)), np.int64), tree, ZCDP(0.5), KEY)
-    known = reading.statistic.tree
-    paths = [known.path(lv, node) for lv, size in enumerate(tree.sizes) for node in range(size)]
-    apart = np.array([[covariance_of(reading, a, b) for b in paths] for a in paths])
-    assert apart == pytest.approx(joint, abs=1e-6 * joint.max())
-    chosen = paths[::2]
-    picked = joint[np.ix_(range(0, len(paths), 2), range(0, len(paths), 2))]
-    one = dict.fromkeys(chosen, 1.0)
-    assert sum_of(reading, one)[1] ** 2 == pytest.approx(picked.sum(), abs=1e-5 * joint.max())
-    law = plan.joint_law
-    for level, variances in enumerate(law.variances):
-        assert variances == pytest.approx(np.full(len(variances), law.root), rel=1e-5), level
 
 
 def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
@@ -89,22 +53,6 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any)
         assert np.abs(away).max() < 14, level
         if len(away) > 500:
             assert (away**2).mean() == pytest.approx(1, abs=0.25), level
-
-
-def test_siblings_covary_as_the_law_says() -> None:
-    """Statistics on 3,000 families of four under a common parent's law."""
-    tree = Tree.from_leaves(
-        {"a": np.repeat(np.arange(3000), 4), "b": np.tile(np.arange(4), 3000)}, ["a", "b"]
-    )
-    release = hierarchy(np.zeros(12000, int), tree, ZCDP(0.1), KEY)
-    noise = release.estimates[2].reshape(3000, 4)
-    three = [("5", "0"), ("5", "1"), ("5",)]
-    expected = np.array([[covariance_of(release, a, b) for b in three] for a in three])
-    whole = np.column_stack([noise[:, 0], noise[:, 1], release.estimates[1]])
-    found = whole.T @ whole / 3000
-    assert found == pytest.approx(expected, abs=5 * expected.max() / np.sqrt(3000))
-    assert expected[0, 0] == pytest.approx(expected[2, 2], rel=1e-5)
-    assert expected[0, 1] < 0
 
 
 def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_out() -> None:
@@ -248,27 +196,6 @@ def test_tables_of_levels() -> None:
     assert reading.std(("NY", "Kings")) == pytest.approx(states["std"][0], rel=1e-5)
 
 
-def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise() -> None:
-    events = [(("NY", "Kings"), 700)]
-    base = of_places(events).total
-    assert of_places(events).total == base
-    for changed in (
-        {"name": "other"},
-        {"guarantee": ZCDP(2.0001)},
-        {"key": Key.generate()},
-        {"neighbours": "replace"},
-        {"targets": {"county": 1.1, "state": 1.0}},
-        {"domain": {**DOMAIN, "county": ["Kings", "Nap", "Kings", None]}},
-    ):
-        assert of_places(events, **changed).total != base
-
-
-def test_sums_that_would_wrap_around_are_noticed() -> None:
-    statistic = Planned(Tree.from_leaves({"a": np.arange(8)}, ["a"]), ZCDP(1)).statistic
-    with pytest.raises(SumOverflow, match="can be measured exactly"):
-        statistic.measure(np.full((1, 8), 2**61 - 1))
-
-
 def test_rounding_favours_no_sibling() -> None:
     """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
     siblings, bits, draws = 1000, 16, 60
@@ -289,29 +216,6 @@ def test_rounding_favours_no_sibling() -> None:
     # Differences of two roundings have variance 1/6: five deviations of a mean over the draws.
     assert np.abs(away).max() < 5 * math.sqrt(1 / 6 / draws)
     assert abs(away[: siblings // 2].mean()) < 0.01
-
-
-def test_families_of_any_size_share_out_exactly_what_there_is() -> None:
-    tree = random_wide_tree()
-    measurement, scale = tree_strategy_for(tree, [1.0] * len(tree.levels), 2)
-    rng = np.random.default_rng(6)
-    drawn = {
-        level: np.rint(rng.normal(0, scale, 3000)).astype(np.int64)
-        for level in range(len(tree.sizes))
-    }
-    counts = rng.integers(0, 2**24, sum(map(len, tree.leaves)))
-    levels = tree_estimates(measurement, counts, WrittenNoise(drawn), 16)
-    for level, parents in enumerate(tree.parents):
-        summed = np.zeros(tree.sizes[level], np.int64)
-        np.add.at(summed, parents, levels[level + 1])
-        inner = tree.children[level] > 0
-        assert (summed[inner] == levels[level][inner]).all()
-
-
-def random_wide_tree() -> Any:
-    rng = np.random.default_rng(7)
-    nodes = range(1, 2000)
-    return tree_of_parents({i: int(rng.integers(0, max(1, i // 3))) for i in nodes})
 
 
 @pytest.mark.parametrize("targets", [[1, 2], 3.0, "state"])

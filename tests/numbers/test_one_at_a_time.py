@@ -1,15 +1,13 @@
-"""A stream releases once at a time: threads wait, forks and handlers are refused."""
+"""A stream releases once at a time: forks, copies and handlers are refused."""
 
 import copy
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 from patience import HANGS
 
@@ -24,20 +22,6 @@ def streams() -> list[Any]:
         Counter(Binary(10_000), ZCDP(1), key=Key.generate(), name="visits"),
         Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits"),
     ]
-
-
-@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
-def test_threads_never_share_a_step(stream: Any) -> None:
-    steps: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: steps.extend(stream.release(1).step for _ in range(300)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(steps) == list(range(1, 1201))
 
 
 @pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
@@ -71,13 +55,6 @@ def test_copies_are_refused(stream: Any) -> None:
             copying(stream)
 
 
-def test_a_failed_release_gives_the_turn_back() -> None:
-    for stream in streams():
-        with pytest.raises(InvalidInput):
-            stream.release(-1)
-        assert stream.release(1).step == 1
-
-
 @pytest.mark.slow
 def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
     """The lock of a thread that the fork does not have must not be waited for."""
@@ -105,19 +82,3 @@ over.set()
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS)
     assert done.stdout.split() == ["StreamConflict"]
-
-
-def test_batches_of_windows_wait_for_each_other() -> None:
-    stream = Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits")
-    found: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda c=count: found.append(stream.release_many([c] * 4000)))
-        for count in (0, 1000)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    difference = found[0].values - found[1].values
-    assert stream.step == 8000
-    assert len(np.unique(difference)) > 1

@@ -9,7 +9,6 @@ import pytest
 from keys import chosen_key
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers import Counter, Releases, StepRelease
 from counton.privacy import ZCDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.state import Stream
@@ -58,34 +57,6 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
         assert np.shape(low) == np.shape(high) == (2, 3)
         assert (low <= alone.value).all()
         assert (alone.value <= high).all()
-
-
-def test_windows_hold_the_truth_as_often_as_they_say() -> None:
-    """Over many keys; half a percent too few would be noticed."""
-    draws, counts = 20_000, np.full(12, 5)
-    for strategy, guarantee in (
-        (KAry(12, 3), PureDP(1)),
-        (SqrtToeplitz(12), ZCDP(0.5)),
-        (GrowingCascade(4), ZCDP(0.5)),
-    ):
-        with pytest.warns(InsecureKeyWarning):
-            key = InsecureSeededKey(1)
-        counter = counter_of(strategy, guarantee, key=key, shape=(draws,))
-        releases = counter.release_many(np.repeat(counts[:, None], draws, axis=1))
-        totals = releases.values
-        if strategy.facts.workload == "windows":
-            totals = np.cumsum(totals, axis=0)
-        totals = np.concatenate([np.zeros((1, draws)), totals])
-        for start, stop in ((0, 8), (3, 7), (7, 12)):
-            off = totals[stop] - totals[start] - 5 * (stop - start)
-            half = float(counter.design.errors.window_halfwidths(start, stop, 0.9))
-            assert 0.9 - 0.01 < float((np.abs(off) <= half).mean()) < 0.93
-            assert np.std(off) == pytest.approx(float(counter.window_std(start, stop)), rel=0.03)
-        low, high = releases.interval(0.9)
-        truths = (counts if strategy.facts.workload == "windows" else np.cumsum(counts))[:, None]
-        each = ((low <= truths) & (truths <= high)).mean(axis=1)
-        assert (each > 0.9 - 0.01).all()
-        assert (each < 0.95).all()
 
 
 def test_steps_that_are_not_here_and_wrong_levels_are_refused() -> None:
@@ -167,17 +138,6 @@ def test_notebooks_show_guarantee_unit_and_escaped_names() -> None:
         assert each.guarantee == PureDP(1)
         assert each.contribution == Contribution.add_remove()
     assert "and 7 more rows" in releases._repr_html_()
-
-
-def test_the_journal_answers_for_windows(tmp_path: Path) -> None:
-    for strategy in (Binary(30), GrowingCascade(5)):
-        state = tmp_path / f"{type(strategy).__name__}.db"
-        with Stream.create(state, "visits", strategy, ZCDP(0.5), shape=(2,)) as stream:
-            releases = stream.release_many(np.ones((9, 2), int))
-        with Stream.open(state, "visits") as stream:
-            found = stream.releases()
-            assert np.array_equal(found.values, releases.values)
-            assert found[4].interval()[0].tolist() == releases[4].interval()[0].tolist()
 
 
 def test_wrong_steps_of_a_stream_are_one_kind_of_error(tmp_path: Path) -> None:

@@ -152,18 +152,6 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
                 assert hit >= level - 5 * math.sqrt(level * (1 - level) / 20_000)
 
 
-@pytest.mark.parametrize("first", range(0, 700, 100))
-def test_three_cells_of_the_example_are_covered_over_many_keys(first: int) -> None:
-    """A normal quantile with one step of the grid covered 79% here; the noise's law says 97.5%."""
-    counts = np.array([3, 1, 4])
-    hits = tries = 0
-    for seed in range(first, first + 100):
-        rows = line(counts, ZCDP(2), InsecureSeededKey(seed)).table_columns(0.95)
-        hits += int(((rows["lower"] <= counts) & (counts <= rows["upper"])).sum())
-        tries += 3
-    assert hits / tries >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / tries)
-
-
 def by_sampling(
     law: NoiseDistribution, weights: NDArray[np.float64], draws: int
 ) -> NDArray[np.float64]:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-import counton
 from counton.base.errors import SumOverflow
-from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
+from counton.privacy import ZCDP, Contribution, PureDP, calibrate
 from counton.tables import Haar
 from counton.tables.table_calibration import noise_kinds, rank_attempts, sensitivity_of_cells
 
@@ -39,17 +38,3 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
         shift = sensitivity_of_cells(Haar.cascade(cells), Contribution.add_remove())
         laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
         assert gaussian.variance < laplace.variance
-
-
-def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
-    guarantee = ApproxDP(1, 1e-6)
-    plan = counton.plan_cells(8, guarantee=guarantee)
-    assert plan.best is plan.choices[0]
-    assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
-    assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
-    assert plan.guarantee == guarantee
-    assert plan.best.contribution == Contribution.add_remove()
-    assert str(plan) == plan.describe()
-    for text in (plan.describe(), plan._repr_html_()):
-        assert str(guarantee) in text
-        assert plan.best.contribution.describe(steps=False) in text

@@ -1,7 +1,6 @@
 """Trees of any shape, and their measurements written out from the definition."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -137,23 +136,3 @@ def functional_of(law: HierarchyLaw, weights: Sequence[Floats]) -> float:
             total += float((law.spread[level][inner] * np.add.reduceat(away, starts)).sum())
         carried = mean + weights[level]
     return total + law.root * float(carried[0]) ** 2
-
-
-def covariance_of(reading: Any, first: Any, second: Any) -> float:
-    """The covariance of the noise of two nodes' counts."""
-    find = reading.statistic.tree.find
-    level, node = find(second)
-    return float(
-        reading.release.std**2 * covariances_of(reading.statistic.law, find(first))[level][node]
-    )
-
-
-def sum_of(reading: Any, nodes: Mapping[Any, float]) -> tuple[float, float]:
-    """A weighted sum of nodes' counts, and its standard deviation."""
-    tree = reading.statistic.tree
-    weights = [np.zeros(size) for size in tree.sizes]
-    for path, weight in nodes.items():
-        level, place = tree.find(path)
-        weights[level][place] += weight
-    value = math.fsum(weight * reading[path] for path, weight in nodes.items())
-    return value, reading.release.std * math.sqrt(functional_of(reading.statistic.law, weights))
