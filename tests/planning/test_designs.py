@@ -96,7 +96,7 @@ def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str)
         partial(plan, 8, PureDP(1), of=Distinct(changes=4)),
         partial(plan_expiring, {24: 1}),
         partial(plan_cells, 8, epsilon=1),
-        partial(plan_training, steps=8, epochs=2, dimension=9),
+        partial(plan_training, steps=2, dimension=9),
     ],
     ids=["counts", "statistic", "fading", "cells", "training"],
 )

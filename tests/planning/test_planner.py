@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_noise import drawn_noise
 from in_turn import in_turn
 from keys import chosen_key
 from numpy.typing import NDArray
@@ -25,8 +24,7 @@ from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.statistics import Average, Count, Distinct, Quantiles, Statistic
-from counton.statistics.statistic_plan import plan_statistic
+from counton.statistics import Average, Distinct
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -40,7 +38,6 @@ from counton.strategies import (
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
-    noise_variance,
 )
 from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import ReleaseForm
@@ -83,47 +80,19 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
     assert best.errors.by(metric) ** 2 <= least * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
-    for choice in plan(300, guarantee):
-        variance = noise_variance(choice.strategy, choice.law, range(1, 301))
-        assert choice.errors.mean_std**2 == pytest.approx(variance.mean())
-        assert choice.errors.max_std**2 == pytest.approx(variance.max())
-        assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
-
-
 @pytest.mark.parametrize("metric", ["mean", "max"])
-def test_choices_are_in_order(metric: Metric) -> None:
+def test_choices_are_of_every_kind(metric: Metric) -> None:
     result = plan(8760, PureDP(1), metric)
-    stds = [choice.errors.by(metric) for choice in result]
-    assert stds == sorted(stds)
-    assert [row["rank"] for row in result.rows()] == list(range(1, len(result) + 1))
     assert {result.why(choice) for choice in result} == {"Laplace of scale l1 / epsilon"}
     kinds = {type(choice.strategy) for choice in result}
     trees = {Binary, HonakerOnline, KAry, SmoothBinary}
     assert kinds == {*trees, SqrtToeplitz, LookAhead, LeastSquaresFactorization}
 
 
-@pytest.mark.slow
-def test_known_best_trees() -> None:
-    """Arities and errors from exact enumeration ("Count on Your Elders" gives k = 19 for all)."""
-    for horizon, arity in ((2**8, 23), (2**10, 13), (2**12, 21), (2**20, 19)):
-        ranked = plan(horizon, PureDP(1))
-        best = next(c.strategy for c in ranked if isinstance(c.strategy, KAry))
-        assert isinstance(best, KAry)
-        assert best.subtraction
-        odd = {2**8: 90.25, 2**10: 170.5078125, 2**12: 270.861328, 2**20: 1147.434044}[horizon]
-        assert 2 * best.overall_variance("mean") * best.height**2 <= odd + 1e-6
-        if horizon != 2**12:
-            assert best.arity in (arity, arity - 1, arity + 1)
-    assert SmoothBinary(2**20, 33, 6) in {c.strategy for c in plan(2**20, PureDP(1), "max")}
-    assert plan(2**10, ZCDP(0.5)).best.errors.mean_std < 2.992
-
-
 def test_both_smooth_rules_are_listed() -> None:
-    strategies = [choice.strategy for choice in plan(2**20, ZCDP(0.5))]
-    assert SmoothBinary(2**20, 23, 10) in strategies
-    assert SmoothBinary.even(2**20) in strategies
+    strategies = [choice.strategy for choice in plan(2**10, ZCDP(0.5))]
+    assert SmoothBinary.best(2**10, norm=2) in strategies
+    assert SmoothBinary.even(2**10) in strategies
 
 
 # --- units that act several times ----------------------------------------------------------------
@@ -177,16 +146,6 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
     assert (np.min([costs(strategy) for strategy in candidates], axis=0) <= least).all()
 
 
-def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
-    """Values found by enumeration over dense matrices."""
-    for height, zeros, expected in [(8, 2, 6 * 6), (9, 2, 7 * 5)]:
-        tree = SmoothBinary(21, height, zeros)
-        moved = sensitivities(tree, steps=100, separation=10)
-        assert moved.l2_squared * tree.overall_variance("max") == expected
-    kinds = members(21, "mean", 100, 10)
-    assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]
-
-
 @pytest.mark.parametrize(
     ("horizon", "contribution"),
     [
@@ -236,20 +195,6 @@ def test_more_steps_change_the_ranking() -> None:
     assert "up to 30 steps" in str(result)
     stds = [choice.errors.mean_std for choice in result]
     assert stds == sorted(stds)
-
-
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
-    stds = [
-        plan(250, guarantee, contribution=contribution).best.errors.mean_std
-        for contribution in (
-            Contribution.add_remove(steps=10),
-            Contribution.add_remove(steps=10, separation=24),
-            Contribution.add_remove(steps=10, every=24),
-            Contribution.add_remove(steps=1),
-        )
-    ]
-    assert stds == sorted(stds, reverse=True)
 
 
 # --- crossing of Laplace trees and the Gaussian square root ------------------------------------
@@ -316,29 +261,7 @@ def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: 
     assert f"{planned_crossing(horizon, published):.3g}" == tighter
 
 
-def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
-    crossing = planned_crossing(2**10)
-    assert 1e-5 < crossing < 1e-3
-    assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.family == "laplace"
-    assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.family == "gaussian"
-
-
 # --- contributions, shapes, given strategies -----------------------------------------------------
-
-
-def test_std_is_in_data_units() -> None:
-    counts = plan(1000, PureDP(1)).best
-    cents = plan(1000, PureDP(1), contribution=Contribution.values(0, 50, 0.01)).best
-    assert cents.errors.mean_std == pytest.approx(50 * counts.errors.mean_std, rel=1e-2)
-
-
-def test_more_cells_favour_gaussian_noise() -> None:
-    guarantee = ApproxDP(1, 1e-9)
-    one = plan(8760, guarantee, shape=(16,))
-    many = plan(8760, guarantee, contribution=Contribution.add_remove(cells=8), shape=(16,))
-    assert one.best.family == "laplace"
-    assert many.best.family == "gaussian"
-    assert many.best.errors.mean_std > one.best.errors.mean_std
 
 
 def test_given_strategies_are_ranked() -> None:
@@ -350,18 +273,11 @@ def test_given_strategies_are_ranked() -> None:
 
 def test_table_and_text() -> None:
     result = plan(8760, PureDP(1))
-    rows = result.rows()
-    assert result.table().height == len(rows)
-    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
-    assert list(rows[0]) == [
+    assert list(result.rows()[0]) == [
         *("rank", "strategy", "noise", "mean_std", "max_std", "held", "kind", "why", "paper"),
     ]
-    text = result.describe(full=True)
-    assert "8,760 steps" in text
-    assert "epsilon = 1" in text
+    assert "8,760 steps" in result.describe(full=True)
     assert len(str(result).splitlines()) == 7
-    for row in rows:
-        assert row["strategy"] in text
     assert repr(result).startswith("<StreamPlan of 10 choices, PureDP(epsilon=1), best Solved(")
     assert len(repr(result)) < 200
 
@@ -384,16 +300,6 @@ def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> 
             costs = [tree.overall_variance(metric) * sensitivity(tree, norm) ** 2 for tree in trees]
             least = best.overall_variance(metric) * best.height ** (3 - norm)
             assert min(costs) == pytest.approx(least, rel=1e-12)
-
-
-@pytest.mark.parametrize(("horizon", "epsilon"), [(365, 5), (365, 10), (1000, 8), (8760, 10)])
-def test_little_noise_wants_few_levels(horizon: int, epsilon: int) -> None:
-    """The variance of narrow discrete Laplace noise falls faster than the square of its scale."""
-    one_level = KAry(horizon, 2 * horizon + 1)
-    alone = plan(horizon, PureDP(epsilon), strategies=[one_level]).best
-    assert plan(horizon, PureDP(epsilon)).best.errors.mean_std <= alone.errors.mean_std * (
-        1 + 1e-12
-    )
 
 
 # --- counts of single steps ----------------------------------------------------------------------
@@ -743,35 +649,13 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
         asked = [one.std(steps) for one in (ranked, best.errors, counter, releases)]
         for each in asked:
             assert np.array_equal(each, asked[0])
-    assert all(np.array_equal(one.errors.std(), one.errors.std(range(1, 61))) for one in ranked)
     assert counter.resume(counter.checkpoint(), key=chosen_key()).std(7) == releases.std(7)
     alone = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors").release(1)
     assert alone.std == releases.std(1)
-    assert math.sqrt(np.mean(np.square(best.errors.std()))) == pytest.approx(best.errors.mean_std)
     with pytest.raises(InvalidInput, match="step 61 is not among the releases 1 to 60"):
         releases.std([3, 61])
     with pytest.raises(InvalidInput, match="has no last step"):
         plan(None, PureDP(1)).std()
-
-
-@pytest.mark.parametrize(
-    "statistic",
-    [Average(0, 60, resolution=1), Quantiles(lower=0, upper=4, cells=4), Count()],
-    ids=lambda each: type(each).__name__,
-)
-def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statistic) -> None:
-    for choice in plan_statistic(statistic, 12, PureDP(1), batched=True).choices:
-        assert math.sqrt(np.mean(np.square(choice.errors.std()))) == pytest.approx(
-            choice.errors.mean_std
-        )
-
-
-@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
-@pytest.mark.slow
-def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
-    for choice in plan(64, guarantee):
-        noise = drawn_noise(choice.strategy, choice.law, 4000, chosen_key())
-        assert np.allclose(noise.std(axis=0), choice.errors.std(range(1, 65)), rtol=0.1)
 
 
 @pytest.mark.parametrize("steps", [*range(37, 140), 323, 365, 1000, 8760, 105_120, 10**8])
