@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,10 +124,6 @@ def test_the_same_bits_without_wide_vector_instructions() -> None:
     wide = " ".join(name for name in __cpu_dispatch__ if "AVX512" in name or name == "X86_V4")
     assert digest(wide) == digest("")
     assert digest(" ".join(__cpu_dispatch__)) == digest("")
-
-
-def test_draws_are_int64() -> None:
-    assert NoiseField(SUBKEY, LAWS[0]).run(0, range(3)).dtype == np.int64
 
 
 @pytest.mark.parametrize("law", [*LAWS, DiscreteGaussian(Fraction(2**80))], ids=str)

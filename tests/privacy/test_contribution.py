@@ -241,9 +241,6 @@ def test_steps_in_words(contribution: Contribution, words: str) -> None:
         ({"every": True}, "every is True"),
         ({"every": 7, "separation": 2}, "leave separation out"),
         ({"every": 7, "steps": 1}, "a schedule needs at least 2 steps"),
-        ({"unit": ""}, "unit is ''; it is the name of the protected unit: give a word"),
-        ({"unit": "a\nb"}, "give a word"),
-        ({"unit": 3}, "unit is 3"),
     ],
 )
 def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:

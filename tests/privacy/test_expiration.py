@@ -94,15 +94,6 @@ def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> N
     assert values == releases.values.tolist()
 
 
-def test_vectors_and_the_gaussian_form_are_the_same_one_by_one() -> None:
-    key = Key.generate()
-    xs = np.arange(300).reshape(100, 3)
-    for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
-        whole = Counter(STRATEGY, guarantee, key=key, name="s", shape=(3,)).release_many(xs)
-        single = Counter(STRATEGY, guarantee, key=key, name="s", shape=(3,))
-        assert (np.array([single.release(x).value for x in xs]) == whole.values).all()
-
-
 def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
@@ -123,12 +114,6 @@ def test_the_ledger_wants_to_know_the_age() -> None:
     with pytest.raises(BudgetExceeded):
         ledger.spend("clicks", guarantee)
     assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(28.5)
-
-
-def test_at_an_age_within_the_delay_nothing_is_spent() -> None:
-    ledger = Ledger(PureDP("0.1"), age=3)
-    ledger.spend("visits", ExpiringDP(0.5).bound_to(STRATEGY))
-    assert ledger.remaining() == PureDP("0.1")
 
 
 def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> None:

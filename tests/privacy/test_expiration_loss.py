@@ -166,7 +166,7 @@ def test_where_the_search_rounds_it_rounds_up_and_a_little(
     rng, rounded = np.random.default_rng(4), 0
     for grid in (2.0**-4, 2.0**-9):
         monkeypatch.setattr(MODULE, "_GRID", grid)
-        for _ in range(60):
+        for _ in range(25):
             kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
             length, highest = int(rng.integers(2, 17)), int(rng.integers(1, 10))
             largest = max(cost_at(kind, j, length, highest) for j in range(1, 64))

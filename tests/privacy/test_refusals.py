@@ -88,14 +88,6 @@ def test_a_word_that_forgets_what_is_spent_would_be_noticed(
         )
 
 
-def test_one_added_where_units_are_replaced_is_told_what_counts_as_that() -> None:
-    ledger = spent(PureDP(1), [PureDP("1/3")], "replace")
-    with pytest.raises(BudgetExceeded) as refused:
-        ledger.spend("clicks", PureDP(1))
-    assert told(refused.value) == {"epsilon": "0.333333"}
-    ledger.spend("clicks", PureDP("0.333333"))
-
-
 def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
     fading = ExpiringDP(1).bound_to(Expiring(1))
     ledger = Ledger(PureDP(3), age=999)
