@@ -147,7 +147,7 @@ def test_formulas_of_groups_have_cells_of_their_own() -> None:
 
 # ---------------------------------------------------------------- intervals hold as often as said
 
-KEYS, LEVEL = 400, 0.9
+KEYS, LEVEL = 200, 0.9
 #: Three standard deviations of how many of so many intervals hold.
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / KEYS)
 
@@ -159,7 +159,7 @@ def held(asked: Estimate, truth: float) -> bool:
 
 @pytest.mark.slow
 def test_intervals_of_averages_hold_as_often_as_they_say() -> None:
-    # 400 pairs of groups, whose noise is as independent as that of so many keys.
+    # Pairs of groups, whose noise is as independent as that of so many keys.
     names = [f"{side}{key}" for key in range(KEYS) for side in "ab"]
     paid = Grouped(Average(0, 60, resolution=1), names)
     found = cells_of(paid, np.tile(np.array([[20, 40], [40, 20]]) * 900, (KEYS, 1)))

@@ -199,14 +199,31 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
     assert sorted(named) == sorted(left_out)
 
 
-def test_a_night_that_skipped_rows_is_not_forgotten(tmp_path: Path) -> None:
-    """A stream whose jobs refuse such rows says nothing; one that skipped them once says it."""
-    asked = job(tmp_path, "count", {"user": "reader", "most": 2})
-    for until, missing in (("02", "refuse"), ("03", "skip"), ("04", "refuse")):
-        with run(asked.having(until=f"2024-03-{until}", missing=missing)) as outcome:
-            found = besides_noise(outcome.definition)
-        line = "rows without time or reader do not count (by an unknown amount)"
-        assert (line in found) == (until != "02")
+@pytest.mark.parametrize(
+    ("options", "way", "line"),
+    [
+        (
+            {"user": "reader", "most": 2},
+            {"missing": "skip"},
+            "rows without time or reader do not count (by an unknown amount)",
+        ),
+        ({"id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
+    ],
+    ids=["skipped", "set aside"],
+)
+def test_a_night_that_left_rows_out_is_not_forgotten(
+    options: dict[str, Any], way: dict[str, str], line: str, tmp_path: Path
+) -> None:
+    """A stream whose jobs refuse such rows says nothing; one that once did not says it.
+
+    Whether or not such a row came.
+    """
+    asked = job(tmp_path, "count", options)
+    [(name, other)] = way.items()
+    for until, how in (("02", "refuse"), ("03", other.format(folder=tmp_path)), ("04", "refuse")):
+        with run(asked.having(until=f"2024-03-{until}", **{name: how})) as outcome:
+            assert outcome.for_operator().quarantined == 0
+            assert (line in besides_noise(outcome.definition)) == (until != "02")
 
 
 def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
@@ -214,16 +231,6 @@ def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
     with run(job(tmp_path, "count", options)) as outcome:
         (_, line) = besides_noise(outcome.definition)
     assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
-
-
-def test_a_night_that_set_rows_aside_is_not_forgotten(tmp_path: Path) -> None:
-    """The line is there whether or not a row was set aside, from the first such night on."""
-    asked = job(tmp_path, "count", {"id": "row"})
-    aside = f"quarantine:{tmp_path / 'aside.csv'}"
-    for until, bad_rows in (("02", "refuse"), ("03", aside), ("04", "refuse")):
-        with run(asked.having(until=f"2024-03-{until}", bad_rows=bad_rows)) as outcome:
-            assert outcome.for_operator().quarantined == 0
-            assert (ASIDE in besides_noise(outcome.definition)) == (until != "02")
 
 
 def shown(path: object) -> str:

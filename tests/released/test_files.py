@@ -50,6 +50,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
     "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
+    "reach of weeks": {"what": "reach", "user": "user", "at_least": "1,3", "per": "1w"},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
     "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
     "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
@@ -314,7 +315,9 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
     for other in (2, 9, None):
         description = facts["description"] | {"format": other}
         beside.write_text(json.dumps(facts | {"description": description}))
-        with pytest.raises(StateError, match=f"format {other}; this version reads format 3"):
+        with pytest.raises(
+            StateError, match=f"format {other}; this version reads format 3.*wrote it"
+        ):
             read(out)
     beside.unlink()
     with pytest.raises(InvalidInput, match=r"has no description .*t\.csv\.json beside it"):

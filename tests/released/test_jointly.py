@@ -1,7 +1,6 @@
 """Many numbers at once: bands over all steps, groups not shown, simulations."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import polars as pl
 import pytest
 from keys import chosen_key
 
-import counton
 from counton import ZCDP, Counter, Job, PureDP, Release
 from counton.numbers import halfwidths
 from counton.numbers.joint import narrowing_factor
@@ -73,26 +71,3 @@ def test_the_page_says_how_much_narrower_a_band_is() -> None:
         widths = halfwidths(strategy, terms.law, range(1, 366), 1 - 0.05 / 365)
         found = narrowing_factor(terms, widths, 1, 0.95, windows=False)
         assert round(100 * (1 - found)) == percent
-
-
-ROWS = pl.DataFrame(
-    {
-        "time": [f"2024-03-0{day}T10:00" for day in (1, 2) for _ in range(300)],
-        "page": ["home"] * 250 + ["shop"] * 50 + ["home"] * 40 + ["shop"] * 260,
-        "paid": [float(number % 7) for number in range(600)],
-    }
-)
-
-
-def run_of(what: Any, folder: Path, **options: Any) -> Release:
-    groups = {"by": "page", "domain": ["home", "shop", "far"]}
-    terms: dict[str, Any] = {**groups, "guarantee": PureDP(2)} | options
-    return counton.release(
-        what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
-        state=str(folder / f"{what}.db"), **terms,
-    )  # fmt: skip
-
-
-def test_a_band_of_a_statistic_has_all_rows_of_its_table(tmp_path: Path) -> None:
-    means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
-    assert means.band().height == means.table().height
