@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,14 +27,6 @@ def test_every_number_agrees_or_is_known_to_differ(constants: Evidence) -> None:
         "Remark 2": 1, "Corollary 4": 2, "Corollary 2": 3,
     }  # fmt: skip
     assert len(constants.comparisons) > 2 * explained.total()
-
-
-def test_the_gap_below_a_half_is_that_of_equation_4(constants: Evidence) -> None:
-    gaps = {row.quantity: row.computed for row in constants.comparisons if row.place == "Figure 2"}
-    printed = [gap for name, gap in gaps.items() if name.startswith("equation")]
-    true = [gap for name, gap in gaps.items() if name.startswith("true")]
-    assert max(printed) < 0.45
-    assert 0.53 < min(true) < max(true) < 0.5851
 
 
 @pytest.mark.parametrize("levels", [0, 1, 4, 6])
@@ -90,23 +81,3 @@ def test_too_little_noise_in_a_release_is_seen(constants: Evidence) -> None:
 def test_an_interval_is_as_wide_as_it_says() -> None:
     half = Measured.of(np.tile([0.0, 2.0], 200)).half
     assert half == pytest.approx(2.5758 / math.sqrt(399))
-
-
-@pytest.mark.slow
-def test_figures_are_small_and_show_something(drawn: Callable[[str], Evidence]) -> None:
-    from matplotlib.image import imread
-
-    figures = drawn("constants").figures
-    names = [figure.path.name for figure in figures]
-    assert names == [
-        "factors.png",
-        *(f"figure-{number}.png" for number in (1, 2, 3, 4)),
-        "remark-1.png",
-        "table-2.png",
-        "table-1.png",
-    ]
-    for path, title, shows in figures:
-        assert path.stat().st_size < 100_000
-        assert imread(path).std() > 0.05
-        assert len(title) < 60
-        assert 2 <= shows.count(". ") + 1 <= 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
@@ -137,14 +136,3 @@ def test_measured_errors_grow_and_stay_above_the_bound(elders: Evidence) -> None
     (measured,) = (row for row in elders.comparisons if row.quantity.endswith("measured"))
     assert measured.tolerance is not None
     assert measured.tolerance < 0.025 * measured.computed
-
-
-@pytest.mark.slow
-def test_every_figure_is_drawn_and_says_what_it_shows(drawn: Callable[[str], Evidence]) -> None:
-    pytest.importorskip("matplotlib")
-    figures = drawn("elders").figures
-    named = ("figure-1", "figure-2", "arity", "steps", "delta", "laplace", "random-input")
-    assert [figure.path.stem for figure in figures] == [*named]
-    for figure in figures:
-        assert figure.path.stat().st_size > 8_000
-        assert figure.shows.count(".") >= 2

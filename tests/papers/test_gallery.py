@@ -21,6 +21,8 @@ SHOWN = sorted(page.stem for page in (DOCS / "papers").glob("*.md"))
 def test_a_page_shows_every_figure_of_its_paper(
     paper: str, drawn: Callable[[str], Evidence]
 ) -> None:
+    from matplotlib.image import imread
+
     page = (DOCS / "papers" / f"{paper}.md").read_text("utf-8")
     found = drawn(paper)
     assert found.figures
@@ -31,7 +33,8 @@ def test_a_page_shows_every_figure_of_its_paper(
     images = {path.name for path in (DOCS / "images" / paper).iterdir()}
     assert images == {figure.path.name for figure in found.figures}
     assert sum((DOCS / "images" / paper / name).stat().st_size for name in images) < 800_000
-    for _path, title, shows in found.figures:
+    for path, title, shows in found.figures:
+        assert imread(path).std() > 0.05
         assert len(title) < 70
         assert shows.count(".") >= 2
 

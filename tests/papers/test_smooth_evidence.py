@@ -96,16 +96,11 @@ def test_ratios_of_times_are_those_of_the_least_of_one_run() -> None:
 
 
 @pytest.mark.slow
-def test_every_figure_is_drawn_and_says_what_it_shows(
+def test_in_full_a_figure_has_a_panel_more(
     drawn: Callable[[str], Evidence], tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    names = [*(f"figure-{number}.png" for number in range(1, 6)), "zeros.png"]
     figures = drawn("smooth").figures
-    assert [figure.path.name for figure in figures] == names
-    for figure in figures:
-        assert figure.path.stat().st_size > 8_000
-        assert figure.shows.count(".") >= 2
     # In full the last but one has a panel more, under the same name and title.
     seconds = {
         (name, horizon): [1.0, 2.0] for name in (BINARY, SMOOTH, ROOT) for horizon in HORIZONS
