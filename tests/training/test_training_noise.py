@@ -59,21 +59,6 @@ def test_noise_is_the_matrix_times_the_normals(
     assert np.allclose(made, noise.std * matrix @ normals, rtol=0, atol=2e-5 * noise.std)
 
 
-@pytest.mark.parametrize("make", STRATEGIES[:3])
-def test_outputs_have_the_joint_covariance_that_is_claimed(
-    make: Callable[[], TrainingStrategy], key: Key
-) -> None:
-    strategy = make()
-    noise = noise_of(strategy, key)
-    many = 20_000
-    made = np.array([noise.read(step, "w", many) for step in range(1, 13)]).astype(float)
-    matrix, _ = strategy.increments()
-    claimed = matrix @ matrix.T * noise.std**2
-    found = made @ made.T / many
-    spread = np.sqrt((np.outer(claimed.diagonal(), claimed.diagonal()) + claimed**2) / many)
-    assert (np.abs(found - claimed) < 4.5 * spread).all()
-
-
 @pytest.mark.parametrize("make", STRATEGIES[:4])
 @pytest.mark.parametrize("shards", [1, 2, 4])
 def test_shards_have_the_bits_of_the_whole(
@@ -137,10 +122,6 @@ def test_a_state_of_another_run_or_a_broken_one_is_refused(key: Key) -> None:
         noise.load_state_dict(state | {"format": 99})
     with pytest.raises(StateError):
         noise.load_state_dict({"format": 1})
-    entry = state["parameters"][0]
-    broken = state | {"parameters": [entry | {"buffers": entry["buffers"][:1]}]}
-    with pytest.raises(StateError, match="buffers"):
-        noise.load_state_dict(broken)
 
 
 def test_keys_names_budgets_and_parameters_have_noise_of_their_own(key: Key) -> None:
