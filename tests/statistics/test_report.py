@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from own_laws.statistics import check_statistic
 
-from counton import ZCDP, ApproxDP, ExpiringDP, Key, PureDP, Running, plan, read, release
+from counton import ZCDP, ExpiringDP, Key, PureDP, Running, plan, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.job import jobfile
@@ -118,25 +118,6 @@ def test_the_laws_hold(name: str) -> None:
     for one in (report, report.settle(PureDP(1), 4), report.settle(ZCDP(1), 4)):
         rows = [{column: row[column] for column in one.column_names} for row in ROWS]
         check_statistic(one, [rows[:4], rows[4:], []])
-
-
-@pytest.mark.parametrize("name", [*several()])
-@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1), ApproxDP(1, 1e-6)], ids=str)
-def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) -> None:
-    report = several()[name].settle(guarantee, 4)
-    stated = report.contribution(batched=True).pattern
-    assert isinstance(stated, BoundedChange)
-    rows = [{column: row[column] for column in report.column_names} for row in ROWS]
-    moved = report.begin().take(rows, np.arange(1, len(rows) + 1))
-    l1 = np.abs(moved).sum(axis=1)
-    l2 = (moved.astype(object) ** 2).sum(axis=1)
-    assert l1.max() <= stated.l1
-    assert max(l2) <= stated.l2_squared
-    cells = zip(report.measured_ones.items(), report.cell_ranges.values(), strict=True)
-    for (part, one), where in cells:  # by themselves: their rows, times their weight
-        own = one.contribution(batched=True)
-        most = own.pattern.l1 if isinstance(own.pattern, BoundedChange) else own.per_cell
-        assert np.abs(moved[:, where]).sum(axis=1).max() <= report.weight(part) * most
 
 
 class Forgetful(Report):
