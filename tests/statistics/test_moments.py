@@ -222,16 +222,6 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     assert max(nearest.values()) < 1e-2, nearest
 
 
-def test_windows_are_differences() -> None:
-    running = started(TWO, 3, ZCDP(10**4), batched=True)
-    before = running.release_batch([(0, 0)] * 50)
-    after = running.release_batch([(1, 4), (3, 8)] * 100)
-    window = after.since(before)
-    assert window["count"] == pytest.approx(200, abs=2)
-    assert window["mean", "x"] == pytest.approx(2, abs=0.1)
-    assert window["covariance", "x", "y"] == pytest.approx(2, abs=0.1)
-
-
 @pytest.mark.parametrize(
     ("columns", "more", "why"),
     [
