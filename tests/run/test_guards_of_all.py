@@ -74,7 +74,7 @@ def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[
 
 def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None:
     with pytest.raises(InvalidInput, match=r"^without until, this run would release [\d,]+ w"):
-        JOBS["count"](folder, **NEW | {"steps": 10**5})
+        JOBS["count"](folder, **NEW | {"steps": 10**5, "strategy": "binary"})
 
 
 def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:

@@ -146,7 +146,7 @@ def test_json_lines_without_a_row_are_a_quiet_night(first: bytes, tmp_path: Path
     found, tally = released(asked(file, "count", tmp_path))
     assert tally.rows == 0
     assert np.round(found).astype(int).tolist() == [[0, 0]] * 4
-    file.write_bytes(GOOD["jsonl"].replace(b"03-01T0", b"03-01T05:0", 1)[:0])
+    file.write_bytes(b"")
     assert (
         released(asked(file, "count", tmp_path, until="2024-03-01T05:00"))[0] == found + found[:1]
     )
@@ -269,8 +269,8 @@ def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> Non
     """As far as it shows: where the last field alone is cut, it may be whole."""
     line = b"7,Central,a,2026-09-01T09:17:31+02:00"
     file = tmp_path / "e.csv"
-    told = []
-    for size in range(1, len(line) + 1):
+    told, first = [], line.index(b"2026")
+    for size in range(first, len(line) + 1):
         file.write_bytes(b"id,place,user,time\n8,West,b,2026-09-01T08:00\n" + line[:size])
         job = Job(
             "count", file, tmp_path / f"{size}.db", time="time", every="1d", start="2026-09-01",
@@ -281,4 +281,4 @@ def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> Non
     whole = ["2026-09-01", "2026-09-01T09", "2026-09-01T09:17", "2026-09-01T09:17:31"]
     zones = [f"{whole[-1]}{zone}" for zone in ("+02", "+02:00")]
     kept = {line.index(b"2026") + len(shown) for shown in [*whole, *zones]}
-    assert [size for size, bad in enumerate(told, 1) if not bad] == sorted(kept)
+    assert [size for size, bad in enumerate(told, first) if not bad] == sorted(kept)
