@@ -4,15 +4,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
 from counton.frame.windows import (
     NO_MOMENT,
     RevisedWindows,
     Windows,
-    microseconds,
     moment,
     parse_time,
 )
@@ -111,14 +108,6 @@ def test_the_window_of_an_event_does_not_hang_on_the_rows_beside_it(every: str, 
         assert rows.select(windows.step("us")).to_series().to_list() == [-3, *steps]
         inside = (some >= first) & (some < end)
         assert np.array_equal(windows.step_of(some[inside]), np.array(steps)[inside])
-
-
-@given(st.integers(0, 400 * 24 * 60))
-def test_fixed_and_calendar_days_agree_where_no_clock_changes(minutes: int) -> None:
-    start = datetime(2013, 1, 1, tzinfo=UTC)
-    us = np.array([microseconds(start + timedelta(minutes=minutes))])
-    hours, days = Windows(start, "24h", 365), Windows(start, "1d", 365)
-    assert hours.step_of(us) == days.step_of(us)
 
 
 def test_a_window_has_ended_at_its_end_and_not_before() -> None:

@@ -91,11 +91,11 @@ def test_every_format_gives_the_same_counts(kind: str, tmp_path: Path) -> None:
     assert found.newest == microseconds(datetime(2013, 1, 1, 4, tzinfo=UTC))
 
 
-def in_halves(values: Any) -> Any:
-    return np.rint(np.clip(values, 0, 9) * 2).astype(np.int64)
+def halves(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.asarray(np.rint(values.clip(-1, 10) * 2), dtype=np.int64)
 
 
-@pytest.mark.parametrize("adds", [None, Grid(in_halves)], ids=["counts", "sums"])
+@pytest.mark.parametrize("adds", [None, Grid(halves)], ids=["counts", "sums"])
 @pytest.mark.parametrize("unknown", ["drop", "refuse"])
 def test_rows_of_many_groups_are_added_up_by_label_first(
     adds: Any, unknown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -254,10 +254,6 @@ def test_many_undeclared_groups_are_not_all_listed(write: Write) -> None:
     rows = "".join(f"2013-01-01T00:00Z,g{n}\n" for n in range(30))
     with pytest.raises(InvalidInput, match="and 25 more"):
         read(write("time,group\n" + rows))
-
-
-def halves(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.asarray(np.rint(values.clip(-1, 10) * 2), dtype=np.int64)
 
 
 VALUED = Columns("time", "group", "value")

@@ -102,7 +102,6 @@ def clipped(given: Any) -> Any:
 def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
     """What a reader finds in a source: of good rows always the same."""
     policies = Policies(folder / "bad.csv", 100, "skip")
-    form = "epoch" if role == "time" else None
 
     def added(columns: Columns, domain: tuple[str, ...] | None, **more: Any) -> Any:
         def read(source: Source, time_format: str | None = None) -> Any:
@@ -119,7 +118,7 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "other", added(Columns("time", "what"), ("a", "z"), other="z", unknown="drop")
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
-    if form is not None:
+    if role == "time":
         read = added(Columns("time"), None)
         for one in ("epoch", "epoch_ms", "epoch_ns", "%Y %j"):
             yield f"tally {one}", lambda source, one=one: read(source, one)

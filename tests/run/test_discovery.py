@@ -479,7 +479,6 @@ def test_labels_of_groups_not_shown_are_nowhere(
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
-    plotted = tmp_path / "t.png"
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
         assert outcome.read().numbers.largest(3).groups == ()
@@ -488,7 +487,6 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     later = START + timedelta(days=13)
     more = asked(tmp_path, visits(), name="empty", until=later, append=True)
     assert set(table(more)["group"]) == {"home", "shop"}
-    assert not plotted.exists()
 
 
 def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:

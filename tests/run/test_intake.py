@@ -15,6 +15,7 @@ from counton.run.changes import Intake, compare
 from counton.state.journal import WindowTotals
 
 GROUPS = 2
+COMMON: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
 
 #: An event: the run at which it arrives, its window, its group, its value.
 Event = tuple[int, int, int, int]
@@ -46,10 +47,7 @@ def cells(events: list[Event]) -> pl.DataFrame:
 @given(EVENTS, st.integers(0, 4))
 def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int) -> None:
     """Late windows are released together at the next step, and each other window by itself."""
-    intake = compare(
-        *({}, cells(events)), released=released, target=5, groups=GROUPS,
-        measures=("rows", "total"), covered=None,
-    )  # fmt: skip
+    intake = compare(*({}, cells(events)), released=released, target=5, covered=None, **COMMON)
     waiting = intake.inputs(range(released + 1, 6))
     together, alone = intake.largest_sums(1), intake.largest_sums(1, alone=True)
     assert (together[0], together[1].tolist()) == (waiting.sum(axis=0).max(), [waiting.sum()])
@@ -75,9 +73,8 @@ def inputs_of(
             cells(arrived),
             released=released,
             target=target,
-            groups=GROUPS,
-            measures=("rows", "total"),
             covered=None if append else range(1, target + 1),
+            **COMMON,
         )
         if intake.target == released:
             kept |= seen(intake, range(0))
@@ -137,8 +134,8 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
             rows = [(0, s, g, v) for s, g, nights in cells_of for v in nights[night]]
             rows += [(0, step, group, value)] * (with_row and there[night])
             intake = compare(
-                kept, cells(rows), released=before, target=target, groups=GROUPS,
-                measures=("rows", "total"), covered=range(1, target + 1),
+                kept, cells(rows), released=before, target=target,
+                covered=range(1, target + 1), **COMMON,
             )  # fmt: skip
             told.append((intake.gone, intake.shut))
             if intake.target > before:
@@ -158,17 +155,16 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
 
 
 def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
-    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
     then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
-    new = compare({}, cells(first), released=0, target=1, covered=range(1, 2), **common)
+    new = compare({}, cells(first), released=0, target=1, covered=range(1, 2), **COMMON)
     kept = seen(new, range(1, 2))
-    found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3), **common)
+    found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3), **COMMON)
     assert (found.gone, found.shut, found.waiting) == (1, 1, 0)
     assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed.tolist() == [2]
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now
-    found = compare(kept, cells(changed), released=1, target=1, covered=range(1, 2), **common)
+    found = compare(kept, cells(changed), released=1, target=1, covered=range(1, 2), **COMMON)
     assert (found.gone, found.shut, found.changed.size) == (1, 1, 0)
 
 
@@ -193,21 +189,19 @@ def test_transactions_of_any_size_give_the_same_inputs(
 
 
 def test_a_window_without_a_row_is_closed_too() -> None:
-    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     late = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
-    found = compare({}, late, released=2, target=3, covered=range(1, 4), **common)
+    found = compare({}, late, released=2, target=3, covered=range(1, 4), **COMMON)
     assert found.inputs(range(3, 4)).tolist() == [[0, 4]]
     assert found.shut == 1
-    found = compare({}, late, released=2, target=3, covered=None, **common)
+    found = compare({}, late, released=2, target=3, covered=None, **COMMON)
     assert found.inputs(range(3, 4)).tolist() == [[3, 4]]
 
 
 def test_an_input_without_a_new_step_is_not_kept() -> None:
-    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     waiting = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
-    found = compare({}, waiting, released=2, target=2, covered=range(1, 3), **common)
+    found = compare({}, waiting, released=2, target=2, covered=range(1, 3), **COMMON)
     assert (found.changed.size, found.shut, seen(found, range(0))) == (0, 1, {})
-    found = compare({}, waiting, released=1, target=2, covered=range(1, 3), **common)
+    found = compare({}, waiting, released=1, target=2, covered=range(1, 3), **COMMON)
     assert seen(found, range(2, 3)) == {}
 
 

@@ -20,7 +20,6 @@ COUNT = Job(
     ("field", "value", "words"),
     [
         *[("steps", value, "give a whole number") for value in ("30", 30.0, True)],
-        *[("delay", value, "give a whole number") for value in ("1", False)],
         *[
             (name, 5, "of type int; give a text")
             for name in ("every", "timezone", "time_format", "time", "by", "unit", "name")
@@ -29,7 +28,6 @@ COUNT = Job(
             (name, 5, "of type int; give a date, a datetime or a text")
             for name in ("start", "until")
         ],
-        ("state", 5, "of type int; give the path of a file"),
         ("state", b"s.db", "of type bytes; give the path"),
         *[("key", wrong, "; give a counton.Key, or the place of a key") for wrong in (5, b"s.key")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),

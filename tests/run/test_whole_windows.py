@@ -129,7 +129,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     [
         ({"until": "newest"}, "until=newest a single row would move the windows"),
         ({"append": True}, r"covers=1d does not go with inputs of new rows \(append=True"),
-        ({"group": "id", "id": "id"}, "is for inputs that hold all rows of windows; leave it out"),
+        ({"id": "id"}, "is for inputs that hold all rows of windows; leave it out"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
             r"does not go with groups that nobody declared .*list the groups",
@@ -147,7 +147,6 @@ def test_what_is_not_proven_is_refused(
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "by": "group",
         "domain": "a,b", "covers": "1d", "revise": revise, "until": "2024-03-02", "epsilon": 1,
     }  # fmt: skip
-    more = {name: value for name, value in more.items() if name != "group"}
     with pytest.raises(InvalidInput, match=words):
         run(Job("count", frame, tmp_path / "s.db", **given | more))
     assert not (tmp_path / "s.db").exists()
