@@ -145,14 +145,13 @@ def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path
 def test_files_are_read_back(tmp_path: Path) -> None:
     for night, rows in enumerate(some_nights(), 1):
         own = night_of(tmp_path, rows, night)
-        for ending in ("csv", "json", "parquet"):
-            place = tmp_path / f"out{night}.{ending}"
-            assert export(tmp_path / "s.db", place).table().equals(own.table())
-            again = read(place)
-            assert again.table().equals(own.table())
-            assert again.numbers.left_out()[0] == 0
-            assert again.versions().equals(own.versions())
-            assert facts_of(again.numbers) == facts_of(own.numbers)
+        place = tmp_path / f"out{night}.{('csv', 'json', 'parquet')[night % 3]}"
+        assert export(tmp_path / "s.db", place).table().equals(own.table())
+        again = read(place)
+        assert again.table().equals(own.table())
+        assert again.numbers.left_out()[0] == 0
+        assert again.versions().equals(own.versions())
+        assert facts_of(again.numbers) == facts_of(own.numbers)
     part = tmp_path / "part.csv"
     export(tmp_path / "s.db", part, groups="shop", steps="2024-03-04:")
     assert read(part).table().equals(own.only(range(4, 7), ["shop"]).table())

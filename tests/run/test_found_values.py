@@ -184,14 +184,13 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
         own = night_of(tmp_path, rows, night, what, revise=revise, **VALUES)
         table = own.table()
         shown.append(table.filter(group="shop")["step"].unique().sort().to_list())
-        for ending in ("csv", "parquet"):
-            place = tmp_path / f"out{night}.{ending}"
-            assert export(tmp_path / "s.db", place).table().equals(table)
-            again = read(place)
-            assert again.table().equals(table)
-            assert facts_of(again.numbers) == facts_of(own.numbers)
-            if revise:
-                assert again.versions().equals(own.versions())
+        place = tmp_path / f"out{night}.{('csv', 'parquet')[night % 2]}"
+        assert export(tmp_path / "s.db", place).table().equals(table)
+        again = read(place)
+        assert again.table().equals(table)
+        assert facts_of(again.numbers) == facts_of(own.numbers)
+        if revise:
+            assert again.versions().equals(own.versions())
     first = [] if revise is None else [1, 2]
     assert shown == [[], [], *([*first, *range(3, night + 1)] for night in range(3, 7))]
     names = ("mean", "sum", "count") if what == "average" else ("sum", "count")
