@@ -9,7 +9,7 @@ from typing import Literal
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
@@ -183,6 +183,7 @@ def test_times_of_one_shape_are_read_as_by_the_general_parser(first: str, timezo
     assert found.to_list() == _from_any_shape(texts, timezone, "raise", None).to_list()
 
 
+@settings(max_examples=30)
 @given(rows=st.lists(st.tuples(st.integers(0, 2**33), st.sampled_from(SHAPES)), min_size=1))
 def test_all_shapes_of_a_moment_are_read_alike(rows: list[tuple[int, str]]) -> None:
     texts = []
