@@ -21,13 +21,7 @@ from counton.strategies.strategy import (
 
 @names_subject
 def check_arguments(strategy: StreamStrategy) -> None:
-    """Check that all methods of a strategy refuse wrong steps.
-
-    They are those that are no integers between 1 and the horizon.
-
-    >>> from counton.strategies import Binary
-    >>> check_arguments(Binary(12))
-    """
+    """All methods of a strategy refuse steps that are no integers between 1 and the horizon."""
     longest = last_served_step(strategy)
     beyond = [] if longest is None else [longest + 1]
     law = LAWS[-1]
@@ -60,15 +54,9 @@ def check_arguments(strategy: StreamStrategy) -> None:
         accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
         ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
     except InvalidInput as error:
-        raise LawBroken(
-            f"it refuses a step of 1 to {steps[-1]:,}, within its horizon ({error}): "
-            "accept it, or state a smaller horizon"
-        ) from error
+        raise LawBroken(f"it refuses a step of 1 to {steps[-1]:,}: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
-    require(
-        accepted,
-        "check_step, check_steps, check_window or check_ends must return valid steps unchanged",
-    )
+    require(accepted, "what checks steps must return valid ones unchanged")
 
 
 def _refuses(call: Callable[[Any], object], argument: object) -> None:

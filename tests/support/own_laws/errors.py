@@ -49,14 +49,10 @@ NEAR = 1e-9
 
 @names_subject
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `noise_variance` returns the variance of the noise in releases.
+    """`noise_variance` is the sum, over all nodes, of the squared weight times the variance of the
+    node's noise, plus up to ``rounding_variance`` for each release.
 
-    It must be the sum, over all nodes, of the squared weight times the variance of the node's
-    noise, plus up to ``rounding_variance`` for each release. Releases and differences of two are
-    checked, under wide and narrow noise.
-
-    >>> from counton.strategies import Binary
-    >>> check_noise_variance(Binary(12))
+    Releases and differences of two are checked, under wide and narrow noise.
     """
     reads = reads_of(strategy, count_steps(strategy, steps))
     levels = sorted(set(reads.levels.tolist()))
@@ -100,22 +96,14 @@ def _compare(
     wrong = (found < exact - room) | (found > exact + more + room)
     if found.shape != exact.shape or wrong.any():
         at = int(np.argmax(wrong))
-        require(
-            False,
-            f"{what} from {starts[at]} to {stops[at]} returns {found.flat[at]}, but the rows of "
-            f"the strategy give {exact[at]}",
-        )
+        where = f"{what} from {starts[at]} to {stops[at]}"
+        require(False, f"{where} returns {found.flat[at]}, but rows give {exact[at]}")
 
 
 @names_subject
 def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check the variance of the released count of a window of steps: ``variance`` with ``since``.
-
-    It is a difference of two totals, or a sum of single steps. With ``facts.unit_rows`` nodes must
-    have the weights 1 and -1 in it.
-
-    >>> from counton.strategies import Binary
-    >>> check_window_variance(Binary(12))
+    """``variance`` with ``since`` is that of a window's released count: a difference of two totals,
+    or a sum of single steps. With ``facts.unit_rows`` nodes have the weights 1 and -1 in it.
     """
     # Up to 64 steps all pairs of ends are tried (some if weights are fractions), beyond that some
     # pairs.
@@ -124,14 +112,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     first, last = reads.ends(64)
     starts, stops = reads.steps[first], reads.steps[last]
     weights = reads.between(first, last)
-    if strategy.facts.unit_rows:
-        wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
-        at = int(np.argmax(wrong))
-        message = (
-            f"facts.unit_rows is True, but the window from {starts[at]} to {stops[at]} reads a "
-            "node with a weight other than 1 and -1; set it to False"
-        )
-        require(not wrong.any(), message)
+    units = np.isin(weights, (-1, 0, 1)).all()
+    require(units or not strategy.facts.unit_rows, "a window has weights other than 1 and -1")
     width = cache(partial(node_variance, strategy))
     widths = np.array([width(level) for level in reads.levels.tolist()])
     exact = weights**2 @ widths
@@ -140,29 +122,21 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     at = int(np.argmax(wrong))
     message = f"variance() of the window from {starts[at]} to {stops[at]} returns {claimed[at]}"
     require(not wrong.any(), f"{message}, but its rows give {exact[at]}")
-    require(
-        np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
-        "variance() of a window changes if other windows are given in the same call; it must be a "
-        "function of each window",
-    )
+    again = strategy.variance(stops[::-3], since=starts[::-3])
+    same = np.allclose(again, claimed[::-3], 1e-12)
+    require(same, "variance() of a window changes with the other windows of the call")
 
 
 @names_subject
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that `_largest_reads` returns an upper bound on the weight of any one node's noise in a
-    release.
+    """`_largest_reads` is an upper bound on the weight of any one node's noise in a release, on
+    which half-widths of intervals depend.
 
-    A node is one noisy measurement. Half-widths of intervals depend on this bound. If nodes have
-    noise of different widths, each weight is multiplied by the standard deviation of its node's
-    noise, relative to the calibrated noise. The bound must hold for Laplace noise or for Gaussian
-    noise. If the strategy has a horizon, the bound for the first step must be at least the largest
-    weight in any release. A bound above 2 must not exceed twice this weight.
-
-    >>> from counton.strategies import Binary
-    >>> check_largest_reads(Binary(12))
+    If nodes have noise of different widths, each weight is multiplied by the standard deviation of
+    its node's noise, relative to the calibrated noise; the bound holds for Laplace noise or for
+    Gaussian noise. With a horizon, the bound for the first step is at least the largest weight in
+    any release, and above 2 at most twice this.
     """
-    # A sum of few draws of noise has heavier tails than a sum of many, so intervals depend on the
-    # largest weight if weights are fractions.
     reads = reads_of(strategy, count_steps(strategy, steps))
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
@@ -170,12 +144,8 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
         claimed = float(strategy._largest_reads(np.ones(1, np.int64))[0])
-        message = (
-            f"largest_read returns {claimed}, but a release reads a node with the weight {most}; "
-            "return at least this, and at most twice as much"
-        )
-        require(most * (1 - NEAR) <= claimed, message)
-        require(claimed <= 2 * max(most, 1.0), message)
+        right = most * (1 - NEAR) <= claimed <= 2 * max(most, 1.0)
+        require(right, f"largest_read is {claimed}, but a release has the weight {most}")
     enough = []
     for law in WIDE:
         try:
@@ -190,23 +160,15 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
         claims = strategy._largest_reads(reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
-    message = (
-        "largest_reads returns less than a weight with which a release reads a node; return an "
-        "upper bound for each step"
-    )
-    require(any(enough) or not enough, message)
+    require(any(enough) or not enough, "largest_reads is below a weight in a release")
 
 
 @names_subject
 def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that rounding changes the released count of a window of steps by at most the bound that
-    `window_rounding` returns.
+    """Rounding changes the released count of a window by at most `window_rounding`.
 
-    For single releases, the mean square of the rounding error must also be at most 1.5 times the
+    For single releases, the mean square of the rounding error is also at most 1.5 times the
     strategy's ``rounding_variance``, plus 1/256 of a squared data unit.
-
-    >>> from counton.strategies import HonakerOnline
-    >>> check_window_rounding(HonakerOnline(12))
     """
     count = count_steps(strategy, steps)
     reads = reads_of(strategy, count)
@@ -225,31 +187,21 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
     at = int(np.argmax(wrong))
     message = f"rounding moves the release from {starts[at]} to {stops[at]} by {off[at].max()}"
-    require(
-        not wrong.any(),
-        f"{message}, but window_rounding allows at most {allowed[at]}; return an upper bound",
-    )
+    require(not wrong.any(), f"{message}, but window_rounding allows {allowed[at]}")
     single = (
         (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
     )
     if single.any():
         square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
-        message = (
-            f"the mean square of the rounding error is {square}, but facts.rounding_variance is "
-            f"{strategy.facts.rounding_variance}; state at least the former"
-        )
-        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, message)
+        stated = strategy.facts.rounding_variance
+        message = f"rounding has the mean square {square}, but facts.rounding_variance is {stated}"
+        require(square <= _FINE + 1.5 * stated, message)
 
 
 @names_subject
 def check_released_variance(strategy: StreamStrategy) -> None:
-    """Check that `released_variance` returns the mean and the maximum of the variances of all
-    released numbers.
-
-    The released numbers are totals, counts of single steps, or both.
-
-    >>> from counton.strategies import Binary
-    >>> check_released_variance(Binary(12))
+    """`released_variance` is the mean and the maximum of the variances of all released numbers:
+    totals, counts of single steps, or both.
     """
     count = count_steps(strategy, None)
     ends = np.arange(count + 1)
@@ -262,23 +214,14 @@ def check_released_variance(strategy: StreamStrategy) -> None:
         for metric in _METRICS:
             true = float(of[form].max() if metric == "max" else of[form].mean())
             claimed = released_variance(strategy, metric, form)
-            message = (
-                f"released_variance({metric}, {form}) returns {claimed}, but the variances of all "
-                f"releases give {true}"
-            )
+            message = f"released_variance({metric}, {form}) is {claimed}, but releases have {true}"
             require(math.isclose(claimed, true, rel_tol=1e-12), message)
 
 
 @names_subject
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
-    """Check ``mean_variance`` and ``largest_variance`` of a strategy without a horizon.
-
-    They must be the mean and the maximum of the variances of the first releases. This is checked
-    for some noise distributions, and without one: variances are then in units of the noise variance
-    of a node (one noisy measurement).
-
-    >>> from counton.strategies import Epochs
-    >>> check_endless_variance(Epochs(), 20)
+    """``mean_variance`` and ``largest_variance`` of a strategy without a horizon are the mean and
+    the maximum of the variances of the first releases, of some noise and in units of a node's.
     """
     # The planner ranks strategies by them.
     whole = count_steps(strategy, steps)
@@ -298,52 +241,34 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
                 ("largest_variance", strategy.largest_variance, variance.max()),
             ):
                 found = claim(count, law)
-                message = (
-                    f"{name}({count}, {law}) returns {found}, but the variances of the releases "
-                    f"give {true}"
-                )
+                message = f"{name}({count}, {law}) is {found}, but releases have {true}"
                 require(math.isclose(found, float(true), rel_tol=1e-6), message)
 
 
 @names_subject
 def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that the noise of a strategy whose guarantee weakens as data ages agrees with its
-    attribute ``expiry``.
+    """The noise of a strategy whose guarantee weakens as data ages is that of its ``expiry``, by
+    which privacy losses are computed; others pass.
 
-    ``expiry`` (an `Expiry`) states a delay, and a noise distribution for each dyadic interval of
-    steps. Privacy losses by age are computed from ``expiry``. A release must add up the noise of
-    the intervals that contain the last step that it counts, each once, and no other noise. The
-    noise of an interval must be at least as wide as stated. Strategies without the attribute
-    ``expiry`` pass.
-
-    >>> from counton.strategies import Expiring
-    >>> check_expiry(Expiring(2, delay=1), 20)
+    `Expiry` states a delay, and noise for each dyadic interval of steps. A release adds up the
+    noise of the intervals that contain the last step that it counts, each once, and no other, at
+    least as wide as stated.
     """
     # The intervals are [j 2^l, (j + 1) 2^l - 1], with j from 1 on.
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
         return
     count = count_steps(strategy, steps)
-    message = f"expiry states a delay of {expiry.delay}"
-    require(
-        strategy.facts.delay == expiry.delay,
-        f"{message}, but facts.delay is {strategy.facts.delay}",
-    )
+    delay = strategy.facts.delay
+    require(delay == expiry.delay, f"its expiry has the delay {expiry.delay}, its facts {delay}")
     for step, row in rows_by_step(strategy, count).items():
         at = step - expiry.delay
         levels = range(min(max(at, 0).bit_length(), expiry.top + 1))
         expected = {(level, at >> level): 1 for level in levels}
-        require(
-            row == expected,
-            f"release {step} reads other nodes than its attribute expiry says; row({step}) "
-            f"must read the dyadic intervals that hold step {at}, each once",
-        )
+        require(row == expected, f"row({step}) has other nodes than the intervals of its expiry")
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*WIDE, *NARROW):
             found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
-            message = (
-                f"node_law({law}, {level}) is {found}, but its attribute expiry needs at least "
-                f"{expected_law}"
-            )
+            message = f"node_law({law}, {level}) is {found}, but its expiry needs {expected_law}"
             require(not narrow, message)

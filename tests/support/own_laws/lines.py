@@ -40,14 +40,7 @@ _FEW_CELLS = 11
 
 @names_subject
 def check_line_strategy(strategy: LineStrategy) -> None:
-    """Check that a strategy for a line of cells keeps all laws of its kind.
-
-    A line of cells is a sequence of counts in a fixed order, such as a histogram. A law is a
-    property that every such strategy must have.
-
-    >>> from counton.tables import Haar
-    >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))
-    """
+    """A strategy for a line of cells keeps all laws of its kind."""
     check_line_description(strategy)
     check_line_sensitivity(strategy)
     check_line_estimates(strategy)
@@ -59,20 +52,11 @@ def check_line_strategy(strategy: LineStrategy) -> None:
 
 @names_subject
 def check_line_description(strategy: LineStrategy) -> None:
-    """Check that a strategy has a name, and parameters that identify its measurement matrix.
-
-    Raises:
-        LawBroken: no name; sources that `counton.base.literature` does not know; parameters
-            that change when they are written as JSON; a ``repr`` without them; copies that
-            are unequal; a ``to_dict`` that does not rebuild the strategy; or two equal
-            ``examples`` with different matrices.
-    """
+    """A strategy has a name, and parameters that identify its measurement matrix."""
     require(type(strategy.name) is str and bool(strategy.name), "has no name")
     require_description(strategy.sources, strategy.parameters)
-    require(
-        strategy.parameters.get("cells") == strategy.cells,
-        "parameters['cells'] must be its number of cells",
-    )
+    right = strategy.parameters.get("cells") == strategy.cells
+    require(right, "parameters['cells'] must be its number of cells")
     shown = repr(strategy)
     complete = shown.startswith(type(strategy).__name__) and all(
         f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
@@ -87,105 +71,63 @@ def check_line_description(strategy: LineStrategy) -> None:
     for other in type(strategy).examples(strategy.cells):
         if other == strategy:
             alike = np.array_equal(other.matrix(), strategy.matrix())
-            require(
-                alike,
-                f"it is equal to {other}, whose measurements differ; __eq__ must compare all "
-                "parameters",
-            )
+            require(alike, f"it is equal to {other}, whose measurements differ")
             alike = np.array_equal(other.variance(low, high), strategy.variance(low, high))
-            require(
-                alike,
-                f"it is equal to {other}, whose variances differ; __eq__ must compare all "
-                "parameters",
-            )
+            require(alike, f"it is equal to {other}, whose variances differ")
 
 
 @names_subject
 def check_line_sensitivity(strategy: LineStrategy) -> None:
-    """Check the stated sensitivities against the columns of the measurement matrix C.
-
-    Added units change the measurements by a column, moved units by a difference of columns. No
-    inner product of two columns may be below the bound that ``least_inner`` returns.
+    """Stated sensitivities are those of the columns of the measurement matrix C, of which no two
+    have an inner product below ``least_inner``.
     """
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
-    require(
-        matrix.dtype == np.int64 and matrix.shape == shape,
-        f"measurement matrix C must be int64 of shape {shape}",
-    )
+    right = matrix.dtype == np.int64 and matrix.shape == shape
+    require(right, f"measurement matrix C must be int64 of shape {shape}")
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
-        require(
-            np.array_equal(strategy.measure(lines), matrix @ lines),
-            "measure(x) must return C x, with the measurement matrix C",
-        )
+        right = np.array_equal(strategy.measure(lines), matrix @ lines)
+        require(right, "measure(x) must return C x, with the measurement matrix C")
     check_columns(strategy, matrix)
     for column in range(strategy.cells):
         others = np.arange(strategy.cells) != column
         products = matrix[:, others].T @ matrix[:, column]
         least = int(products.min(initial=strategy.least_inner))
-        require(
-            strategy.least_inner <= least,
-            f"two columns of C have the inner product {least}, but least_inner states more; it "
-            "must be a lower bound",
-        )
+        require(strategy.least_inner <= least, f"two columns have the inner product {least}")
 
 
 @names_subject
 def check_line_estimates(strategy: LineStrategy) -> None:
-    """Check that estimates of cells and of queries are unbiased, and of least variance if the
-    strategy is ``consistent``.
-
-    If ``works_on_grids`` is True, the answer to a query must be the sum of the estimates of its
-    cells.
-
-    Raises:
-        LawBroken: an estimate is biased; ``reads`` states other weights of measurements
-            than ``estimate`` uses; an answer is not the sum of its cells although
-            ``works_on_grids`` is True; or the estimates of a consistent strategy are not
-            least squares.
+    """Estimates of cells and of queries are unbiased, and least squares if the strategy is
+    ``consistent``; with ``works_on_grids`` an answer is the sum of the estimates of its cells.
     """
     # The least covariance of the cells is the inverse of C^T C, with C the measurement matrix.
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
         cells = strategy.estimate(strategy.measure(lines))
         back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
-        require(
-            back, "without noise, the estimates of cells must be the exact counts, but they differ"
-        )
+        require(back, "without noise, the estimates of cells are not the exact counts")
     reads = strategy.estimate(np.eye(strategy.measurements))
     same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
     require(same, "reads() returns other weights than estimate() uses")
     for _, workload in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(workload.matrix) @ strategy.matrix(), workload.matrix)
-        require(
-            back,
-            f"without noise, the answers to {workload} must be the true answers, but they differ, "
-            "so answers are biased",
-        )
+        require(back, f"without noise, the answers to {workload} are not the true ones")
         added = np.allclose(strategy.reads(workload.matrix), workload.matrix @ reads, atol=1e-9)
-        message = (
-            f"works_on_grids is True, but answers to {workload} are not sums of estimates of its "
-            "cells; set it to False"
-        )
+        message = f"works_on_grids is True, but answers to {workload} are no sums of cells"
         require(added or not strategy.works_on_grids, message)
     if not getattr(strategy, "consistent", True):
         return
     expected = _covariance(strategy)
     least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
-    require(
-        least,
-        "the stated covariance of the cells must be the inverse of C^T C (least squares), but "
-        "it differs",
-    )
+    require(least, "the covariance of the cells is not the inverse of C^T C (least squares)")
 
 
 @names_subject
 def check_line_variance(strategy: LineStrategy) -> None:
-    """Check the stated ``variance`` of every interval's estimate against its weights of
-    measurements.
-
-    For a consistent strategy it is compared with the least variance that any estimate can have.
+    """``variance`` of an interval is that of its weights of measurements; of a consistent strategy
+    it is the least that any estimate can have.
     """
     low, high = np.triu_indices(strategy.cells + 1)
     if getattr(strategy, "consistent", True):
@@ -198,17 +140,13 @@ def check_line_variance(strategy: LineStrategy) -> None:
         require(found.shape == shape, "variance(low, high) must return a number for each interval")
         away = np.abs(found.ravel() - expected) > _TOLERANCE * expected + 1e-7 * expected.max()
         worst = int(np.argmax(away))
-        complaint = (
-            f"variance({low[worst]}, {high[worst]}) must be {expected[worst]:.6g}, but it differs"
-        )
-        require(not away.any(), complaint)
+        where = f"variance({low[worst]}, {high[worst]})"
+        require(not away.any(), f"{where} is not {expected[worst]:.6g}")
 
 
 @names_subject
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Check the stated total variance of each workload (set of queries): it must be the sum of the
-    variances of its queries.
-    """
+    """The total variance of a workload (set of queries) is the sum of those of its queries."""
     cells, known = strategy.cells, _explicit(strategy.cells)
     if getattr(strategy, "consistent", True):
         covariance = _covariance(strategy)
@@ -231,25 +169,16 @@ def check_line_workloads(strategy: LineStrategy) -> None:
     for workload, expected in expectations:
         found = workload.total(strategy)
         right = abs(found - expected) <= _TOLERANCE * expected
-        require(
-            right,
-            f"the stated total variance over {workload} is {found:.9g}, but its parts add up "
-            f"to {expected:.9g}",
-        )
+        require(right, f"variances over {workload} add up to {expected:.9g}, not {found:.9g}")
 
 
 @names_subject
 def check_running_sums(strategy: LineStrategy) -> None:
-    """Check that private running sums depend on the noisy measurements y = C x + z alone, and have
-    the stated covariance.
+    """Private running sums depend on the noisy measurements y = C x + z alone, and have the stated
+    covariance.
 
-    If a count grows by 1 and the noise z is shifted so that y does not change, all sums must be bit
-    for bit equal: privacy depends on this.
-
-    Raises:
-        LawBroken: a measurement does not have exactly one draw of noise; sums are wrong
-            without noise, or change although y does not change; or their noise has another
-            covariance than is stated.
+    If a count grows by 1 and the noise z is shifted so that y does not change, all sums are bit for
+    bit equal: privacy depends on this.
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
@@ -259,21 +188,13 @@ def check_running_sums(strategy: LineStrategy) -> None:
     require(right, "private running sums must be int64 and begin with 0")
     exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
     silent, _ = running_sums(strategy, counts, HashedNoise(spread=0), _BITS)
-    require(
-        np.abs(silent - exact).max() < 1,
-        "without noise, the private running sums must be the exact sums, but they differ",
-    )
+    require(np.abs(silent - exact).max() < 1, "without noise, sums are not the exact sums")
     for cell in range(cells):
         shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
         neighbour = counts + (np.arange(cells) == cell)
         moved, _ = running_sums(strategy, neighbour, ShiftedNoise(table, shifts), _BITS)
         same = np.array_equal(moved, base)
-        require(
-            same,
-            f"the running sums change with a count in cell {cell} although the noise hides this "
-            "count (C x + z stays the same), so they use private data beside the noisy "
-            "measurements",
-        )
+        require(same, f"the sums change with cell {cell}, although C x + z stays the same")
     zeros = np.zeros(cells, np.int64)
     reads = np.empty((cells + 1, strategy.measurements))
     for row, node in enumerate(nodes):
@@ -290,9 +211,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 @names_subject
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """Check ``largest_error_of``, for one draw of the noise, against the errors of all answers to a
-    workload (set of queries).
-    """
+    """``largest_error_of`` is the largest error of all answers, for one draw of the noise."""
     table = HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, np.zeros(strategy.cells, np.int64))
     drawn = table.run(0, nodes).astype(np.float64)
@@ -300,26 +219,18 @@ def check_largest_errors(strategy: LineStrategy) -> None:
         expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
         found = largest_error_of(strategy, workload, table, _BITS)
         right = abs(found - expected) <= _TOLERANCE * expected
-        require(
-            right,
-            f"largest_error_of over {workload} returns {found:.9g}, but the largest of all errors "
-            f"is {expected:.9g}",
-        )
+        require(right, f"the largest error over {workload} is {expected:.9g}, not {found:.9g}")
 
 
 def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
-    """Return intervals as rows of zeros and ones: 1 in the cells of [low, high); shape (intervals,
-    cells).
-    """
+    """Intervals [low, high) as rows of zeros and ones."""
     place = np.arange(cells)
     return ((low[:, None] <= place) & (place < high[:, None])).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> list[tuple[Workload, Queries]]:
-    """Return four workloads, each also as a matrix of shape (queries, cells): all intervals, all
-    prefixes, all tree nodes, and three other queries.
-    """
+    """Four workloads, each also as a matrix of shape (queries, cells)."""
     ends, tree = np.arange(1, cells + 1), TreeNodes(cells)
     other = Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
     return [
@@ -331,12 +242,7 @@ def _explicit(cells: int) -> list[tuple[Workload, Queries]]:
 
 
 def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
-    """Return the indices of the nodes (measurements) whose noise enters the running sums of
-    ``counts``.
-
-    Raises:
-        LawBroken: they are not as many consecutive nodes as the strategy has measurements.
-    """
+    """The nodes whose noise enters the running sums: one in a row for each measurement."""
     requests: list[tuple[int, range]] = []
 
     class Listening(HashedNoise):
@@ -349,28 +255,18 @@ def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
     read = sorted({(level, node) for level, nodes in requests for node in nodes})
     first = read[0][1] if read else 0
     wanted = range(first, first + strategy.measurements)
-    require(
-        read == [(0, node) for node in wanted],
-        "running_sums must read exactly one draw of noise for each measurement",
-    )
+    once = read == [(0, node) for node in wanted]
+    require(once, "running_sums must read exactly one draw of noise for each measurement")
     return wanted
 
 
 def _covariance(strategy: LineStrategy) -> Floats:
-    """Return the covariance of the best linear estimates of the cells, in units of the variance of
-    one draw of noise.
-
-    The shape is (cells, cells).
-    """
+    """The covariance of the best linear estimates of the cells, in units of one draw's variance."""
     matrix = strategy.matrix().astype(np.float64)
     return np.asarray(np.linalg.inv(matrix.T @ matrix))
 
 
 def _prefix_covariance(strategy: LineStrategy) -> Floats:
-    """Return the covariance of the best linear estimates of the sums of the first 0, 1, ..., n
-    cells: shape (n + 1, n + 1).
-
-    The unit is the variance of one draw of noise.
-    """
+    """The same of the sums of the first 0, 1, ..., n cells: shape (n + 1, n + 1)."""
     summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
     return np.asarray(summed @ _covariance(strategy) @ summed.T)

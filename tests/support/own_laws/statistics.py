@@ -38,12 +38,7 @@ _UNITS = ("user", "edge", "letter")
 def check_statistic(
     statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
-    """Check that a statistic keeps the laws of `counton.laws`, and what this library says of it
-    besides.
-
-    >>> from counton.statistics import Average
-    >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
-    """
+    """A statistic keeps the laws of `counton.laws`, and what is said of it besides is right."""
     laws.check_statistic(statistic, batches, unit_of=unit_of)
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
         one: Any = statistic.settle(promise, len(batches))
@@ -62,38 +57,26 @@ def _check_shown_numbers(this: Any, batches: Batches) -> None:
     expected = read_release(fresh, release).table_columns(0.9)
     shapes = shape_of(this, None), shape_of(this, 3)
     expected_shapes = ((), (3,)) if this.additive else (this.cells, this.cells)
-    require(
-        shapes == expected_shapes,
-        f"shape_of() must return {expected_shapes} for no group and for 3 groups, but returns "
-        f"{shapes}",
-    )
+    require(shapes == expected_shapes, f"shape_of() returns {shapes}, not {expected_shapes}")
     named = not this.additive or this.keyword in ("count", "sum")
     require(named, "additive is True, which is allowed only for counts and sums")
     additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
     require(additive, "additive is True, but the results show other numbers than the released ones")
     people = this.for_people(2).contribution(batched=True)
     same_row = people == this.contribution(batched=True)
-    require(
-        same_row,
-        "contribution() of the statistic for people must be unchanged where each person has "
-        "one row",
-    )
+    require(same_row, "contribution() changes for people, of whom each has one row")
     _check_gives(fresh, design, batches)
     _check_numbers(fresh, release)
 
 
 def _check_texts(statistic: Statistic) -> None:
-    """Check that the statistic's texts agree with its contribution.
-
-    Both must name the same protected unit, and the same difference of neighbouring datasets.
+    """The statistic's texts and its contribution name the same protected unit, and the same
+    difference of neighbouring datasets.
     """
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
-        message = (
-            f"protects names {statistic.protects!r}, but contribution() has the unit "
-            f"{contribution.unit!r}; name one protected unit in both"
-        )
+        message = f"protects names {statistic.protects!r}, contribution() {contribution.unit!r}"
         require(statistic.protects == unit, message)
         if contribution.relation == "replace":
             message = "contribution() has relation='replace', but neighbours_differ does not say so"
@@ -102,11 +85,7 @@ def _check_texts(statistic: Statistic) -> None:
         letters = statistic.of_letters and not batched
         require(not letters or contribution.relation == "replace", message)
     known = statistic.event in _UNITS or statistic.protects in ("event", "user")
-    message = (
-        f"event is {statistic.event!r}, but protects names {statistic.protects!r}; "
-        "both must be the event"
-    )
-    require(known, message)
+    require(known, f"event is {statistic.event!r}, but protects names {statistic.protects!r}")
 
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
@@ -127,23 +106,16 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     require(right, "parts must be a label followed by the parts of the inner statistic")
     columns = columns_of(inner, [event for batch in batches for _, event in batch])
     codes = inner.encode(*columns)
-    require(
-        np.array_equal(statistic.encode(*columns), codes),
-        "encode() must return the codes of the inner statistic for each row",
-    )
+    same = np.array_equal(statistic.encode(*columns), codes)
+    require(same, "encode() must return the codes of the inner statistic for each row")
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
         each = getattr(statistic, name), getattr(inner, name)
         mine, its = (one() if callable(one) else one for one in each)
-        require(
-            mine == its,
-            f"{name} is {mine}, but for a row of {inner} it is {its}; they must be equal",
-        )
+        require(mine == its, f"{name} is {mine}, but for a row of {inner} it is {its}")
     added = str(statistic.entries(codes)) == str(inner.entries(codes))
     require(added, "entries() adds a row to sums that do not belong to its group")
-    require(
-        statistic.places == len(groups) * inner.places,
-        "places must be the places of the inner statistic times the number of groups",
-    )
+    many = len(groups) * inner.places
+    require(statistic.places == many, f"there must be {many} places, those of all groups")
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
     found, parts = statistic.measure(sums), np.split(sums, len(groups), axis=1)
     measured = np.stack([inner.measure(part) for part in parts], axis=1)
@@ -153,11 +125,11 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
 
 
 def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
-    """Check the count, sums and means that a statistic derives from its cells (method `gives`):
-    they must be those of the counted rows.
+    """The count, sums and means that a statistic derives from its cells (`gives`) are those of the
+    counted rows.
 
-    Exact cells are used instead of released cells. Rows with codes below 0, which belong to no
-    cell, do not count.
+    Exact cells stand for released ones. Rows with codes below 0, which belong to no cell, do not
+    count.
     """
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
@@ -174,20 +146,14 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
         expected, room = float(number), 1e-6 * (1 + number)
         if name != "count":
-            require(
-                bounds is not None,
-                f"gives() promises a {name}, but bounds_of() returns no bounds for its values",
-            )
+            require(bounds is not None, f"gives() promises a {name}, but bounds_of() no bounds")
             low, high, step = map(float, bounds)
             values = np.clip(np.asarray(column, np.float64)[counted], low, high)
             expected = float(np.rint(values / step).sum() * step)
             room = 1e-6 * (1 + abs(expected)) + number * step
             if name == "mean":
                 expected, room = expected / max(number, 1), room / max(number, 1)
-        message = (
-            f"gives() promises the {name}, which is shown as {found:g}, but the rows have "
-            f"{expected:g}"
-        )
+        message = f"the promised {name} is shown as {found:g}, but the rows have {expected:g}"
         require(abs(found - expected) <= room, message)
 
     for place in (None, *range(len(statistic.parts))):
@@ -202,12 +168,10 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
 
 
 def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
-    """Check each named number that the result of a release shows: its value and standard deviation
-    must be those that its formula gives, and its error as large as ``error_of`` says.
+    """The value and standard deviation of each named number are those that its formula gives from
+    the released cells, and its error is that of one cell where ``error_of`` says so.
 
-    The formula computes the number from the released cells. If the formula is linear, the number's
-    interval must also be wide enough for its noise. Numbers without a formula are not compared with
-    one. If ``error_of`` says that errors are those of one cell, they must be so.
+    If the formula is linear, the number's interval is wide enough for its noise.
     """
     reading = read_release(statistic, release)
     cells = math.prod(statistic.cells) if tuple(statistic.error_of) == _OF_ONE_CELL else 0
@@ -216,11 +180,8 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
             number, std = reading.number_of(name), reading.std(name)
         except InvalidInput:
             return
-        require(
-            place >= cells or math.isclose(std, release.std),
-            f"error_of says that errors are those of one cell, {release.std:.6g}, but {name!r} "
-            f"has {std}",
-        )
+        right = place >= cells or math.isclose(std, release.std)
+        require(right, f"errors are those of one cell, {release.std:.6g}, but {name!r} has {std}")
         formula = number.formula
         if formula is None:
             continue
@@ -233,19 +194,14 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
             low, high = number.interval(0.9)  # which may be cut to what is possible
             half = max(high - number.value, number.value - low)
             wide = formula.half(0.9)
-            require(
-                half >= _AS_WIDE * wide,
-                f"the interval of {name!r} has the half-width {half}, but its noise needs {wide}",
-            )
+            message = f"the interval of {name!r} is {half} wide, but its noise needs {wide}"
+            require(half >= _AS_WIDE * wide, message)
 
 
 @names_subject
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """Check that cells which a statistic computes on demand are shown with their released values
-    and errors.
-
-    Of every statistic is checked that the errors which ``error_of`` states have 0 < mean <=
-    largest.
+    """Cells on demand are shown with their released values and errors; of every statistic the
+    errors of ``error_of`` have 0 < mean <= largest.
     """
     promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
@@ -265,23 +221,17 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
 
 
 def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -> None:
-    """Check that each cell computed on demand is shown with its released value and error, and that
-    texts do not reveal counted events.
+    """Each cell on demand is shown with its released value and error, and texts reveal no events:
+    at each step they are equal for ``machine`` and for ``others``, which has counted other events.
 
-    ``machine`` and ``others`` are two running statistics that have counted different events. For
-    each step, the texts that the two show must be equal. ``found`` are the releases of ``machine``
-    at all steps.
+    ``found`` are the releases of ``machine`` at all steps.
     """
     for place, step in enumerate(found.steps):
         readings = found[place], statistic.reading(machine, step)
         words = {
             (one.describe(), repr(one)) for one in (*readings, statistic.reading(others, step))
         }
-        require(
-            len(words) == 1,
-            f"texts about step {step} (describe() or repr()) change with the counted events, "
-            "which would reveal them; they must depend on the release alone",
-        )
+        require(len(words) == 1, f"texts about step {step} change with the counted events")
         std = float(machine.design.errors.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), NAMES)):
             name = _query_name(statistic, cell)
@@ -295,10 +245,7 @@ def _check_shown_values(statistic: Any, machine: Any, others: Any, found: Any) -
 
 
 def _query_name(statistic: NamedCells, cell: int) -> Any:
-    """Return the name by which a user can ask for a cell: a text, or a tuple of words.
-
-    None if the cell can be found by neither.
-    """
+    """The name by which a user can ask for a cell, a text or a tuple of words; None: neither."""
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
         try:

@@ -23,13 +23,7 @@ _NEAR = 1e-7
 
 @names_subject
 def check_training_strategy(strategy: TrainingStrategy) -> None:
-    """Check that a strategy for training has all properties (laws) that it must have.
-
-    Its run must have at most some twenty steps.
-
-    >>> from counton.training.strategies import BufferedToeplitz
-    >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
-    """
+    """A strategy for training, of at most some twenty steps, keeps all laws of its kind."""
     check_training_description(strategy)
     check_training_factorisation(strategy)
     check_training_variance(strategy)
@@ -38,13 +32,8 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """Check that a strategy for training has a name, and that its description rebuilds an equal
-    strategy.
-
-    The description is the result of ``to_dict``, converted to JSON. The strategy must raise
-    InvalidInput for steps outside of its run. `check_small`, which it calls before it builds dense
-    matrices, must refuse more than 4096 steps. ``draws`` must be the mean number of draws in a
-    step.
+    """A strategy has a name, its ``to_dict`` as JSON rebuilds an equal one, and it refuses steps
+    outside of its run, and dense matrices of more than 4096 steps.
     """
     require(type(strategy.name) is str and bool(strategy.name), "has no name")
     require_description(strategy.sources, None)
@@ -55,9 +44,7 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     except InvalidInput:
         pass
     else:
-        raise LawBroken(
-            f"it would write out matrices of {long.steps:,} steps; check_small() must refuse that"
-        )
+        raise LawBroken(f"check_small() lets matrices of {long.steps:,} steps be written out")
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
     kept = kept and saved.get("strategy") == strategy.saved_name
@@ -74,20 +61,14 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     require(kept, "building it again from the output of to_dict() gives another strategy")
     require_equality(strategy)
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
-    require(
-        len(sizes) == 1,
-        f"it has {sorted(sizes)} buffers, decays and outputs; there must be equally many",
-    )
+    require(len(sizes) == 1, f"it has {sorted(sizes)} buffers, decays and outputs")
     for call in (strategy.check_step, strategy.taps, strategy.divisor):
         for step in (0, strategy.steps + 1):
             try:
                 call(step)
             except InvalidInput:
                 continue
-            raise LawBroken(
-                f"accepted step {step} of a run of {strategy.steps} steps; it must "
-                "raise InvalidInput there"
-            )
+            raise LawBroken(f"accepted step {step} of a run of {strategy.steps} steps")
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
     message = f"taps() take {draws} normals per step on average, but draws is {strategy.draws}"
@@ -96,11 +77,11 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """Check the matrix K that turns standard normal draws z into the noise K z of the steps.
+    """K C is the identity, where K turns standard normal draws z into the noise K z of the steps;
+    ``increments`` returns K, and ``first_step`` the first step that uses a draw.
 
-    Three things must hold: K C is the identity, where C is the measurement matrix; ``increments``
-    returns K; and ``first_step`` returns, for each draw, the first step that uses it. K is computed
-    from the draws of each step (``taps``) and the buffers that carry noise from step to step.
+    K is computed from the draws of each step (``taps``) and the buffers that carry noise from step
+    to step.
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), "increments() names a normal twice; name each once")
@@ -113,21 +94,15 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
             begun.setdefault((tap.level, tap.index), step)
     for node, step in begun.items():
         claimed = strategy.first_step(*node)
-        require(
-            claimed == step, f"the first step of {node} is stated as {claimed}, but it is {step}"
-        )
+        require(claimed == step, f"the first step of {node} is {step}, not {claimed}")
     error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
-    require(
-        error < _NEAR,
-        "the noise does not undo the encoder: K C must be the identity, but differs by "
-        f"{error:.3g} (increments() gives K, encoder() gives C)",
-    )
+    require(error < _NEAR, f"K C must be the identity, but differs by {error:.3g}")
 
 
 @names_subject
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """Check the stated mean variance of running sums of noise, and of the weights that
-    momentum, weight decay and falling rates make of it, against the matrix of noise weights.
+    """The stated mean variance of running sums of noise, and of the weights that momentum, weight
+    decay and falling rates make of it, is that of the matrix of noise weights.
     """
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
@@ -140,10 +115,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     require(under == strategy, "under(optimizer) changes the noise; it may change only errors")
     for one, made in ((strategy, sums), (under, np.array(weights))):
         true, claimed = float((made**2).sum() / len(made)), one.mean_variance()
-        require(
-            abs(claimed / true - 1) < _NEAR,
-            f"the mean variance is stated as {claimed} under {one.optimizer}, but it is {true}",
-        )
+        right = abs(claimed / true - 1) < _NEAR
+        require(right, f"the mean variance under {one.optimizer} is {true}, not {claimed}")
         root = math.sqrt(one.squared_sensitivity() * claimed)
         message = f"rmse is {one.rmse}, but sensitivity times root mean variance is {root}"
         require(math.isclose(one.rmse, root, rel_tol=_NEAR), message)
@@ -151,11 +124,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 
 @names_subject
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """Check the stated squared sensitivity against the squared norms for all sets of steps in which
-    one example may count.
-
-    The stated number must be at least the largest of these norms. If every example has the same
-    place in each epoch (a fixed schedule), the stated number must equal the largest norm.
+    """The squared sensitivity is at least the largest squared norm of all sets of steps in which
+    one example may count, and equal to it if the schedule is fixed.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)
@@ -164,17 +134,9 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
         for steps in sets_of_steps(strategy.steps, strategy.schedule)
     )
     claimed_squared = strategy.squared_sensitivity()
-    require(
-        claimed_squared >= true_squared * (1 - 1e-12),
-        f"squared_sensitivity() returns {claimed_squared}, but some allowed steps of an example "
-        f"add up to {true_squared}; return an upper bound",
-    )
-    if strategy.schedule.fixed:
-        require(
-            claimed_squared <= true_squared * (1 + _NEAR),
-            f"squared_sensitivity() returns {claimed_squared}, but the largest sum of allowed "
-            f"steps is {true_squared}; return this",
-        )
+    most = 1 + _NEAR if strategy.schedule.fixed else math.inf
+    right = true_squared * (1 - 1e-12) <= claimed_squared <= true_squared * most
+    require(right, f"squared_sensitivity() is {claimed_squared}, but steps have {true_squared}")
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
