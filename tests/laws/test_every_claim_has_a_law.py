@@ -281,7 +281,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "facts.causal": [states(LookAhead, *_LOOKS_AHEAD, causal=True)],
     "column": [
-        wrong(Binary, column=forgets(Binary, "column", 5)),
         wrong(Epochs, 3, column=forgets(Epochs, "column", 5)),
     ],
     "facts.delay": [states(Binary, delay=1), states(Expiring, 1, delay=1)],
@@ -323,7 +322,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "noise": [wrong(Binary, noise=rounds_releases)],
     "overall_variance": [
-        halved(Binary, "overall_variance"),
         wrong(Binary, overall_variance=lambda self, metric, of="totals": single_steps(metric, of)),
     ],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
@@ -372,7 +370,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "facts.unit_columns": [states(SqrtToeplitz, unit_columns=True)],
     "facts.unit_rows": [states(HonakerOnline, unit_rows=True)],
     "variance": [
-        wrong(Binary, variance=times(Binary, "variance", 0.01)),
         wrong(Binary, variance=only_differences),
         wrong(Epochs, 3, variance=less_with_a_law),
     ],
@@ -455,7 +452,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
         lambda strategy, pattern: Sensitivity(1, 1),
         Binary(HORIZON),
     ),
-    ("own_laws.structures.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
+    ("counton.strategies.participation.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
     (
         "counton.strategies.strategy.window_rows",
         _less_one(window_rows),
@@ -648,7 +645,6 @@ BY_LAW: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
         for rule in (forgets_other_steps, forgets_steps_of_a_schedule)
         for horizon in (12, 200)
     ),
-    (check_strategy, sums_by(12, forgets_steps_of_a_schedule)),
     (check_participation, sums_by(12, lambda norm, schedule: schedule, less=1)),
     (check_participation, wrong(KAry, 12, 20, structure=property(shares_a_node_less))),
     (check_participation, wrong(SmoothBinary, 14, 7, 3, structure=property(claims_far_too_much))),
@@ -656,7 +652,6 @@ BY_LAW: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
     (check_noise_parts, wrong(HonakerOnline, 2000, _reader=forgets_where_narrow)),
     (check_variance, wrong(Binary, 20, variance=times(Binary, "variance", 1 - 1e-9))),
     (check_window_variance, wrong(Binary, 20, variance=adds_variances)),
-    (check_window_variance, states(HonakerOnline, 20, unit_rows=True)),
     (check_window_variance, wrong(HonakerOnline, 20, variance=forgets_the_shared)),
     (check_window_variance, wrong(GrowingCascade, 4, variance=adds_up_alone)),
     *((check, RELEASES_TOTALS) for check in (check_factorisation, check_shift)),

@@ -21,14 +21,11 @@ from above import (
     InOneStep,
     InTheFirstGroup,
     LetterByLetter,
-    Letters,
     LettersThatGo,
     LostCuts,
     OfAllGroups,
-    Replaces,
     SaysCuts,
     SaysWhatItCounted,
-    Short,
     ShowsCuts,
     ShowsOnlyWhatItCounted,
     ShowsWhatItCounted,
@@ -113,13 +110,17 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "largest_measured": [claiming(largest_measured=lambda self, sums: 0.5)],
     "measure": [claiming(measure=lambda self, sums: sums**2), grouped(measure=turned)],
-    "neighbours_differ": [LettersThatGo("ab", 2), Replaces()],
+    "neighbours_differ": [
+        LettersThatGo("ab", 2),
+        # In words events come and go, and they are replaced.
+        claiming(contribution=lambda self, batched=False: Contribution.replace(cells=1)),
+    ],
     "number_of": [
         claiming(number_of=told(lambda one: replace(one, deviation=one.std / 2))),
         claiming(number_of=told(lambda one: replace(one, estimate=one.value + 1))),
         claiming(number_of=told(lambda one: replace(one, ends=lambda level: (one.value,) * 2))),
     ],
-    "of_letters": [Letters()],
+    "of_letters": [claiming(of_letters=True)],
     "on_demand": [claiming(on_demand=True)],
     "parameters": [claiming(parameters={"threshold": 3})],
     "parts": [
@@ -144,7 +145,7 @@ WRONG: dict[str, list[Statistic]] = {
     "encode": [
         claiming(encode=lambda self, values: np.arange(len(values)) % 2),
         First(),
-        Short(),
+        claiming(encode=lambda self, *parts: Above.encode(self, *parts).astype(np.int32)),
         grouped(encode=lambda self, values: np.zeros(len(values), np.int64)),
     ],
     "code_bounds": [claiming(code_bounds=lambda self: (0, 0))],

@@ -60,11 +60,6 @@ class First(Above):
         return said
 
 
-class Short(Above):
-    def encode(self, *parts: Any) -> Any:
-        return super().encode(*parts).astype(np.int32)
-
-
 class Half(Above):
     """What it measures is less than what one unit changes there."""
 
@@ -167,19 +162,6 @@ class LetterByLetter(Substrings):
         if batched:
             return super().contribution(batched=True)
         return Contribution.replace(cells=1, unit="letter")
-
-
-class Replaces(Above):
-    """Says in words that events come and go, where they are replaced."""
-
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.replace(cells=1)
-
-
-class Letters(Above):
-    """Says that its events are letters, of which none comes or goes, and lets them."""
-
-    of_letters = True
 
 
 class LettersThatGo(Substrings):
