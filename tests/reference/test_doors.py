@@ -1,8 +1,6 @@
 """Jobs of every door: what they released is what the reference computes, to the last bit."""
 
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from by_reference import state_by_reference, sums_of
@@ -10,7 +8,6 @@ from in_turn import in_turn
 from inside import inside, visit
 from witnesses import without_witness
 
-from counton import PureDP, release
 from proofs import reference
 from tests.net import nights
 
@@ -57,36 +54,6 @@ def test_commands(
         assert (released, by_program(tmp_path, capsys)) == (4, 9)
     else:
         assert by_program(tmp_path, capsys) == released > 0
-
-
-def test_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Random jobs by ``counton.release``."""
-    for seed in range(6):
-        chance, folder = random.Random(seed), tmp_path / str(seed)
-        folder.mkdir()
-        days = [
-            f"2024-03-{chance.randrange(1, 8):02},{chance.choice('abc')},{chance.random():.2f}"
-            for _ in range(40)
-        ]
-        (folder / "rows.csv").write_text("\n".join(["day,page,paid", *days]) + "\n")
-        what: dict[str, Any] = chance.choice([{"by": "page", "domain": [*"abc"]}, {}])
-        of: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 1, "resolution": "0.05"}
-        when: dict[str, Any] = {
-            "time": "day", "every": "1d", "start": "2024-03-01", "until": "2024-03-08",
-        }  # fmt: skip
-        summed = chance.random() < 0.5
-        release(
-            "sum" if summed else "count",
-            folder / "rows.csv",
-            state=folder / "s.db",
-            steps=chance.choice([7, 30, 365]),
-            guarantee=PureDP(chance.choice(["0.01", "1", "30"])),
-            out=folder / "out.json",
-            **what, **when, **(of if summed else {}),
-        )  # fmt: skip
-        values = 7 * (3 if what else 1)
-        assert state_by_reference(folder / "s.db") == values
-        assert by_program(folder, capsys) == values
 
 
 def test_services(tmp_path: Path) -> None:

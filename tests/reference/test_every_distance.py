@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import pytest
-from by_reference import described, known_key, strategy_by_reference
+from by_reference import described, known_key, measured
 
 from counton import ZCDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution, Guarantee
-from counton.strategies import KAry, MultiscaleInterpolation, StreamStrategy, public_strategies
-from counton.strategies.strategy import column_until
+from counton.strategies import KAry, StreamStrategy, public_strategies
 from proofs import reference
 
 #: Steps and cells within which every change is tried.
@@ -44,19 +43,6 @@ def designs(strategy: StreamStrategy) -> Iterator[tuple[Counter, Contribution]]:
                 yield Counter(strategy, guarantee, key=known_key(), **terms), contribution  # type: ignore[arg-type]
             except InvalidInput:
                 continue
-
-
-def measured(strategy: StreamStrategy) -> reference.Strategy:
-    """C by the reference, or, of a strategy that has many C, by itself."""
-    mine = strategy_by_reference(strategy)
-    if isinstance(strategy, MultiscaleInterpolation):
-
-        def column(step: int, last: int) -> dict[reference.Node, int]:
-            nodes = column_until(strategy, step, last)
-            return {node[:2]: int(Fraction(node.weight) * 2**mine.bits) for node in nodes}
-
-        mine.column = column  # type: ignore[method-assign]
-    return mine
 
 
 Moved = Callable[[Counter], tuple[Fraction, Fraction]]

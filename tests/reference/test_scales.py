@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from by_reference import described, strategy_by_reference
+from by_reference import described, measured, strategy_by_reference
 from in_turn import in_turn
 
 from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
@@ -19,7 +19,6 @@ from counton.numbers.design import design_for
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
 from counton.strategies import Expiring, StreamStrategy, public_strategies
-from counton.strategies.strategy import column_until
 from proofs import reference
 
 HORIZON, CELLS = 5, 2
@@ -46,17 +45,6 @@ STRATEGIES = [
     if kind is not Expiring
     for strategy in kind.examples(HORIZON)
 ]
-
-
-class Measured(reference.Strategy):
-    """C as a strategy has it: that of Octave is one of many, and not in the reference."""
-
-    def __init__(self, strategy: StreamStrategy) -> None:
-        self._measured, self.bits = strategy, strategy.facts.lattice_bits
-
-    def column(self, step: int, last: int) -> dict[reference.Node, int]:
-        nodes = column_until(self._measured, step, last)
-        return {(level, index): int(weight * 2**self.bits) for level, index, weight in nodes}
 
 
 def norms_of(strategy: reference.Strategy, contribution: dict[str, Any], cells: int) -> Norms:
@@ -94,8 +82,7 @@ def found(
     strategy: StreamStrategy,
 ) -> Iterator[tuple[Design, str, Fraction, dict[str, Any], Norms]]:
     """Designs with the width of their noise, their guarantee, and what moves."""
-    octave = strategy.saved_name == "Octave"
-    mine = Measured(strategy) if octave else strategy_by_reference(strategy)
+    mine = measured(strategy)
     norms: dict[str, Norms] = {}
     for design, cells in designs(strategy):
         terms = described(design)

@@ -20,7 +20,7 @@ from counton.state import keys as keyfile
 from counton.state.database import Database
 from counton.state.verification import _Recomputation
 from counton.statistics.live_statistic import statistic_of
-from counton.strategies import StreamStrategy
+from counton.strategies import MultiscaleInterpolation, StreamStrategy
 from counton.strategies.strategy import column_until
 from proofs import reference
 
@@ -36,6 +36,19 @@ def described(terms: Design) -> dict[str, Any]:
 def strategy_by_reference(strategy: StreamStrategy) -> reference.Strategy:
     """The reference's own, from the package's description."""
     return reference.strategy_of(json.loads(json.dumps(strategy.to_dict())))
+
+
+def measured(strategy: StreamStrategy) -> reference.Strategy:
+    """C by the reference, or, of a strategy that has many C, by itself."""
+    mine = strategy_by_reference(strategy)
+    if isinstance(strategy, MultiscaleInterpolation):
+
+        def column(step: int, last: int) -> dict[reference.Node, int]:
+            nodes = column_until(strategy, step, last)
+            return {node[:2]: int(Fraction(node.weight) * 2**mine.bits) for node in nodes}
+
+        mine.column = column  # type: ignore[method-assign]
+    return mine
 
 
 def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
