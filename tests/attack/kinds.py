@@ -148,7 +148,6 @@ def keys_of(seed: str) -> Iterator[None]:
 KINDS: dict[str, Kind] = {
     "neighbours": Kind(neighbours.draw, neighbours.run_both, ("nights.0", "nights.1", "unit"), 8),
     "files": Kind(neighbours.draw_file, neighbours.run_both, ("nights.0", "nights.1", "unit"), 4),
-    "tables": Kind(neighbours.draw_once, neighbours.run_once, ("nights.0", "nights.1", "unit"), 2),
     "deliveries": Kind(deliveries.draw, deliveries.run_both, ("others", "unit"), 4),
     "noise": Kind(noise.draw, noise.run_alone, (), 2),
     "reference": Kind(reference.draw, reference.run, (), 4),

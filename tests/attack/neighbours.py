@@ -20,21 +20,16 @@ from neighbouring_jobs import (
     GROUPS,
     KEYS,
     ODD_NAMES,
-    ODD_ONES,
     ODD_USERS,
     ODD_VALUES,
-    ONCE,
-    ONCE_PEOPLE,
     PEOPLE,
     TALLIED,
     USUAL_VALUES,
     Published,
-    claimed,
     declared,
     distance_of,
     measured,
     published,
-    published_once,
 )
 from scipy.special import log_ndtr, ndtr
 from witnesses import without_witness
@@ -287,45 +282,3 @@ def wide_enough(design: Design) -> None:
         lost -= math.exp(epsilon + log_ndtr(-apart / 2 - epsilon / apart))
         assert lost <= float(guarantee.delta) * slack, f"{law} for {guarantee}"
     assert not isinstance(guarantee, PureDP), f"{law} for {guarantee}"
-
-
-def draw_once(chance: random.Random) -> Case:
-    """A table without times, for several nights."""
-    name = chance.choice([*ONCE])
-    _, defined = ONCE[name]
-    nights = [[row(chance) for _ in range(chance.randrange(7))] for _ in range(2)]
-    people, ids = dict(chance.choice(ONCE_PEOPLE)), chance.random() < 0.5
-    if "counts" in defined:
-        unit = [[0, [*row(chance, odd=True)[:4], chance.choice(ODD_ONES)]]]
-        people, ids = {}, False
-    else:
-        unit = [[0, one] for _, one in _unit(chance, people, ids)]
-    own = {**defined, "missing": "skip", "bad_rows": "quarantine", "unknown": "drop", **people}
-    own |= {"id": "id"} if ids and not people else {}
-    return {
-        "statistic": name, "key": chance.randrange(2**63), "own": own, "nights": nights,
-        "unit": unit, "format": chance.choice(["jsonl", "csv", "parquet"]),
-    }  # fmt: skip
-
-
-def run_once(case: Case, folder: Path) -> str:
-    """The same, of a table that is released once."""
-    what, _ = ONCE[case["statistic"]]
-    nights = [[_tupled(one) for one in night] for night in case["nights"]]
-    more = [list(night) for night in nights]
-    more[0] += [_tupled(one) for _, one in case["unit"]]
-    found = []
-    for rows in (nights, more):
-        with _known(case["key"]):
-            found.append(published_once(rows, case["format"], what, case["own"]))
-    without, with_it = found
-    for one, other in zip(without.said, with_it.said, strict=True):
-        assert one == other, _first_difference(one, other)
-    if without.contribution is None:
-        return f"{case['statistic']}, refused"
-    change = np.abs(with_it.changes - without.changes).ravel()
-    l1, l2_squared = claimed(without.contribution, len(change))
-    assert change.sum() <= l1 + 1e-6, f"one unit moves {change.sum():g}, and {l1} is claimed"
-    squared = (change**2).sum()
-    assert squared <= l2_squared + 1e-6, f"it moves {squared:g} squared, claimed is {l2_squared}"
-    return str(case["statistic"])

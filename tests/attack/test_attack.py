@@ -8,8 +8,6 @@ import histories
 import pytest
 import slips_on_purpose as mistakes
 
-from counton.strategies import public_strategies
-from tests.attack import reference
 from tests.attack.__main__ import again, attack
 from tests.attack.kinds import KINDS
 
@@ -50,21 +48,6 @@ def test_another_value_than_the_reference_finds_is_found(
     mistakes.one_draw_for_all_steps(monkeypatch)
     _, (path,) = attack(1, 600, only="reference", keep=tmp_path, enough=1, say=lambda _: None)
     assert again(path) is not None
-
-
-@pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)
-def test_the_reference_tries_every_strategy(
-    kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(reference, "VALUES", 40)
-    for example, _ in enumerate(kind.examples(7)):
-        case = {
-            "key": "5b" * 32, "kind": kind.__name__, "example": example, "horizon": 7,
-            "budget": "1", "guarantee": 1, "values": False, "counts": example,
-        }  # fmt: skip
-        # What is known of all windows after some of them is read, and released by no stream.
-        refused = kind.__name__ == "AsOf"
-        assert reference.run(case, tmp_path) == ("refused" if refused else "40 values or more")
 
 
 @pytest.mark.slow
