@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from by_reference import state_by_reference
 from inside import Inside
+from own_statistic import EXAMPLES, left_by_pip
 from typer.testing import CliRunner
 
 import counton
@@ -20,21 +21,15 @@ from counton.laws import check_strategy
 from counton.run import Job, run
 from counton.strategies import KAry, StreamStrategy, sensitivity, strategy_from_dict
 
-PACKAGE = Path(__file__).parents[2] / "examples" / "blocks"
+PACKAGE = EXAMPLES / "blocks"
 ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As pip leaves the package behind; its class is known meanwhile."""
-    facts = tmp_path / "installed" / "counton_blocks-1.0.dist-info"
-    facts.mkdir(parents=True)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: counton-blocks\nVersion: 1.0\n")
-    points = "[counton.strategies]\nBlocks = counton_blocks:Blocks\n"
-    assert 'Blocks = "counton_blocks:Blocks"' in (PACKAGE / "pyproject.toml").read_text()
-    (facts / "entry_points.txt").write_text(points)
-    shutil.copy(PACKAGE / "counton_blocks.py", facts.parent)
-    monkeypatch.syspath_prepend(facts.parent)
+    left_by_pip("blocks", tmp_path / "installed")
+    monkeypatch.syspath_prepend(tmp_path / "installed")
     for name in ("blocks.json", "jobs.toml"):
         shutil.copy(PACKAGE / name, tmp_path)
     (tmp_path / "visits.csv").write_text(ROWS)

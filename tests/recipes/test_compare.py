@@ -37,12 +37,3 @@ def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None
     alone = counton.read(file).difference("a", "b")
     ends = [float(end) for end in re.findall(r"(-?[\d.]+)", one.replace("\u2212", "-"))[-2:]]
     assert ends[1] - ends[0] > alone.upper - alone.lower  # two intervals hold together
-
-
-def test_a_number_of_each_group_is_compared(tmp_path: Path) -> None:
-    file = tmp_path / "t.parquet"
-    given: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1, "by": "shop"}
-    given |= {"domain": "a,b", "state": tmp_path / "s.db", "out": file, "unit": "sale"}
-    release("average", ROWS, guarantee=PureDP(100), **given, **TIMES)
-    _, said = answered(file, "b,a", "--of", "mean", "--steps", "1:1")
-    assert said.startswith("mean of b minus mean of a (1 March 2024): 6.0")

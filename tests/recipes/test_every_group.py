@@ -1,13 +1,11 @@
 """The recipe ``recipes/every_group.py`` asks for all groups of a released file at once."""
 
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from programs import run_program
 
 import counton
 from counton import PureDP, Release, release
@@ -63,12 +61,3 @@ def test_a_release_without_groups_is_refused(tmp_path: Path) -> None:
     cells = {"by": None, "domain": None, "value": "paid", "lower": 0, "upper": 8, "cells": 8}
     with pytest.raises(InvalidInput, match="has no groups"):
         CHANGES(released("quantiles", tmp_path, **cells), "2:2", "1:1")
-
-
-def test_it_runs_from_a_shell(tmp_path: Path) -> None:
-    released("count", tmp_path)
-    for more, column in (([], "estimate"), (["--steps", "2024-03-02", "--from", "1"], "sure")):
-        file = str(tmp_path / "count.parquet")
-        done = run_program([sys.executable, str(RECIPE), file, *more])
-        assert done.returncode == 0, done.stderr
-        assert column in done.stdout

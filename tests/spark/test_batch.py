@@ -324,7 +324,7 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
     tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     rows = events(rows=200)
-    with installed(tmp_path, by_pip=False) as package:
+    with installed(tmp_path) as package:
         spark.sparkContext.addPyFile(str(package / "counton_above.py"))  # as on all executors
         stream: dict[str, Any] = {
             "time": "at", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 1,
