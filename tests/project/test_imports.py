@@ -25,6 +25,19 @@ def loaded_by(program: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+def command(*words: object) -> str:
+    """A program that is the command line with these words."""
+    return (
+        "import sys\n"
+        "from counton.cli.__main__ import main\n"
+        f"sys.argv = {['counton', *map(str, words)]!r}\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code"
+    )
+
+
 def test_the_report_of_loaded_packages_can_show_a_heavy_one() -> None:
     assert "scipy" in loaded_by("import scipy")
 
@@ -52,16 +65,8 @@ def test_counting_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("words", ["plan --steps 365 --epsilon 1", "ranges a.csv --help"])
 def test_a_command_without_a_database_loads_none(words: str) -> None:
-    program = (
-        "import sys\n"
-        "from counton.cli.__main__ import main\n"
-        f"sys.argv = ['counton', *{words.split()}]\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code"
-    )
-    assert not loaded_by(program) & {"polars", "psycopg", "matplotlib", "scipy"}
+    loaded = loaded_by(command(*words.split()))
+    assert not loaded & {"polars", "psycopg", "matplotlib", "scipy"}
 
 
 def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_path: Path) -> None:
@@ -73,19 +78,10 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
         f'state = "{tmp_path / "s.db"}"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
         'until = "2024-03-02"\nsteps = 365\nepsilon = 1\n'
     )
-    program = (
-        "import sys\n"
-        "from counton.cli.__main__ import main\n"
-        f"sys.argv = ['counton', 'run', '{tmp_path / 'n.toml'}']\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code"
-    )
     report = "print(*sorted({'.'.join(name.split('.')[:3]) for name in sys.modules}))"
     for night in range(2):
-        asked = [sys.executable, "-c", f"{program}\n{report}"]
-        done = run_program(asked, check=True)
+        program = f"{command('run', tmp_path / 'n.toml')}\n{report}"
+        done = run_program([sys.executable, "-c", program], check=True)
         loaded = {*done.stdout.splitlines()[-1].split()}
         assert ("counton.planning" in loaded) == (night == 0)
     assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
@@ -96,22 +92,12 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
     assert not loaded & {*rooms, "counton.run.job_plan", "counton.run.first_job"}
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "pydantic", "ssl"}
     assert "rich.console" not in loaded
-    ledger = program.replace(f"'run', '{tmp_path / 'n.toml'}'", f"'ledger', '{tmp_path / 's.db'}'")
-    assert ledger != program
-    assert "polars" not in loaded_by(ledger)  # which reads no rows
+    assert "polars" not in loaded_by(command("ledger", tmp_path / "s.db"))  # which reads no rows
 
 
 def test_help_of_the_command_line_does_not_load_numpy() -> None:
-    program = (
-        "import sys\n"
-        "from counton.cli.__main__ import main\n"
-        "sys.argv = ['counton', '--help']\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code"
-    )
-    assert not loaded_by(program) & {"numpy", "scipy", "polars", "psycopg", "matplotlib"}
+    loaded = loaded_by(command("--help"))
+    assert not loaded & {"numpy", "scipy", "polars", "psycopg", "matplotlib"}
 
 
 @pytest.mark.parametrize("stated", [None, "26"])
@@ -123,14 +109,9 @@ def test_threads_of_linear_algebra_wait_for_work_asleep(
     if stated is not None:
         monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", stated)
     program = (
-        "import os, sys\n"
-        "from counton.cli.__main__ import main\n"
+        "import counton.cli.__main__, os, sys\n"
         "assert 'numpy' not in sys.modules\n"
-        "sys.argv = ['counton', 'plan', '--steps', '9', '--epsilon', '1']\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code\n"
+        f"{command('plan', '--steps', 9, '--epsilon', 1)}\n"
         "assert 'numpy' in sys.modules\n"
         "print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
     )
@@ -174,20 +155,11 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     events, state = tmp_path / "e.csv", tmp_path / "state.db"
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
     words = [
-        *("counton", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
+        *("count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
         *("--domain", "a,b", "--steps", "100", "--start", "2013-01-01", "--epsilon", "1"),
         *("--state", str(state), "--out", str(tmp_path / "out.csv"), "--until", "newest"),
     ]
-    program = (
-        "import json, sys\n"
-        "from counton.cli.__main__ import main\n"
-        f"sys.argv = {words!r}\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit as end:\n"
-        "    assert not end.code, end.code\n"
-        "print(json.dumps(list(sys.modules)))"
-    )
+    program = f"{command(*words)}\nimport json; print(json.dumps(list(sys.modules)))"
     done = run_program([sys.executable, "-c", program], check=True)
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert not {"scipy", "dp_accounting", "matplotlib", "pandas"} & set(loaded)
@@ -249,23 +221,6 @@ def tree_of(module: str) -> ast.Module:
     return parsed(MODULES[module].read_text(encoding="utf-8"))
 
 
-def circle(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in a circle; empty if there is none."""
-    left = {module: set(imported) & set(graph) for module, imported in graph.items()}
-    while left:
-        free = [module for module, imported in left.items() if not imported & set(left)]
-        if not free:
-            break
-        for module in free:
-            del left[module]
-    path: list[str] = []
-    module = min(left, default="")
-    while module and module not in path:
-        path.append(module)
-        module = min(left[module] & set(left))
-    return [*path[path.index(module) :], module] if module else []
-
-
 def knots(graph: dict[str, set[str]]) -> list[set[str]]:
     """Modules that reach each other, two or more of them."""
 
@@ -288,7 +243,7 @@ def test_a_knot_is_found() -> None:
         {"b", "c"},
         {"d", "e"},
     ]
-    assert knots({"a": {"b"}, "b": set()}) == []
+    assert knots({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
 
 
 def test_hints_make_no_more_circles() -> None:
@@ -299,11 +254,6 @@ def test_hints_make_no_more_circles() -> None:
         graph[module] = named & set(MODULES) - {module}
     known = [{f"counton.{name}" for name in names} for names in HINTED]
     assert not [knot for knot in knots(graph) if not any(knot <= names for names in known)]
-
-
-def test_a_circle_is_found() -> None:
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c", "b"]
-    assert circle({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
 
 
 def test_what_a_module_imports_is_found() -> None:
@@ -320,4 +270,4 @@ def test_what_a_module_imports_is_found() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = {module: set(imports_of(module, tree_of(module))) for module in MODULES}
     assert sum(map(len, graph.values())) > 3 * len(graph) > 300
-    assert circle(graph) == []
+    assert knots(graph) == []

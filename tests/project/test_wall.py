@@ -29,7 +29,7 @@ from observed_windows import observed_of
 from programs import run_program
 from telling import tells
 
-from counton import Counter, PureDP, Stream
+from counton import Counter, PureDP
 from counton.base.columns import html
 from counton.base.private import Private, open_private
 from counton.run import Job, Outcome, read_rows, resolve, run
@@ -299,27 +299,27 @@ FACES = {
 }
 
 
+CONTRACTS: list[dict[str, Any]] = tomllib.loads(
+    (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+)["tool"]["importlinter"]["contracts"]
+(OF_FACES,) = (
+    one for one in CONTRACTS if one["name"].startswith("What prints, draws, writes and answers")
+)
+
+
 @pytest.mark.parametrize("face", FACES)
 def test_a_public_face_may_not_import_what_opens(face: str) -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = (
-        one
-        for one in settings["tool"]["importlinter"]["contracts"]
-        if one["name"].startswith("What prints, draws, writes and answers")
-    )
-    assert "counton.base.private" in contract["forbidden_modules"]
+    assert "counton.base.private" in OF_FACES["forbidden_modules"]
     for module in FACES[face]:
         assert (SOURCE.parent / f"{module.replace('.', '/')}.py").is_file()
         parts = module.split(".")
         above = {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
-        assert above & {*contract["source_modules"]}, module
+        assert above & {*OF_FACES["source_modules"]}, module
 
 
 def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     """A room that opens, and that a face need not import, is on the list of forbidden ones."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    forbidden = {module for one in contracts for module in one.get("forbidden_modules", ())}
+    forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
         *("counton.run.journal_values", "counton.run.stream_end", "counton.run.erasure"),
@@ -336,16 +336,9 @@ OF_NO_ROWS = {"__init__", "domains", "paths", "policies", "timestamps"}
 
 def test_no_public_face_names_where_rows_lie_open() -> None:
     """A `Source` is as it is while it is read: what prints, draws and writes cannot name one."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    forbidden = {
-        module
-        for one in settings["tool"]["importlinter"]["contracts"]
-        if one["name"].startswith("What prints, draws, writes and answers")
-        for module in one["forbidden_modules"]
-    }
     rooms = {path.stem for path in (SOURCE / "rows").glob("*.py")} - OF_NO_ROWS
     assert {"sources", "files", "databases", "tally"} <= rooms
-    assert {f"counton.rows.{room}" for room in rooms} <= forbidden
+    assert {f"counton.rows.{room}" for room in rooms} <= {*OF_FACES["forbidden_modules"]}
 
 
 # ------------------------------------------------------------------------- mistakes, by their types
@@ -532,17 +525,6 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     assert not [one for one in secret if one.rpartition(":")[2] in shown]
 
 
-def on_screen(closed: object) -> str:
-    from rich.console import Console
-    from rich.table import Table
-
-    console, table = Console(file=io.StringIO(), width=200), Table()
-    table.add_column("rows")
-    table.add_row(f"{closed}")
-    console.print(table)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
 def pretty_on_screen(closed: object) -> str:
     from rich.console import Console
 
@@ -607,7 +589,6 @@ def on_the_page(closed: object) -> str:
 
 
 SHOWS: dict[str, Callable[[Any], str]] = {
-    "a table on the screen": on_screen,
     "anything on the screen": pretty_on_screen,
     "CSV": in_a_file("csv"),
     "Parquet": in_a_file("parquet"),
@@ -615,10 +596,8 @@ SHOWS: dict[str, Callable[[Any], str]] = {
     "a chart": in_a_chart,
     "a chart's title": on_a_title,
     "the page": on_the_page,
-    "methods": lambda closed: "of {} rows".format(closed),  # noqa: UP032
     "a notebook": lambda closed: html("rows", {"rows": np.array([closed], object)}),
     "tables of SQL": in_sql,
-    "a message": lambda closed: str(ValueError(f"{closed} rows")),
     "a message of what is wrong": lambda closed: repr(ValueError(closed)),
     "a log": in_a_log,
 }
@@ -650,16 +629,3 @@ def test_the_same_mistake_shows_what_is_open(
     monkeypatch.chdir(tmp_path)
     shown = SHOWS[face](EXACT)
     assert tells("".join([shown, *capfd.readouterr()]), EXACT)
-
-
-def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
-    from counton.state.addition import Addition
-
-    with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1)) as stream:
-        stream.take(Private(Addition(np.array([3, 4]), {1: 3}, ["a file"])))
-        assert stream.step == 2
-        assert open_private(stream.amounts).largest == 7
-        assert stream.has_source("a file")
-        stream.take(Private(Addition(None, {3: 5})))
-        assert stream.step == 2
-        assert sorted(observed_of(stream)) == [1, 3]

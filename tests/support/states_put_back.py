@@ -4,27 +4,11 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from databases import looked_into
 
 from counton.state import schema
-
-
-class Place(Protocol):
-    """Where a state is."""
-
-    is_server: bool
-
-    @property
-    def address(self) -> str:
-        """Path or database URL."""
-
-    def saved(self) -> Any:
-        """The state as it is."""
-
-    def put_back(self, saved: Any) -> None:
-        """The state as it was."""
 
 
 class Files:
@@ -89,5 +73,7 @@ class Server:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
+#: Where a state is.
+Place = Files | Server
 #: Names of a state's tables, those first to which others lead.
 TABLES = re.findall(r"CREATE TABLE (\w+)", schema.TABLES)
