@@ -210,10 +210,10 @@ SAID = {
     "counts_rows-1": r"entries\(\) adds \[2\] for a row, but row_bounds\(\) states 1 to 1",
     "entries-0": r"entries\(\) names the sum \[-1\]",
     "largest_entry-0": "largest_entry is 1, which allows 1 in a cell of one row",
-    "measured-0": "two halves of the rows do not add up",
+    "measure-0": "two halves of the rows do not add up",
     "parameters-0": "built again from .* counts the events differently",
-    "said-1": "given in another order",
-    "said-2": r"encode\(\) must return int64, but returns int32",
+    "encode-1": "given in another order",
+    "encode-2": r"encode\(\) must return int64, but returns int32",
 }
 
 
