@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
 from counton.job.jobfile import load, published_to
@@ -133,7 +133,7 @@ def test_the_nightly_job_runs_as_its_pod_does(
     assert words == ["run", "--json"]
     for until, new in (("2026-01-03", 2), ("2026-01-03", 0), ("2026-02-02", 30)):
         done = subprocess.run(
-            [sys.executable, "-m", "counton", "run", str(file), "--json", "--until", until],
+            [forked_counton(), "run", str(file), "--json", "--until", until],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
 from counton.job.jobfile import load
@@ -90,7 +91,7 @@ def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_pa
             rows = f"time,page\n2026-01-0{day}T10:00,home\n"
             (tmp_path / "visits" / f"{day}.csv").write_text(rows, encoding="utf-8")
         command = [
-            sys.executable, "-m", "counton", "run", str(file), "--until", f"2026-01-0{night}",
+            forked_counton(), "run", str(file), "--until", f"2026-01-0{night}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -1,11 +1,11 @@
 """The recipe ``recipes/chart_of_groups.py`` draws tables of every kind from their file alone."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from forked_commands import forked_python
 from programs import run_program
 
 from counton import PureDP, release
@@ -34,7 +34,7 @@ def test_a_file_is_drawn(what: Any, more: dict[str, Any], tmp_path: Path) -> Non
         unit="sale", **more,
     )  # fmt: skip
     done = run_program(
-        [sys.executable, str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")]
+        [forked_python(), str(RECIPE), str(tmp_path / "t.csv"), str(tmp_path / "t.svg")]
     )
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "t.svg").read_text()

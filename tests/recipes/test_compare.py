@@ -1,11 +1,11 @@
 """The recipe ``recipes/compare.py`` compares groups of a released file, for all pairs together."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from forked_commands import forked_python
 from programs import run_program
 
 import counton
@@ -19,7 +19,7 @@ TIMES: dict[str, Any] = {
 
 
 def answered(*words: object) -> list[str]:
-    done = run_program([sys.executable, str(RECIPE), *map(str, words)])
+    done = run_program([forked_python(), str(RECIPE), *map(str, words)])
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

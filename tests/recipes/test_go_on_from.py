@@ -2,11 +2,11 @@
 
 import io
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from forked_commands import forked_python
 
 from counton import PureDP, read, release
 
@@ -24,7 +24,7 @@ def test_the_last_totals_are_added_with_their_variance(tmp_path: Path) -> None:
         )  # fmt: skip
     old, new = (read(tmp_path / f"{name}.csv") for name in ("old", "new"))
     files = [str(tmp_path / f"{name}.csv") for name in ("old", "new")]
-    done = subprocess.run([sys.executable, str(RECIPE), *files], capture_output=True, text=True)
+    done = subprocess.run([forked_python(), str(RECIPE), *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     both, last = pl.read_csv(io.StringIO(done.stdout)), old.table().filter(pl.col("step") == 2)
     for row, own in zip(both.rows(named=True), new.table().rows(named=True), strict=True):

@@ -1,9 +1,9 @@
 """The recipe ``methods_in_german.py``: a released file is enough for a text of one's own."""
 
-import sys
 from pathlib import Path
 
 import polars as pl
+from forked_commands import forked_python
 from programs import run_program
 
 from counton import PureDP, release
@@ -17,7 +17,7 @@ def test_a_file_is_explained_in_german(tmp_path: Path) -> None:
         start="2024-03-01", steps=9, until="2024-03-03", unit="visit", guarantee=PureDP(1),
         state=tmp_path / "s.db", out=tmp_path / "t.csv",
     )  # fmt: skip
-    done = run_program([sys.executable, str(RECIPE), str(tmp_path / "t.csv"), "--was", "Besuche"])
+    done = run_program([forked_python(), str(RECIPE), str(tmp_path / "t.csv"), "--was", "Besuche"])
     assert done.returncode == 0, done.stderr
     assert "Besuche wurden bisher 2 Mal veröffentlicht" in done.stdout
     assert "ob es «Besuch» gibt" in done.stdout

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from forked_commands import forked_python
 
 from counton import PureDP, release
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_page_holds_numbers_methods_and_file(file: Path) -> None:
     page = file.with_suffix(".html")
     words = [str(file), str(page), "--title", "Visits & pages"]
-    subprocess.run([sys.executable, str(RECIPES / "page.py"), *words], check=True)
+    subprocess.run([forked_python(), str(RECIPES / "page.py"), *words], check=True)
     text = page.read_text("utf-8")
     assert "<h1>Visits &amp; pages</h1>" in text
     assert NAME not in text
@@ -38,7 +38,7 @@ def test_a_page_holds_numbers_methods_and_file(file: Path) -> None:
 
 
 def test_catalogues_are_told_the_columns_and_what_is_protected(file: Path) -> None:
-    subprocess.run([sys.executable, str(RECIPES / "metadata.py"), str(file)], check=True)
+    subprocess.run([forked_python(), str(RECIPES / "metadata.py"), str(file)], check=True)
     table = json.loads(Path(f"{file}-metadata.json").read_text("utf-8"))
     columns = [one["name"] for one in table["tableSchema"]["columns"]]
     assert columns == pl.read_csv(file).columns

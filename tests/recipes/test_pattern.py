@@ -52,7 +52,7 @@ def test_days_of_the_week_are_averages_of_sums_of_days(tmp_path: Path) -> None:
 
 
 def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
-    table = PATTERN(released(tmp_path, "30m"), "hour", "home").sort("hour")
+    table = PATTERN(released(tmp_path, "30m", hours=8 * 24), "hour", "home").sort("hour")
     assert table["hour"].to_list() == [*range(24)]
     times = dict(table.select("hour", "times").iter_rows())
     assert times[2] == times[1] - 1  # on 31 March there is none

@@ -1,9 +1,9 @@
 """The recipe ``recipes/plan_expiring.py`` prints a plan and options for ``counton count``."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from forked_commands import forked_python
 from programs import run_program
 from typer.testing import CliRunner
 
@@ -15,7 +15,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "plan_expiring.py"
 @pytest.mark.parametrize("loss", [("24:1", "8760:3"), ("24:0.01", "8760:0.03", "--rho")])
 def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
     picture = tmp_path / "loss.png"
-    done = run_program([sys.executable, str(RECIPE), *loss, "--plot", str(picture)])
+    done = run_program([forked_python(), str(RECIPE), *loss, "--plot", str(picture)])
     assert done.returncode == 0, done.stderr
     *_, newest, day, year, ten, _, said = done.stdout.splitlines()
     assert [line.split()[1] for line in (newest, day, year, ten)] == ["0", "24", "8,760", "87,600"]

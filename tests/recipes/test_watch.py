@@ -1,13 +1,13 @@
 """The recipe ``recipes/watch.py``: alarms at the stated rate, and an exit code of their own."""
 
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from forked_commands import forked_python
 from programs import run_program
 
 from counton import PureDP, release
@@ -52,7 +52,7 @@ def test_a_change_of_the_shop_is_an_alarm(tmp_path: Path, more: dict[str, Any]) 
         domain=["home", "shop"], guarantee=PureDP(4), append="revise" in more,
         state=tmp_path / "visits.db", out=tmp_path / "visits.csv", **steps, **more,
     )  # fmt: skip
-    done = run_program([sys.executable, str(RECIPE), str(tmp_path / "visits.csv")])
+    done = run_program([forked_python(), str(RECIPE), str(tmp_path / "visits.csv")])
     refused = {"totals": "no windows of equal noise", "both": "share noise"}
     if (said := refused.get(more.get("release", ""))) is not None:
         assert (done.returncode, said in done.stderr) == (1, True), done.stderr

@@ -2,13 +2,13 @@
 
 import itertools
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from forked_commands import forked_python
 
 import counton
 from recipes.whole_numbers import divided, whole_table
@@ -19,7 +19,7 @@ LEAVES = {"state": ["CA", "CA", "NY", "DC"], "county": ["Kings", "Napa", "Kings"
 
 def made_whole(file: Path, *more: str) -> pl.DataFrame:
     out = file.with_suffix(".csv")
-    words = [sys.executable, str(RECIPE), str(file), str(out), *more]
+    words = [forked_python(), str(RECIPE), str(file), str(out), *more]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return pl.read_csv(out)
@@ -109,7 +109,7 @@ def test_twice_the_leaves_take_about_twice_the_time() -> None:
 
 def test_a_total_below_0_is_refused(tmp_path: Path) -> None:
     words = ["no.parquet", str(tmp_path / "out.csv"), "--nonnegative", "--total", "-3"]
-    done = subprocess.run([sys.executable, str(RECIPE), *words], capture_output=True, text=True)
+    done = subprocess.run([forked_python(), str(RECIPE), *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "--total is -3: with --nonnegative, give a total of at least 0" in done.stderr
 

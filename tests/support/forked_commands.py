@@ -180,6 +180,8 @@ def _run(client: socket.socket) -> None:
         (_be_python if said["name"] == "forked-python" else _be_counton)(said["words"])
     except SystemExit as left:
         code = left.code or 0
+        if isinstance(code, str):
+            print(code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         code = 1
