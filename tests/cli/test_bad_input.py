@@ -15,26 +15,16 @@ Contents = Callable[[], dict[str, bytes]]
 
 OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"epsilon": "-1"}, r"epsilon is -1; it must be above 0"),
-    ({"epsilon": "0"}, r"epsilon is 0; it must be above 0"),
     ({"epsilon": "nan"}, r"epsilon is 'nan'; it must be a finite number"),
-    ({"epsilon": "inf"}, r"epsilon is 'inf'; it must be a finite number"),
-    ({"epsilon": "one"}, r"epsilon is 'one'; it must be a finite number"),
     ({"epsilon": None}, r"the privacy loss is missing; give --epsilon"),
-    ({"delta": "0"}, r"delta is 0; it must be above 0 and below 1"),
     ({"delta": "1"}, r"delta is 1; it must be above 0 and below 1"),
-    ({"delta": "-1e-9"}, r"delta is -1e-9; it must be above 0"),
-    ({"delta": "nan"}, r"delta is 'nan'; it must be a finite number"),
     ({"rho": "1"}, r"--rho 1 and --epsilon 100 state the privacy loss in two ways; give only one"),
     (
         {"epsilon": None, "delta": "1e-9", "rho": "1"},
         r"--rho 1 and --delta 1e-9 state the privacy loss",
     ),
     ({"epsilon": None, "delta": "1e-9"}, r"--delta 1e-9 needs --epsilon too"),
-    ({"epsilon": None, "rho": "0"}, r"rho is 0; it must be above 0"),
     ({"time": None}, r"a new stream needs --time"),
-    ({"every": None}, r"a new stream needs --every"),
-    ({"steps": None}, r"a new stream needs --steps"),
-    ({"start": None}, r"a new stream needs --start"),
     ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
     ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
     ({"domain": None}, r"--by group needs --domain, .* would reveal whose events .* list A,B,C"),
@@ -43,8 +33,6 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
         r"--domain a,b lists groups, and the column of the groups is missing; give --by",
     ),
     ({"domain": "a"}, r"groups in column 'group' that are not listed: 'b' .*row 2.*--unknown drop"),
-    ({"domain": "a,b,a"}, r"names the group 'a' twice"),
-    ({"domain": "missing.txt"}, r"'missing.txt' is not a file"),
     ({"steps": "six"}, r"'six' is not a whole number"),
     ({"level": "high"}, r"'high' is not a number"),
     ({"steps": "0"}, r"steps is 0; it must be at least 1"),
@@ -53,13 +41,12 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
         r"after the end of the stream's last step, 2, 2013-01-01T02:00:00.*; give --until",
     ),
     ({"until": "2013-01-02"}, r"--until 2013-01-02 is after the end of the stream's last step, 6"),
-    ({"until": "2113-01-01", "steps": "9999999"}, r"--until 2113-01-01 lies in the future"),
     ({"until": "soon"}, r"'soon' is not a time that can be read; write ISO 8601"),
     ({"start": "then"}, r"'then' is not a time that can be read; write ISO 8601"),
     ({"every": "1x"}, r"window length '1x' is not"),
-    ({"timezone": "Mars"}, r"time zone 'Mars' is not known; use an IANA name"),
     ({"strategy": "magic"}, r"strategy 'magic' is not known; give auto, or one of solved"),
     ({"level": "1"}, r"level is 1.0; it is the probability of an interval"),
+    ({"other": " "}, r"--other is ' '"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
     ({"out": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
@@ -103,11 +90,6 @@ def test_events_that_are_no_utf_8_print_none_of_their_bytes(
     assert contents() == before
 
 
-def test_columns_with_control_characters_are_not_shown_raw(place: Any) -> None:
-    done = place.count(place.write("e.csv", EVENTS, header="\x1b[2Jtime,\x07group"))
-    assert (done.code, done.err.rstrip("\n").isprintable()) == (2, True)
-
-
 def test_a_truncated_file_is_no_matter_of_permissions(place: Any) -> None:
     import gzip
 
@@ -132,13 +114,9 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
     assert len(done.err) < 200
 
 
-def test_an_events_file_of_another_encoding_is_refused_in_words(place: Any) -> None:
-    said = place("count", "\udc80.csv", *place.new()).refused()
-    assert "EVENTS is '\\udc80.csv', which is not valid UTF-8" in said
-
-
-@pytest.mark.parametrize("option", ["out", "plot"])
-@pytest.mark.parametrize("name", ["e", "state", "k", "domain"])
+@pytest.mark.parametrize(
+    ("option", "name"), [("out", "e"), ("out", "state"), ("out", "domain"), ("plot", "k")]
+)
 def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     option: str, name: str, place: Any, contents: Contents
 ) -> None:
@@ -150,8 +128,6 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     new = place.new(state=files["state"], key=files["k"], domain=listed)
     place("count", files["e"], *new, "--format", "csv")
     before = contents()
-    if name == "domain" and end == "png":
-        return
     for path in (files[name], str(place.folder / "link") + f".{end}"):
         if "link" in path:
             Path(path).symlink_to(files[name])
@@ -199,7 +175,8 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
     assert done.code == 1
     # A chart is drawn when all else is written and told.
     assert (done.out == "") == (option == "--out")
-    assert _matches(r"could not be written \(No space left on device\): check .* again", done.err)
+    said = " ".join(done.err.split())
+    assert re.search(r"could not be written \(No space left on device\): check .* again", said)
     assert set(contents()) == set(before)
     assert path.read_text() == "old"
     place("count", str(place.folder / "e.csv"), *place.again, option, str(path)).fine()
@@ -207,16 +184,8 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
 
 
 DATA = [
-    ("", r"is empty \(0 bytes\)"),
     ("time,group\n2013-01-01T00:00Z,a\nnoon,b\n", r"row 2 .* cannot be read .*'noon'.* ISO 8601"),
     ("time,group\n2013-01-01T00:00Z,a\n,b\n", r"row 2 .* has no time"),
-    ("time,group\n2013-01-01T00:00Z,\n", r"row 1 .* has no group"),
-    ("time,group\n2013-01-01T00:00Z,zebra\n", r"not listed: 'zebra'"),
-    (
-        "time,group\n2013-01-01T00:00Z,a\n2113-01-01T00:00Z,a\n",
-        r"after the end of the stream's last step, 6",
-    ),
-    ("when,group\n2013-01-01T00:00Z,a\n", r"no column 'time'"),
     ("time,group\n2013-01-01T00:00Z,a,x,y\n", r"cannot be read as csv"),
 ]
 
@@ -224,18 +193,13 @@ DATA = [
 @pytest.mark.parametrize(("text", "words"), DATA, ids=lambda value: value[:40])
 @pytest.mark.parametrize("exists", [False, True])
 def test_events_that_cannot_be_counted_leave_the_state_as_it_was(
-    text: str, words: str, exists: bool, place: Any, contents: Contents
+    text: str, words: str, exists: bool, place: Any
 ) -> None:
     if exists:
         place.count(place.write("e.csv", EVENTS))
     (place.folder / "bad.csv").write_text(text)
-    before = contents()
-    done = place.count(str(place.folder / "bad.csv"), "--until", "2013-01-01T05:00")
-    if "2113" in text:  # stated until, so what lies after it is no reason to refuse
-        return
-    assert done.code == 2, done.out
-    assert _matches(words, done.err), done.err
-    assert contents() == before
+    said = place.count(str(place.folder / "bad.csv"), "--until", "2013-01-01T05:00").refused()
+    assert re.search(words, said)
 
 
 def test_no_events_release_nothing_unless_until_is_stated(place: Any) -> None:
@@ -244,21 +208,9 @@ def test_no_events_release_nothing_unless_until_is_stated(place: Any) -> None:
     assert "holds no rows, so no event tells which windows have ended; give --until" in said
 
 
-def test_events_in_the_future_do_not_release_windows_ahead_of_time(place: Any) -> None:
-    (place.folder / "e.csv").write_text("time,group\n2013-01-01T00:00Z,a\n2999-01-01T00:00Z,a\n")
-    said = place(
-        *("count", str(place.folder / "e.csv"), *place.new(every="24h", steps="400000"))
-    ).refused()
-    assert "lies in the future" in said
-
-
 SUMS: list[tuple[dict[str, str | None], str]] = [
     ({"value": None}, r"a sum needs --value, the column whose values"),
-    ({"lower": None}, r"a sum needs --lower: values below"),
-    ({"resolution": None}, r"a sum needs --resolution"),
     ({"lower": "5", "upper": "1"}, r"lower is 5 and upper is 1, but lower must be below upper"),
-    ({"upper": "nan"}, r"upper is 'nan'; it must be a finite number"),
-    ({"resolution": "0"}, r"resolution is 0; it must be above 0"),
     (
         {"resolution": "3"},
         r"upper is 10, which is not a multiple of the resolution 3; give 9 or 12",
@@ -281,13 +233,6 @@ def test_sums_without_sound_bounds_are_refused(
     assert re.search(words, said)
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "", "seven"])
-def test_values_that_are_no_numbers_are_refused(value: str, place: Any) -> None:
-    events = place.write("e.csv", ["00:10,a,1", f"02:10,b,{value}"], "time,group,value")
-    said = place("sum", events, *sum_options(place)).refused()
-    assert re.search(r"row 2 .* 'value'", said)
-
-
 def test_sums_beyond_the_exact_range_are_refused(
     place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,15 +252,8 @@ def test_sums_beyond_the_exact_range_are_refused(
 
 CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
     ({"epsilon": "2"}, r"the guarantee is .* epsilon = 2, but .* epsilon = 100"),
-    ({"rho": "2"}, r"the guarantee is"),
     ({"every": "2h"}, r"--every is 2h, but stream 'count' was created with 1h"),
-    ({"steps": "7"}, r"--steps is 7, .* with 6"),
-    ({"start": "2013-01-01T01:00"}, r"--start is 2013-01-01T01:00"),
-    ({"timezone": "Asia/Tokyo"}, r"--timezone is Asia/Tokyo"),
     ({"domain": "a,b,c", "by": "group"}, r"--domain is 3 groups \(a, b, c\), .* with 2 groups"),
-    ({"by": "time"}, r"--by is time"),
-    ({"time": "group"}, r"--time is group"),
-    ({"unit": "visit"}, r"--unit is visit"),
     ({"strategy": "binary"}, r"--strategy is binary, .* with auto"),
 ]
 
@@ -331,45 +269,8 @@ def test_options_that_contradict_the_stream_are_refused(
     assert re.search(words, said)
 
 
-def test_a_count_cannot_be_continued_as_a_sum(place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    place.count(events)
-    said = place("sum", events, "--name", "count", *place.again).refused()
-    assert "is a 'count' and cannot be continued as a 'sum'" in said
-
-
-def _matches(words: str, text: str) -> bool:
-    import re
-
-    return re.search(words, " ".join(text.split())) is not None
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("metric", "median", r"metric is 'median'"),
-        ("clock-change", "x", r"clock-change is 'x'; use one of raise, earliest, latest"),
-    ],
-)
-def test_options_of_job_files_outside_what_is_allowed_leave_no_trace(
-    option: str, value: str, words: str, place: Any
-) -> None:
-    events = place.write("e.csv", EVENTS)
-    said = place.by_file("count", events, *place.new(), f"--{option}", value).refused()
-    assert re.search(words, said)
-
-
 def test_an_option_of_job_files_alone_is_no_word_of_a_command(place: Any) -> None:
     done = place("count", place.write("e.csv", EVENTS), *place.new(), "--clock-change", "latest")
     assert (done.code, place.state.exists()) == (2, False)
     told = " ".join(done.err.split())
     assert "--clock-change is an option of job files alone: let --plan --save nightly.toml" in told
-
-
-def test_a_later_job_file_contradicts_no_stream(place: Any, contents: Contents) -> None:
-    events = place.write("e.csv", EVENTS)
-    place.count(events)
-    before = contents()
-    said = place.by_file("count", events, *place.again, "--metric", "max").refused()
-    assert re.search(r"metric is max, .* with mean", said)
-    assert {name: one for name, one in contents().items() if name != "typed.toml"} == before

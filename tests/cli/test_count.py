@@ -4,13 +4,11 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from programs import run_program
 from witnesses import witness_file
 
 from counton.base.errors import StateError
@@ -21,8 +19,6 @@ from counton.state.state_witness import accept_old_copy
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
-
-MODULE = [sys.executable, "-m", "counton"]
 
 
 def test_windows_that_have_ended_are_released_with_their_running_totals(place: Any) -> None:
@@ -89,14 +85,6 @@ def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> 
     assert not out.exists()
 
 
-def test_until_releases_also_windows_without_events(place: Any) -> None:
-    place.count(
-        place.write("e.csv", EVENTS),
-        *("--until", "2013-01-01T06:00", "--out", str(place.folder / "out.parquet")),
-    ).fine()
-    assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]
-
-
 def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
@@ -108,47 +96,11 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
     assert promise in _flat(counted)
     assert f"the rest: counton methods {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
-    words = place.shown()
-    for told in (
-        "stream count: 3 windows, up to 2013-01-01 03:00",
-        "The protected unit is one visit, counted in one cell of one step by at most 1",
-        "pure differential privacy with epsilon = 1, for all releases of the stream together",
-        "and every other row, and who chooses rows, and the step and cells that distinguish",
-        "Noise is correlated over time",
-        "The noise of a total has the standard deviation",
-        "its 95% interval there reaches",
-    ):
-        assert told in words
 
 
 def test_quantities_have_thousands_separators(place: Any) -> None:
     done = place.count(place.write("e.csv", ["00:10,a"] * 12_345 + ["01:00,b"]))
     assert "a 12,345 12,345 to 12,345" in _flat(done.out)
-
-
-def test_running_again_releases_nothing_new_and_says_so(place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    out = ("--out", str(place.folder / "out.csv"))
-    place.count(events, *out)
-    first = (place.folder / "out.csv").read_bytes()
-    done = place.count(events, *out).fine()
-    assert "Nothing new to release: 3 of 6 windows are released." in done.out
-    assert (place.folder / "out.csv").read_bytes() == first
-
-
-def test_no_window_has_ended_yet(place: Any) -> None:
-    done = place.count(place.write("e.csv", ["00:10,a"])).fine()
-    assert "no window has ended yet" in done.out
-
-
-def test_a_nightly_run_continues_the_stream_without_its_options(place: Any) -> None:
-    place.count(place.write("e.csv", EVENTS[:4]))
-    done = place(
-        *("count", place.write("e.csv", EVENTS), *place.again),
-        *("--until", "2013-01-01T04:00", "--out", str(place.folder / "out.parquet")),
-    ).fine()
-    assert "(2 to 4 of 6)" in done.out
-    assert place.estimates() == [*TOTALS, [3, 2]]
 
 
 def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_many(
@@ -221,18 +173,6 @@ def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> N
     assert differs not in done.err
 
 
-def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:
-    out = ("--out", str(place.folder / "out.parquet"))
-    place.count(place.write("1.csv", EVENTS[:3]), "--append")
-    place("count", place.write("2.csv", EVENTS[3:]), *place.again, "--append", *out)
-    # The second row of hour 2 came late: it counts in hour 3.
-    assert place.estimates() == [[1, 1], [2, 1], [3, 1]] or place.estimates() == TOTALS
-    place("count", place.write("3.csv", ["00:30,b"]), *place.again, "--append")  # pending
-    done = place("count", place.write("4.csv", ["05:00,a"]), *place.again, "--append", *out)
-    assert "counted at step 4: 1\n" in done.err
-    assert place.estimates()[2:] == [[3, 1], [3, 3], [3, 3]]
-
-
 def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> None:
     """And that is enough, however often it comes."""
     (folder := place.folder / "new").mkdir()
@@ -293,33 +233,6 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
     assert empty("6.csv", late, "2013-01-01T07:00") == "1"  # a late row is not of these windows
 
 
-def test_a_value_that_changed_while_another_row_arrived_changes_nothing(place: Any) -> None:
-    options = place.new(by=None, domain=None, value="v", lower="-1", upper="10", resolution="0.5")
-    day = ("--until", "2013-01-01T01:00")
-    place("sum", place.write("e.csv", ["00:10,9", "00:20,1"], "time,v"), *options, *day)
-    rows = ["00:10,9", "00:20,1"]
-    for value in ("9.5", "11", "-1.5"):  # clipped to the bounds
-        rows.append(f"00:30,{value}")
-        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day).fine()
-    for changed in ("7", "8.5"):
-        rows = [f"00:10,{changed}", *rows[1:], "00:40,-1"]
-        done = place("sum", place.write("e.csv", rows, "time,v"), *place.again, *day).fine()
-        assert "not counted from a file of all events" in done.err
-        assert "begin a stream with --revise, which counts them in" in _flat(done.err)
-
-
-def test_a_file_of_new_events_counts_once(place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    place.count(events, "--append")
-    shutil.copy(events, place.folder / "copy.csv")
-    out = place.folder / "out.parquet"
-    done = place(
-        "count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out)
-    ).fine()
-    assert "exact, not to be published: an earlier run has counted these events" in done.err
-    assert place.estimates() == TOTALS
-
-
 def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     said = []
@@ -370,37 +283,12 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     assert pl.read_parquet(out).equals(expected)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
-def test_output_formats_hold_the_same(suffix: str, place: Any) -> None:
-    path = place.folder / f"out.{suffix}"
-    place.count(place.write("e.csv", EVENTS), "--out", str(path), "--timezone", "America/New_York")
-    if suffix == "parquet":
-        table = pl.read_parquet(path)
-    else:
-        table = pl.read_csv(path) if suffix == "csv" else pl.read_json(path)
-    assert table["estimate"].to_list() == [1, 1, 3, 1, 3, 1]
-    first = table["window_start"][0]
-    assert (first if isinstance(first, str) else first.isoformat()) == "2013-01-01T00:00:00-05:00"
-    assert [p.name for p in place.folder.iterdir() if p.name.startswith(".")] == []
-
-
 def test_json_is_one_object_and_nothing_else(place: Any) -> None:
     done = place.count(place.write("e.csv", [*EVENTS, "00:00,b"]), "--json")
     report = json.loads(done.out)
     assert (report["released"], report["new"], report["until_from_data"]) == (3, 3, True)
     assert report["guarantee"] == {"guarantee": "pure", "epsilon": "100"}
     assert report["last"]["groups"][0] == {"group": "a", "estimate": 3, "lower": 3, "upper": 3}
-
-
-def test_events_without_groups_give_one_total(place: Any) -> None:
-    out = place.folder / "out.csv"
-    place(
-        *("count", place.write("e.csv", EVENTS), *place.new(by=None, domain=None)),
-        *("--out", str(out)),
-    ).fine()
-    table = pl.read_csv(out)
-    assert table["estimate"].to_list() == [2, 4, 4]
-    assert set(table["group"]) == {"all"}
 
 
 @pytest.mark.parametrize(
@@ -445,34 +333,6 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     assert "rows after the last window (2013-01-01T03:00:00+00:00), not counted: 1\n" in done.err
 
 
-def test_a_chart_is_drawn(place: Any) -> None:
-    chart = place.folder / "chart.png"
-    place.count(place.write("e.csv", EVENTS), "--plot", str(chart)).fine()
-    assert chart.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("kind", ["auto", "binary", "honaker", "kary", "smooth", "sqrt"])
-def test_every_strategy_can_be_asked_for(kind: str, place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    done = place(
-        *("count", events, *place.new(rho="200", epsilon=None), "--strategy", kind, "--json")
-    ).fine()
-    names = {"binary": "Binary", "honaker": "Honaker", "kary": "KAry", "smooth": "Smooth"}
-    assert json.loads(done.out)["strategy"].startswith(names.get(kind, ""))
-    assert place("count", events, *place.again, "--strategy", kind).code == 0
-
-
-def test_python_m_counton_reads_standard_input(place: Any) -> None:
-    events = Path(place.write("e.csv", EVENTS))
-    done = run_program(
-        [*MODULE, "count", "-", *place.new(epsilon="1", until="newest"), "--json"],
-        input=events.read_text(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["released"] == 3
-    assert done.stderr == ""
-
-
 def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
     events = place.write("e.csv", [*EVENTS, "00:30,ü"])
     done = subprocess.run(
@@ -514,13 +374,6 @@ def test_both_are_drawn_beside_each_other(place: Any) -> None:
     assert (place.folder / "chart.windows.png").stat().st_size > 10_000
 
 
-def test_a_word_that_is_no_choice_is_refused_before_anything_is_made(place: Any) -> None:
-    done = place("count", place.write("e.csv", EVENTS), *place.new(), "--release", "all")
-    assert done.code == 2
-    assert "--release is 'all'; use one of totals, windows, both" in _flat(done.err)
-    assert not place.state.exists()
-
-
 def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet")).fine()
@@ -529,14 +382,6 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
     early = place("count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2")
     assert early.code == 2
-
-
-def test_windows_that_have_ended_by_now_are_released(place: Any) -> None:
-    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3, minutes=30)
-    (place.folder / "e.csv").write_text(f"time\n{start.isoformat()}\n")
-    new = place.new(start=start.isoformat(), by=None, domain=None)
-    done = place("count", str(place.folder / "e.csv"), *new, "--until", "now", "--json")
-    assert json.loads(done.out)["released"] == 3
 
 
 def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: Any) -> None:

@@ -110,7 +110,6 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
             {"domain": None, "unknown": "discover", "delta": "1e-6"},
             "--counts passages does not go with --unknown discover",
         ),
-        ({"counts": "passage"}, "did you mean 'passages'?"),
         ({"counts": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],
 )
@@ -128,22 +127,6 @@ def test_a_later_run_counts_the_same_column(place: Any) -> None:
     assert (other.code, "keeps stream count_of_passages" in other.err) == (2, True), other.err
     done = place.plain("count", events, *place.again, "--until", "2024-03-04", "--json")
     assert (done.code, json.loads(done.out)["released"]) == (0, 3)
-
-
-def test_a_plain_count_does_not_become_one_of_counts(place: Any) -> None:
-    events = table(place.folder)
-    assert place.plain("count", events, *words(place, counts=None)).code == 0
-    done = place.plain("count", events, *place.again, "--counts", "passages")
-    assert (done.code, done.out) == (2, ""), done.err
-
-
-def test_files_of_new_rows_count_once_each(place: Any) -> None:
-    out = place.folder / "o.csv"
-    for name, rows, until in (("a.csv", ROWS[:2], "02"), ("b.csv", ROWS[2:], "04")):
-        events = table(place.folder, rows, name)
-        more = ("--append", "--out", str(out))
-        place.plain("count", events, *words(place, until=f"2024-03-{until}"), *more).fine()
-    assert released(out) == EXACT
 
 
 def test_a_report_takes_no_counts() -> None:

@@ -65,8 +65,6 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
         ({"user": "time", "most": 1}, "user=time and time=time name the same column"),
         ({"user": "", "most": 1}, "user is empty; give the name of a column"),
         ({"time": ""}, "time is empty; give the name of a column"),
-        ({"by": "", "domain": "a,b"}, "by is empty; give the name of a column"),
-        ({"id": ""}, "id is empty; give the name of a column"),
         ({"by": "page", "domain": []}, "^domain has no group, or an empty name"),
         ({"by": "page", "domain": ["a", "a"]}, "^domain names the group 'a' twice"),
     ],
@@ -77,19 +75,6 @@ def test_values_that_mean_nothing_are_refused(
     with pytest.raises(InvalidInput, match=words):
         run(Job("count", ROWS, tmp_path / "s.db", **{**NEW, **stated}))
     assert not (tmp_path / "s.db").exists()
-
-
-def test_the_column_of_values_has_a_name(tmp_path: Path) -> None:
-    bounds: dict[str, Any] = {"value": "", "lower": 0, "upper": 9, "resolution": 1}
-    with pytest.raises(InvalidInput, match="value is empty; give the name of a column"):
-        run(Job("sum", ROWS, tmp_path / "s.db", **NEW, **bounds))
-
-
-def test_a_later_run_refuses_them_too(tmp_path: Path) -> None:
-    run(Job("count", ROWS, tmp_path / "s.db", **NEW)).close()
-    for stated in ({"timezone": ""}, {"quiet": -1}):
-        with pytest.raises(InvalidInput):
-            run(Job("count", ROWS, tmp_path / "s.db", until="2024-03-04", **stated))
 
 
 def test_numbers_have_digits_of_one_script() -> None:

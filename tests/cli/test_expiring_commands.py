@@ -46,33 +46,17 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     assert report["delay"] == 2
     assert report["last"]["window_end"].removesuffix("+00:00").endswith("04:00:00")
     assert report["last"]["counted_until"].removesuffix("+00:00").endswith("02:00:00")
-    again = (*place.again, "--expire", "--growth", "1.5", "--delay", "2", "--epsilon", "100")
-    assert place("count", place.write("e.csv", ROWS), *again).code == 0
-
-
-def test_gaussian_noise_and_sums_can_expire_too(place: Any) -> None:
-    options = forever(place, epsilon=None, rho="5000", by=None, domain=None)
-    done = place("count", place.write("e.csv", ROWS), *options, "--json").fine()
-    report = json.loads(done.out)
-    assert report["guarantee"]["guarantee"] == "expiring zero-concentrated"
-    assert report["last"]["groups"][0]["estimate"] == 4
-    bounds = ("--value", "value", "--lower", "0", "--upper", "10", "--resolution", "0.5")
-    events = place.write("s.csv", ["00:10,a,2.5", "02:00,b,1"], "time,group,value")
-    place("sum", events, *forever(place, *bounds, epsilon="1000"), "--name", "sums").fine()
 
 
 @pytest.mark.parametrize(
     ("more", "changed", "words"),
     [
         (["--delta", "1e-9"], {}, "--delta 1e-9 does not go with --expire"),
-        (["--rho", "1"], {}, "either --epsilon"),
         ([], {"epsilon": None}, "plan_expiring"),
         (["--strategy", "kary"], {}, "--strategy kary does not go with --expire"),
         (["--metric", "max"], {}, "metric max does not go with expire"),
         (["--growth", "-1"], {}, "growth is '-1'"),
-        (["--growth", "nan"], {}, "growth is 'nan'"),
         (["--delay", "-1"], {}, "delay is -1"),
-        (["--delay", "1.5"], {}, "'1.5' is not a whole number"),
     ],
 )
 def test_bad_options_are_refused_and_nothing_is_made(
@@ -83,23 +67,6 @@ def test_bad_options_are_refused_and_nothing_is_made(
     assert done.code == 2
     assert words in done.err
     assert not place.state.exists()
-
-
-def test_growth_and_delay_need_expire(place: Any) -> None:
-    said = place.count(place.write("e.csv", ROWS), "--delay", "1").refused()
-    assert "--delay 1 needs --expire" in said
-
-
-def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
-    events = place.write("e.csv", ROWS)
-    assert place("count", events, *forever(place, "--delay", "1")).code == 0
-    for more in (["--delay", "2"], ["--growth", "2"], ["--epsilon", "99"]):
-        done = place("count", events, *place.again, *more)
-        assert done.code == 2, more
-        assert "was created with" in done.err
-    assert place.count(events, "--name", "ends").code == 0
-    said = place("count", events, *place.again, "--name", "ends", "--expire").refused()
-    assert "--expire is True, but stream 'ends' was created without it" in said
 
 
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
@@ -124,20 +91,6 @@ def test_ages_are_read_in_steps() -> None:
     assert list(named_ages("1w")) == ["a week", "a year", "ten years"]
     assert named_ages("1mo") == {"a year": 12, "ten years": 120}
     assert named_ages("60m") == named_ages("1h")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--steps 9 --epsilon 1 --around 9", "--around 9 plans a stream without an end"),
-        ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
-        ("--epsilon 1", "--steps is missing"),
-        ("--steps 9 --epsilon 1 --strategy smoth", "--strategy smoth is not known"),
-    ],
-)
-def test_plan_ignores_no_option(place: Any, options: str, words: str) -> None:
-    said = place("plan", *options.split()).refused()
-    assert words in said
 
 
 def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:

@@ -1,6 +1,5 @@
 """Parameters at the ends of what is allowed: a release or a sentence, no other exception."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -111,24 +110,3 @@ def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.Mo
     more = ("--resolution", step, *TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
     with pytest.raises(OverflowError):
         check(desk, *words, *more)
-
-
-def test_options_by_chance_end_in_a_release_or_a_sentence(desk: Any) -> None:
-    """A few at each run of the tests, always the same ones."""
-    chance = random.Random(1)
-    options: dict[str, tuple[str, ...]] = {
-        "--level": ("0.5", "0.999999999", "0", "1", "nan"),
-        "--strategy": ("binary", "honaker", "kary", "smooth", "sqrt", "solved"),
-        "--release": ("totals", "windows", "both"),
-        "--unit": ("", "a b", "[red]", "$x$", "x" * 300),
-        "--user": ("user",),
-        "--most": ("1", "0", "1000000"),
-        "--watermark": ("0h", "1h", "99999d", "x"),
-        "--timezone": ("Europe/Berlin", "x"),
-    }
-    for number in range(12):
-        words = [*TABLES[chance.choice([*TABLES])], *TIME, *chance.choice(BUDGETS)]
-        words += chance.choice([("--steps", "6"), ("--steps", "100"), ("--around", "10")])
-        for name in chance.sample([*options], 2):
-            words += [name, chance.choice(options[name])]
-        desk.plain(*words, "--state", f"s{len(words)}.db", "--name", f"n{number}")

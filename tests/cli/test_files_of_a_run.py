@@ -1,14 +1,9 @@
 """Files of one run: none takes another's place, also where both are still to be made."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from counton.base.errors import InvalidInput
-from counton.run import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a"]
 Contents = Callable[[], dict[str, bytes]]
@@ -64,14 +59,6 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     assert f"--key {key} is also a file of the state" in said
     assert "give another file for the key" in said
     assert contents() == before
-    line = place.folder / "line.csv"
-    line.write_text("hour,visits\n0,5\n1,4\n")
-    words = ["--label", "hour", "--domain", "0,1", "--counts", "visits", "--rho", "1"]
-    words += ["--out", str(place.folder / "o.csv")]
-    said = place("ranges", str(line), *words, "--state", str(place.state), "--key", key).refused()
-    assert "is also a file of the state" in said
-    line.unlink()
-    assert contents() == before
 
 
 def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
@@ -82,15 +69,6 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
 
 
 # ------------------------------------------------------------------------------- limit first
-
-
-def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
-    done = place("ledger", str(place.state), "--limit-epsilon", "1", "--json").fine()
-    assert json.loads(done.out)["limit"]["epsilon"] == "1"
-    events = place.write("e.csv", EVENTS)
-    refused = place("count", events, *place.new(epsilon="1.5"))
-    assert refused.code == 4
-    assert place("count", events, *place.new(epsilon="1")).code == 0
 
 
 @pytest.mark.parametrize(
@@ -108,18 +86,6 @@ def test_no_state_is_made_without_a_limit_that_can_be_set(
 ) -> None:
     assert place("ledger", str(place.state), *words).code == code
     assert contents() == {}
-
-
-def test_python_refuses_the_same(tmp_path: Path) -> None:
-    events, state = tmp_path / "e.csv", tmp_path / "s.db"
-    events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
-    asked = Job(
-        "count", events, state, time="time", every="1h", start="2013-01-01", steps=6, epsilon=1,
-        until="newest", key=state,
-    )  # fmt: skip
-    with pytest.raises(InvalidInput, match=r"key=.* is also a file of the state, state="):
-        run(asked)
-    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])

@@ -10,7 +10,6 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.run import Job, run
-from counton.state import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
@@ -47,57 +46,6 @@ def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
     assert "has been counted already" in done.err
     done = again(place, events, "--until", "2013-01-01T05:00")
     assert "hold all rows of windows (without --append), but the inputs of stream" in done.err
-
-
-def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
-    def piped() -> str:
-        data = Path(place.write("e.csv", EVENTS)).read_bytes()
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return "-"
-
-    request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
-    request |= {"until": "newest", "append": True}
-    run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
-    with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
-        assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
-    with pytest.raises(InvalidInput, match="standard input has been counted already"):
-        run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
-
-
-def test_a_grown_file_of_all_events_is_counted_on(place: Any) -> None:
-    small, grown = place.write("1.csv", EVENTS), place.write("2.csv", [*EVENTS, "04:10,a"])
-    assert place.count(small).code == 0
-    for events in (grown, grown, small):  # the last: an hour has lost rows that nobody has counted
-        assert again(place, events).code == 0
-        assert place.estimates() == [*TOTALS, [2, 2]]
-
-
-def test_a_file_is_known_though_its_run_was_killed_half_way(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events = place.write("e.csv", EVENTS)
-    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
-    take, calls = Stream.take, []
-
-    def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return take(self, *args, **more)
-
-    monkeypatch.setattr(Stream, "take", dies_at_the_second_call)
-    request = Job(
-        "count", events, place.state, time="time", every="1h", by="group", domain=("a", "b"),
-        start="2013-01-01", steps=6, epsilon=100,
-        until="newest",
-    )  # fmt: skip
-    with pytest.raises(KeyboardInterrupt):
-        run(request)
-    monkeypatch.setattr(Stream, "take", take)
-    assert again(place, events).code == 0
-    assert place.estimates() == TOTALS
 
 
 @pytest.mark.parametrize("what", ["tally", "_mark"])
@@ -194,6 +142,8 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
         (pl.DataFrame({"group": ["a", "b"]}), "is of type DataFrame, which is a table"),
         ({"a", "b"}, "is of type set, which has no order; give a list"),
         (["a", "b\udc80"], "is not valid UTF-8"),
+        (("a", None), "a group of domain is of type"),
+        (7, "domain is 7; give a file"),
     ],
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
@@ -207,21 +157,7 @@ def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: 
     assert not place.state.exists()
 
 
-def test_a_public_table_of_groups_goes(place: Any) -> None:
-    (place.folder / "groups.csv").write_text("group,name\na,Anna\nb,Bert\n")
-    new = place.new(domain=str(place.folder / "groups.csv"))
-    assert place("count", place.write("e.csv", EVENTS), *new).code == 0
-
-
 # --------------------------------------------------------------------------------- a wrong date
-
-
-@pytest.mark.parametrize("until", ["1013-01-01", "2012-12-31T23:59", "2013-01-01T00:00"])
-def test_until_before_the_first_window_creates_nothing(until: str, place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    said = place.count(events, "--until", until).refused()
-    assert f"--until {until} is not after 2013-01-01T00:00:00+00:00" in said
-    assert "correct --start" in said
 
 
 def test_events_before_the_first_window_create_nothing(place: Any) -> None:
@@ -230,54 +166,7 @@ def test_events_before_the_first_window_create_nothing(place: Any) -> None:
     assert "so there is nothing to count; correct --start or the events" in said
 
 
-@pytest.mark.slow
-def test_many_windows_after_the_newest_event_must_be_confirmed(place: Any) -> None:
-    events, new = place.write("e.csv", EVENTS), place.new(steps="8760")
-    told = place("count", events, *new, "--until", "2013-06-01").refused()
-    assert "would release 3,621 windows, but the newest event is of " in told
-    said = "quiet (in a job file), the number of windows since the newest event that is normal"
-    assert said in told
-    assert "quiet = 3" not in told  # a job file would keep when the newest event was
-    assert place("count", events, *new, "--until", "2013-01-01T06:00").code == 0  # 3 windows
-    assert again(place, events, "--until", "2013-01-05").code == 2
-    quiet = ("--until", "2013-01-05", "--quiet", "93")
-    assert place.by_file("count", events, *place.again, *quiet).code == 0
-    # Windows that were released before are not asked for again, and the bound is remembered.
-    assert again(place, events, "--until", "2013-01-05").code == 0
-    assert again(place, events, "--until", "2013-01-05T01:00").code == 2
-    assert again(place, events, "--until", "2013-06-01", "--yes").code == 0
-    assert len(place.estimates()) == 151 * 24
-
-
-def test_in_python_the_same_field_confirms(place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    request: dict[str, Any] = {
-        "time": "time", "every": "1h", "start": "2013-01-01", "steps": 999, "epsilon": 100,
-        "until": "2013-01-31",
-    }  # fmt: skip
-    with pytest.raises(InvalidInput, match="give yes=True"):
-        run(Job("count", events, place.state, **request))
-    with run(Job("count", events, place.state, **request, yes=True)) as outcome:
-        assert outcome.after == 720
-
-
 # ------------------------------------------------------------------------------ wrong types
-
-
-@pytest.mark.parametrize(
-    ("domain", "said"),
-    [
-        *[(groups, "a group of domain is of type") for groups in ((1.5, 2), ("a", None))],
-        (7, "domain is 7; give a file"),
-    ],
-)
-def test_groups_that_are_no_labels_are_refused(domain: Any, said: str, place: Any) -> None:
-    request: dict[str, Any] = {
-        "time": "time", "every": "1h", "start": "2013-01-01", "steps": 9, "epsilon": 1,
-        "by": "group", "domain": domain,
-    }  # fmt: skip
-    with pytest.raises(InvalidInput, match=said):
-        run(Job("count", place.write("e.csv", EVENTS), place.state, **request))
 
 
 @pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])
@@ -291,56 +180,13 @@ def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--other", " "), "--other is ' '"),
-        (("--key", "env:NOT_SET_ANYWHERE"), "'NOT_SET_ANYWHERE', which is not set: set it to the"),
-        (
-            ("--key", "command:false"),
-            "names a command that printed no key (it ended with exit code 1)",
-        ),
-        (("--unknown", "guess"), "--unknown is 'guess'; use one of refuse, drop, discover"),
-        (("--unknown", "discover"), "--domain a,b does not go with --unknown discover"),
-    ],
-)
-def test_what_lives_longer_is_told_in_one_sentence(
-    place: Any, options: tuple[str, ...], words: str
-) -> None:
-    done = place("count", place.write("e.csv", ["00:10,a", "01:10,b"]), *place.new(), *options)
-    assert done.code in (2, 3, 6)
-    assert words in done.err
-    assert done.err.count("\n") == 1
-    assert not place.state.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [(("--other", "r"), "--other is r, but stream 'count' was created without it")],
-)
-def test_what_changes_later_is_told_in_one_sentence(
-    place: Any, contents: Any, options: tuple[str, ...], words: str
-) -> None:
-    events = place.write("e.csv", ["00:10,a", "01:10,b"])
-    assert place.count(events).code == 0
-    before = contents()
-    done = place("count", events, *place.again, *options)
-    assert done.code in (2, 3)
-    assert words in done.err
-    assert done.err.count("\n") == 1
-    assert contents() == before
-
-
-@pytest.mark.parametrize(
     ("typed", "meant"),
     [
         (("statistic", "mean"), "counton statistic average"),
         (("mean", "e.csv"), "counton statistic average"),
         (("average",), "counton statistic average"),
-        (("statistic", "averge"), "average"),
-        (("statistic", "medians"), "counton statistic quantiles"),
         (("statistic", "count"), "counton count"),
         (("unique",), "counton statistic distinct"),
-        (("histogram",), "counton count"),
         (("exprt",), "export"),
     ],
 )
@@ -349,13 +195,3 @@ def test_a_word_for_a_statistic_is_answered_by_its_command(
 ) -> None:
     said = place(*typed).refused()
     assert f"Did you mean {meant!r}?" in said
-
-
-def test_a_statistic_by_another_word_is_told_in_job_files_and_plans(place: Any) -> None:
-    (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
-    asked: tuple[tuple[str, ...], ...] = (
-        ("run", str(place.folder / "j.toml")),
-        ("plan", str(place.folder / "j.toml")),
-    )
-    for words in asked:
-        assert "did you mean 'average'?" in place(*words).err

@@ -180,13 +180,6 @@ def test_nul_is_refused_in_every_table_of_a_job_file(tmp_path: Path, table: str)
         load(tmp_path / "n.toml")
 
 
-def test_saved_jobs_are_plain(place: Workplace, waits_for_nobody: None) -> None:
-    os.mkfifo("n.toml")
-    done = place.plain("count", *COUNT.replace("new.db", "s.db").split(), "--save", "n.toml")
-    assert done.code
-    assert "it is no plain file" in done.err
-
-
 def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobody: None) -> None:
     os.mkfifo(tmp_path / "w")
     with pytest.raises(OSError, match="no plain file"):

@@ -94,13 +94,6 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("other", ["count", "init"])
-def test_a_field_has_one_name_in_python_and_on_the_command_line(other: str, place: Any) -> None:
-    said = place(other, "--help").out
-    assert "--start" in said
-    assert "--from" not in said
-
-
 @pytest.mark.parametrize("statistic", ["count", "report", "top-k", "contingency"])
 def test_a_refusal_names_the_command_of_a_statistic_that_exists(statistic: str) -> None:
     told = InvalidInput(f"give {field('what', statistic)}").translate(option_names(Job))

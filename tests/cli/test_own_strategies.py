@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import counton
-from counton import release
 from counton.base.errors import InvalidInput, StateError
 from counton.job.jobfile import load, save
 from counton.job.own_strategies import own_strategy, write_strategy
@@ -115,8 +114,3 @@ def test_a_file_that_holds_no_strategy_is_refused(tmp_path: Path) -> None:
         (tmp_path / "mine.json").write_text(text)
         with pytest.raises(InvalidInput):
             own_strategy(str(tmp_path / "mine.json"))
-
-
-def test_python_takes_it_by_name(events: Path, tmp_path: Path) -> None:
-    found = release("count", events, state=tmp_path / "s.db", strategy=root(), **STREAM)
-    assert found.steps == range(1, 4)

@@ -50,7 +50,6 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
         (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave --size out"),
         (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
         (["twelve", "--epsilon", "1"], "neither a number of windows nor a job file"),
-        (["--within", "20"], "--steps is missing"),
     ],
     ids=str,
 )

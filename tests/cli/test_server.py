@@ -37,59 +37,6 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert not Path(f"{key}2").exists()
 
 
-def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
-    done = on_server.count(on_server.write("e.csv", ROWS))
-    assert done.code == 6
-    assert "give --key, the place of the key" in done.err
-    assert "stream" not in on_server("show", str(on_server.state)).out
-
-
-def test_a_key_that_is_in_no_file_has_a_witness_too(on_server: Any) -> None:
-    key = str(on_server.folder / "the.key")
-    rows = on_server.write("e.csv", ROWS)
-    assert on_server.count(rows, "--key", key).code == 0
-    printed = on_server("verify", on_server.state, "--key", f"command:cat {key}")
-    assert printed.code == 0, printed.err
-    assert on_server.count(rows, "--key", f"command:cat {key}").code == 0
-
-
-def test_where_no_witness_can_be_nothing_is_released(
-    on_server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless a folder is named, or none."""
-    key = str(on_server.folder / "the.key")
-    rows = on_server.write("e.csv", ROWS)
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
-    refused = on_server.count(rows, "--key", key)
-    assert refused.code == 9
-    said = "or name a folder that is (--witness), or 'none' for no witness"
-    assert said in " ".join(refused.err.split())
-    assert on_server.count(rows, "--key", key, "--witness", "none").code == 0
-    assert on_server.count(rows, "--key", key).code == 0
-
-
-def test_another_machine_is_told_what_to_say(
-    on_server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key, homes = str(on_server.folder / "the.key"), on_server.folder / "homes"
-    rows = on_server.write("e.csv", ROWS)
-    monkeypatch.setenv("XDG_STATE_HOME", str(homes / "one"))
-    assert on_server.count(rows, "--key", key).code == 0
-    homes.rename(on_server.folder / "away")
-    monkeypatch.setenv("XDG_STATE_HOME", str(homes / "two"))
-    refused = on_server("verify", on_server.state, "--key", key)
-    assert refused.code == 7
-    away = on_server.count(rows, "--key", key)
-    assert away.code == 9, away.err
-    said = " ".join(away.err.split())
-    assert "name its folder (--witness), which all machines that use the state share" in said
-    assert "confirm it (counton verify --accept-old-copy)" in said
-    taken = on_server("verify", on_server.state, "--key", key, "--accept-old-copy")
-    assert taken.code == 0, taken.out + taken.err
-    assert "holds this copy of 'count' for the newest" in " ".join(taken.err.split())
-    assert on_server.count(rows, "--key", key).code == 0
-
-
 def test_a_plan_makes_nothing_on_a_server_and_counts_what_is_there(on_server: Any) -> None:
     place = on_server
     job = f"""

@@ -5,18 +5,16 @@ import os
 import re
 import secrets
 import shutil
-import sqlite3
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from counton import Key, PureDP
-from counton.state import Stream, database, state_summary
+from counton.state import Stream
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -32,83 +30,17 @@ def events(place: Any) -> str:
     return str(path)
 
 
-def refused(place: Any, events: str, contents: Contents, *more: str) -> tuple[int, str]:
-    before = contents()
-    done = place("count", events, *place.again, *more)
-    assert contents() == before
-    assert done.out == ""
-    return done.code, done.err
-
-
-def test_another_key_is_refused(place: Any, events: str, contents: Contents) -> None:
+def test_another_key_is_refused(place: Any, events: str) -> None:
     other = place.folder / "other.key"
     Key.generate().save(other)
-    code, words = refused(place, events, contents, "--key", str(other))
-    assert code == 6
-    assert "was created with the key" in words
-
-
-def test_a_missing_key_is_refused(place: Any, events: str, contents: Contents) -> None:
-    (place.folder / "state.db.key").unlink()
-    assert refused(place, events, contents)[0] == 6
-
-
-def test_a_truncated_state_is_refused(place: Any, events: str, contents: Contents) -> None:
-    place.state.write_bytes(place.state.read_bytes()[:5000])
-    code, words = refused(place, events, contents)
-    assert code == 3
-    assert "truncated" in words
-
-
-def test_a_file_that_is_no_state_is_refused(place: Any, events: str, contents: Contents) -> None:
-    place.state.write_text("time,group\n" * 100)
-    code, words = refused(place, events, contents)
-    assert code == 3
-    assert "not a counton database" in words
-
-
-def test_another_format_version_is_refused(place: Any, events: str) -> None:
-    connection = sqlite3.connect(place.state)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    said = place("count", events, *place.again).refused(3)
-    assert "has format 99" in said
+    said = place("count", events, *place.again, "--key", str(other)).refused(6)
+    assert "was created with the key" in said
 
 
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     said = place("count", events, *place.again, "--name", "mine").refused()
     assert "was not made from events and windows of time" in said
-
-
-def test_a_locked_state_is_refused(
-    place: Any, events: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
-    holder = sqlite3.connect(place.state, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    done = place("count", events, *place.again)
-    holder.close()
-    assert done.code == 5
-    assert "locked by another process" in done.err
-    assert place("count", events, *place.again).code == 0
-
-
-def test_a_new_stream_beyond_the_limit_is_refused(place: Any, events: str) -> None:
-    place("ledger", str(place.state), "--limit-epsilon", "150")
-    done = place("count", events, *place.new(name="second"))
-    assert done.code == 4
-    assert "second" not in place("ledger", str(place.state)).out
-    assert place("count", events, *place.new(name="second", epsilon="50")).code == 0
-
-
-def test_two_streams_of_one_state_are_kept_apart(place: Any, events: str) -> None:
-    done = place("count", events, *place.new(name="second", steps="9"), "--json")
-    assert json.loads(done.out)["new"] == 3
-    assert "Nothing new to release: 3 of 6" in place("count", events, *place.again).out
-    shown = place("show", str(place.state)).out
-    assert "total for one event added or removed: pure differential privacy" in shown
-    assert "total" not in place("show", str(place.state), "--name", "second").out
 
 
 def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
@@ -128,52 +60,12 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
     assert not key.exists()
 
 
-def test_a_key_that_is_named_gives_another_state_a_key_of_its_own(place: Any) -> None:
-    # One noise on two data sets: the releases would differ by the data alone.
-    key = place.folder / "my.key"
-    end = ("--epsilon", "0.001", "--until", "2013-01-01T06:00", "--key", str(key))
-    for number in range(3):
-        new = place.new(epsilon=None, state=str(place.folder / f"{number}.db"))
-        assert place("count", place.write("e.csv", EVENTS), *new, *end).code == 0
-    prints, tables = [], []
-    for number in range(3):
-        state, out = (str(place.folder / f"{number}.{ending}") for ending in ("db", "parquet"))
-        again = ("--state", state, *end[4:], "--out", out)
-        assert place("count", str(place.folder / "e.csv"), *again).code == 0
-        tables.append(pl.read_parquet(out)["estimate"].to_list())
-        prints.append(state_summary(state)["streams"][0]["key_fingerprint"])
-    assert len(set(prints)) == 3
-    assert prints[0] == Key.load(key).fingerprint
-    assert tables[0] != tables[1] != tables[2] != tables[0]
-    again = place.new(name="second", state=str(place.folder / "1.db"))
-    assert place("count", str(place.folder / "e.csv"), *again, "--key", str(key)).code == 0
-    two = {stream["key_fingerprint"] for stream in state_summary(place.folder / "1.db")["streams"]}
-    assert len(two) == 2
-
-
-@pytest.mark.parametrize("scheme", ["", "sqlite:///"])
-def test_a_state_that_was_deleted_is_not_begun_again_under_its_key(scheme: str, place: Any) -> None:
-    state = f"{scheme}{place.state}"
-    assert place("count", place.write("e.csv", EVENTS), *place.new(state=state)).code == 0
-    place.state.unlink()
-    events = place.write("e.csv", [*EVENTS, "00:20,b"])
-    said = place("count", events, *place.new(state=state)).refused(7)
-    assert "so the state was lost or restored from an old copy" in said
-
-
 def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
     done = place("count", events, *place.new(state=f"sqlite:///{place.state}", every="1x"))
     assert done.code == 2
     assert contents() == before
-
-
-def test_a_key_file_in_no_folder_is_refused(place: Any) -> None:
-    events = place.write("e.csv", EVENTS)
-    said = place("count", events, *place.new(key=str(place.folder / "no" / "file"))).refused(6)
-    assert "cannot be written (No such file or directory)" in said
-    assert "check that its folder exists" in said
 
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
@@ -207,11 +99,6 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
     assert f"step 1: {last}\n" in place("show", str(place.folder / "fed.db")).out
-
-
-def test_show_of_no_state_is_an_error(place: Any) -> None:
-    said = place("show", str(place.state)).refused()
-    assert "does not exist" in said
 
 
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
@@ -281,21 +168,6 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         for total in totals:
             assert f"epsilon = {total} or removed" in said
         assert "they do not add up to one promise" in said
-
-
-def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events: str) -> None:
-    """Rows called by two names would have two totals, each under the limit."""
-    assert place("count", events, *place.new(name="b", unit="departure")).code == 0
-    assert (
-        "separate totals for 'event' and 'departure'"
-        in place("count", events, *place.new(name="c")).err
-    )
-    other = place.new(name="d", state=str(place.folder / "other.db"))
-    assert place("count", events, *other, "--unit", "departure").code == 0
-    again = place.new(name="e", state=str(place.folder / "other.db"))
-    assert "one departure" in place("count", events, *again).out
-    shown = json.loads(place("ledger", str(place.folder / "other.db"), "--json").out)
-    assert [entry["unit"] for entry in shown["spent"]] == ["departure", "departure"]
 
 
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
@@ -388,36 +260,6 @@ def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
     file.write_text(f"counton-key-1:{secrets.token_hex(32)}\n")
     file.chmod(0o600)
     assert place("count", place.write("e.csv", EVENTS), *place.new(), "--key", str(file)).code == 0
-
-
-def test_the_group_of_all_others_and_the_end_are_shown(place: Any) -> None:
-    events = place.write("e.csv", [*EVENTS, "01:10,x"])
-    new = ("--other", "rest", "--release", "both", "--until", "2013-01-01T02:00")
-    assert place("count", events, *place.new(), *new).code == 0
-    assert place("end", str(place.state), "--name", "count").code == 0
-    words = place.shown()
-    for told in (
-        "so far and in each window, by group (3 declared groups) was released",
-        "2 windows, up to 2013-01-01 02:00; ended at step 2",
-    ):
-        assert told in words
-
-
-def test_streams_under_several_keys_are_verified_with_the_key_of_each(place: Any) -> None:
-    events, first, second = place.write("e.csv", EVENTS), "one.key", "two.key"
-    one, two = str(place.folder / first), str(place.folder / second)
-    until = ("--until", "2013-01-01T02:00")
-    assert place("count", events, *place.new(), "--key", one, *until).code == 0
-    more = ("--name", "next", "--key", two)
-    done = place(
-        "count", events, *place.new(), *more, "--until", "2013-01-01T05:00", "--yes"
-    ).fine()
-    state = str(place.state)
-    for name, key, other in (("count", one, two), ("next", two, one)):
-        assert place("verify", state, "--key", key).code == 6
-        done = place("verify", state, "--name", name, "--key", key)
-        assert (done.code, "1 of 1 release is right" in done.out) == (0, True)
-        assert place("verify", state, "--name", name, "--key", other).code == 6
 
 
 def test_noise_is_told_in_units_of_the_data(place: Any) -> None:

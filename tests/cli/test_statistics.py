@@ -1,7 +1,6 @@
 """The commands for statistics: each with options of its own, what is released stays released."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,6 @@ def rows_of(place: Any, *words: str) -> list[dict[str, Any]]:
     done = place(*words, "--json").fine()
     found: list[dict[str, Any]] = json.loads(done.out)["last"]["rows"]
     return found
-
-
-def written(chart: Path) -> str:
-    """The words of a chart, which are remarks of an SVG file, without spaces."""
-    return re.sub(r"\s", "", "".join(re.findall("(?s)<!--(.*?)-->", chart.read_text())))
 
 
 def newest(place: Any) -> list[str]:
@@ -70,44 +64,12 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     ]  # as they are known already
     (row,) = rows_of(place, *TOP, events, "--by", "to", *other)
     assert (row["group"], row["estimate"]) == ("JFK", 2)
-    done = place(
-        *TOP, events, "--by", "to", "--domain", "JFK,LGA,BOS", "--top", "2", *place.again,
-        "--until", "newest",
-    )  # fmt: skip
-    assert (done.code, "--domain is 3 groups" in done.err) == (2, True)
     done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 would show nothing" in done.err) == (2, True)
-    done = place("count", events, *windows(place), "--name", "top_k")
-    assert (done.code, "is a 'top-k' and cannot be continued as a 'count'" in done.err) == (2, True)
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
     done = place(*words, "--out", str(out))
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
     assert out.read_bytes().startswith(first)
-    place.write("e.csv", [*ROWS[1:], "05:00,EWR,cy,1,0"], HEADER)
-    done = place(*words).fine()
-    assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
-    assert place("verify", str(place.state)).code == 0
-    copy = place.folder / "copy.csv"
-    assert place("export", str(place.state), "--out", str(copy)).code == 0
-    assert pl.read_csv(copy).equals(pl.read_csv(out))
-    shown = place("methods", str(place.state), "--full").out
-    assert "ranking of the 2 largest groups by to" in shown
-    assert "one event, counted" in shown
-
-
-def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
-    common = windows(place)
-    bounds = ["--lower", "-10", "--upper", "60", "--resolution", "1"]
-    mean = rows_of(
-        place, "statistic", "average", events, "--value", "delay", *bounds, *common, "--name", "a"
-    )
-    assert abs(mean[-3]["estimate"] - (5 - 3 + 60) / 3) < 8
-    place("statistic", "distinct", events, "--user", "user", *common).fine()
-    top = [*TOP, events, "--by", "to", "--domain", "JFK,LGA", *common]
-    assert finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
-    ranks = rows_of(place, *top, "--user", "user", "--most", "1", "--name", "users")
-    assert [(row["group"], row["estimate"]) for row in ranks] == [("JFK", 1), ("LGA", 1)]
-    assert "replaced by another" in place(*top, "--replace", "--name", "which").out
 
 
 def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) -> None:
@@ -132,9 +94,6 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
         0,
         True,
     )
-    for more in (["--domain", "a"], ["--over", "2"]):
-        done = place(*words, "--unknown", "discover", *more)
-        assert (done.code, "--unknown discover" in done.err) == (2, True)
     few = place.write("few.csv", ["00:10,a", "02:30,b"])
     words = [*TOP, few, *windows(place, by="group", delta="1e-6"), "--unknown", "discover"]
     out = place.folder / "few-t.csv"
@@ -144,23 +103,8 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     assert pl.read_csv(out).columns[:4] == ["step", "window_start", "window_end", "rank"]
 
 
-def test_rows_of_other_groups_are_dropped_where_that_is_asked(place: Any, events: str) -> None:
-    words = [*TOP, events, "--by", "to", "--domain", "JFK", "--unknown", "drop"]
-    done = place(*words, *windows(place))
-    assert "rows of undeclared groups, not counted: 1" in done.err
-    assert "JFK" in done.out
-    again = place(*words, *newest(place))
-    assert (again.code, "Nothing new" in again.out) == (0, True), again.err
-    done = place(
-        *[word for word in words if word not in ("--unknown", "drop")],
-        *place.again,
-        "--until",
-        "newest",
-    )
-    assert "rows of undeclared groups, not counted: 1" in done.err  # as it was told once
-
-
 def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
+    assert finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
     words = ["statistic", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
     assert median["lower"] <= 60 <= median["upper"]
@@ -196,25 +140,6 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
         assert "was created with Quantiles(3 cells from 0 to 60" in said
 
 
-GRAPH = ["00:10,a,b,1", "01:10,b,c,2", "01:20,a,c,9", "02:00,c,d,3", "03:10,a,b,1"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("average", "--value", "w", "--lower", "0", "--upper", "9", "--resolution", "1"),
-        ("distinct", "--user", "u"),
-    ],
-)
-def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: Any) -> None:
-    # A statistic of sums, and one of users.
-    file = place.write("g.csv", GRAPH, "time,u,v,w")
-    done = place(
-        "statistic", words[0], file, *windows(place), *words[1:], "--until", "2013-01-01T06:00"
-    ).fine()
-    assert "released without a row (is a file missing?): 2" in " ".join(done.err.split())
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -222,13 +147,10 @@ def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: An
             [*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"],
             "--user user needs --most",
         ),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK", "--first"], "--first needs --user"),
         (["count", "E", "--first"], "--first needs --user"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--most 2 needs --user"),
-        ([*TOP, "E", "--by", "to", "--domain", "JFK"], "not listed: 'LGA'"),
         ([*TOP, "E", "--by", "to"], "--unknown discover"),
         ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "refuse, drop, discover"),
-        ([*TOP, "E", "--by", "x", "--domain", "JFK,LGA"], "no column 'x'"),
         (
             [*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"],
             "--room 9 does not go with --domain",
@@ -236,7 +158,6 @@ def test_newest_windows_without_a_row_are_told(words: tuple[str, ...], place: An
         (["statistic", "distinct", "E", "--user", "user", "--lower", "3"], "--lower"),
         (["statistic", "distinct", "E"], "--user"),
         (["statistic", "average", "E", "--value", "to", "--lower", "0"], "--upper"),
-        (["statistic", "nothing", "E"], "nothing"),
     ],
 )
 def test_wrong_options_are_refused_in_words(

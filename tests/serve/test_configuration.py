@@ -28,7 +28,7 @@ from counton.privacy import PureDP
 from counton.run import Job, run
 from counton.run.stream_end import end_stream
 from counton.serve.service import Service
-from counton.serve.settings import Settings, address, settings_of
+from counton.serve.settings import address, settings_of
 from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.database import Database
@@ -47,16 +47,11 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"events": "visits.csv"}, "here the rows are passed in from outside; leave the key out"),
         ({"epsilon": -1}, "epsilon"),
         ({"until": "newest"}, "a service, which releases by its clock"),
-        ({"until": "2026-03-02"}, "a service, which releases by its clock"),
         ({"watermark": "soon"}, "it is a length of time, such as 90s"),
-        ({"separator": ";"}, "a service decides this itself"),
         ({"out": "visits.csv"}, "a service decides this itself"),
         ({"time": None, "every": None}, "no column of times"),
-        ({"steps": None}, "steps"),
         ({"every": "1y"}, "1y"),
-        ({"pages": "home"}, "is not an option of jobs"),
         ({"starts": "2024-03-01"}, "'starts' is not an option of jobs; did you mean 'start'?"),
-        ({"bad-rows": "quarantine:bad.csv"}, "a service decides this itself"),
         ({"statistic": "graphs"}, "give one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "mysql://db"}, "SQLite and PostgreSQL"),
@@ -87,21 +82,6 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "job",
-    [
-        {"statistic": "triangles", "edge": "a,b", "nodes": 5, "degree": 2},
-        {"statistic": "words", "alphabet": "ACGT", "longest": 3, "letter": "x"},
-        {"statistic": "median", "value": "x", "lower": 0, "upper": 9},
-    ],
-)
-def test_statistics_whose_rows_have_an_order_are_refused_by_name(
-    tmp_path: Path, job: dict[str, Any]
-) -> None:
-    message = refused(job_file(tmp_path, by=None, domain=None, unit=None, **job))
-    assert "job 'visits'" in message
-
-
-@pytest.mark.parametrize(
     ("serve", "says"),
     [
         ({"fold": "soon"}, "fold is 'soon'; it must be a length from 1s to 1h"),
@@ -124,12 +104,6 @@ def test_a_table_of_settings_that_is_none(tmp_path: Path) -> None:
     file.write_text("serve = 5\n[jobs.a]\n")
     with pytest.raises(InvalidInput, match="is not a section"):
         settings_of(file)
-
-
-def test_defaults_are_within_their_bounds(tmp_path: Path) -> None:
-    file = tmp_path / "jobs.toml"
-    file.write_text("[jobs.a]\n")
-    assert settings_of(file) == Settings(tokens=str(tmp_path / "jobs.toml.tokens"))
 
 
 @pytest.mark.parametrize("listen", ["8080", "localhost", "a b:80", ":80", "127.0.0.1:99999", ""])
@@ -168,13 +142,6 @@ def test_a_job_that_changes_its_stream_is_refused(tmp_path: Path) -> None:
     Service(job_file(tmp_path), clock=lambda: START).close()
     assert "epsilon" in refused(job_file(tmp_path, epsilon=2))
     assert "home" in refused(job_file(tmp_path, domain="home,cellar"))
-
-
-def test_a_key_that_is_not_the_streams_is_refused(tmp_path: Path) -> None:
-    file = job_file(tmp_path)
-    Service(file, clock=lambda: START).close()
-    (tmp_path / "visits.key").unlink()
-    assert "key" in refused(file)
 
 
 def test_unknown_jobs_are_refused(tmp_path: Path) -> None:
@@ -253,15 +220,12 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
     ("bad", "says"),
     [
         ({"epsilon": -1}, "epsilon"),
-        ({"watermark": "soon"}, "it is a length of time, such as 90s"),
-        ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "."}, "job 'bad'"),
         ({"statistic": "sum"}, "lower"),
         ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "a sum needs value"),
         ({"statistic": "cuont"}, "did you mean 'count'?"),
         ({"epsilom": 1}, "did you mean 'epsilon'?"),
         ({"steps": [60]}, "it must be a whole number"),
-        ({"events": "visits.csv"}, "here the rows are passed in from outside"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(
@@ -359,16 +323,6 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
         assert words in str(error)
     with Store(tmp_path / "bad.db") as store:
         assert (store.streams, store.spends) == ((), ())
-
-
-def test_a_job_whose_state_is_damaged_stops_no_other(tmp_path: Path) -> None:
-    file = job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}})
-    served_by(file).close()
-    (tmp_path / "bad.db").unlink()
-    (tmp_path / "bad.db").symlink_to(tmp_path / "nowhere" / "bad.db")
-    service = served_by(file)
-    service.close()
-    assert ([*service.served], [*service.failed]) == (["visits"], ["bad"])
 
 
 def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(

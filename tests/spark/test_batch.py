@@ -290,12 +290,6 @@ def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
         assert outcome.for_operator().rows == 5
 
 
-def test_outputs_of_the_job_are_written(tmp_path: Path, spark: Any) -> None:
-    asked = job("groups", tmp_path, out=tmp_path / "out.parquet")
-    with counton_spark.run(asked, spread(spark, events(rows=50), 1)) as outcome:
-        assert pl.read_parquet(tmp_path / "out.parquet").equals(outcome.read().table())
-
-
 def test_executors_and_logs_know_no_secret(
     tmp_path: Path, spark: Any, events_logged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

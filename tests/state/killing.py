@@ -33,8 +33,6 @@ STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
 SHAPE = (3,)
 NAME = "visits"
 
-#: What each of several streams takes of a limit of 1.
-
 #: How often each of several writers has released when they end.
 TURNS = 5
 

@@ -18,7 +18,7 @@ from counton.noise.key import give_name
 from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import key_path, state_summary, verify
 from counton.state.state_witness import accept_old_copy
-from counton.strategies import Binary, KAry
+from counton.strategies import KAry
 
 STRATEGY = KAry(1000, 5, subtraction=True)
 
@@ -267,13 +267,6 @@ class TestElsewhere:
         file.unlink()
         with pytest.raises(StateError, match="restore the newest copy of the state"):
             create(file, key="env:VISITS_KEY")
-
-    def test_other_things_are_no_keys(self, file: Path) -> None:
-        with pytest.raises(
-            InvalidInput, match=r"key is of type int; it must be a counton\.Key, or"
-        ):
-            Stream.create(file, "a", Binary(5), PureDP(1), key=5)  # type: ignore[arg-type]
-        assert not file.exists()
 
 
 def test_a_key_waits_where_its_name_leads_to_no_file(tmp_path: Path) -> None:

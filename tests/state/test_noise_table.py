@@ -20,8 +20,6 @@ from counton.strategies import Binary, NormalisedSqrt
 
 KEY = chosen_key()
 CELLS, NIGHTS = 50, 9
-#: Noise of two steps, of no stream.
-OTHER = pack(np.ones((2, CELLS), np.int64))
 
 
 @pytest.fixture(autouse=True)

@@ -389,6 +389,8 @@ def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
     wrong = [1]
     with pytest.raises(InvalidInput, match=r"details are a value of type list"):
         create(file, key, details=wrong)
+    with pytest.raises(InvalidInput, match="JSON"):
+        create(file, key, details={"start": object()})
     assert not file.exists()
     with create(file, key) as stream:
         stream.release(XS[0])
@@ -414,12 +416,6 @@ def test_a_state_removed_or_replaced_while_open_is_noticed(file: Path, key: Key)
         away.replace(file)
         assert stream.release(XS[1]).step == 2
         assert (stream.releases().values[0] == first.value).all()
-
-
-def test_details_must_be_json(file: Path, key: Key) -> None:
-    with pytest.raises(InvalidInput, match="JSON"):
-        create(file, key, details={"start": object()})
-    assert not file.exists()
 
 
 def test_state_files_are_private_and_hold_no_key_and_no_plain_digest(file: Path, key: Key) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from once import kept_line
 
-from counton import Average, Contribution, PureDP, Quantiles, Stream, TopK
+from counton import Average, PureDP, Quantiles, Stream, TopK
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy.contribution import without_clock
 from counton.run import Job, run
@@ -151,10 +151,3 @@ def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
     kept_line([1, 2], file, epsilon="0.1")
     units = [entry["unit"] for entry in state_summary(file)["ledger"]]
     assert units == ["guest", "event"]
-
-
-def test_what_nobody_named_is_counted_with_all(file: Path) -> None:
-    one = Contribution.add_remove()
-    Stream.create(file, "plain", Binary(8), PureDP(1), contribution=one).close()
-    with pytest.raises(InvalidInput, match="the unit of 'plain' in this state has no name"):
-        keep(file, "average", Average(0, 10, 1, unit="order"))

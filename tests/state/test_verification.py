@@ -166,17 +166,15 @@ def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
     assert "the ledger has pure differential privacy" in wrong(state, "tree")
 
 
-def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> None:
-    alter_values(monkeypatch, slice(2, 3), 1)
-    assert "step 3 of stream 's' is not the sum of its inputs" in wrong(state, "s")
-
-
-@pytest.mark.parametrize("name", ["line", "margins", "tree"])
-def test_one_altered_number_of_a_table_shows(
-    state: Path, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "step", "part"),
+    [("s", 3, slice(2, 3)), *((name, 1, slice(-1, None)) for name in ("line", "margins", "tree"))],
+)
+def test_one_altered_number_shows(
+    state: Path, name: str, step: int, part: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alter_values(monkeypatch, slice(-1, None), -1)
-    assert f"step 1 of stream '{name}' is not the sum of its inputs" in wrong(state, name)
+    alter_values(monkeypatch, part, -1)
+    assert f"step {step} of stream '{name}' is not the sum of its inputs" in wrong(state, name)
 
 
 def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
@@ -186,22 +184,6 @@ def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
     assert {one.skipped is not None for one in found} == {True}
     (tmp_path / "s.db.key").unlink()
     assert not any(one.right for one in verify(state))
-
-
-def test_no_such_release(state: Path, tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="has no release 'visits'"):
-        verify(state, "visits")
-    with pytest.raises(StateError, match="does not exist"):
-        verify(tmp_path / "none.db")
-
-
-@pytest.mark.slow
-def test_a_state_on_a_server_is_verified_too(postgres: str) -> None:
-    key = Key.generate()
-    with Stream.create(postgres, "s", Binary(9), PureDP(1), key=key) as stream:
-        stream.release_many([3, 1, 4])
-    (found,) = verify(postgres, key=key)
-    assert found.right
 
 
 GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals", "most": 3}
@@ -224,15 +206,7 @@ def sealed(state: Path) -> None:
             "the public facts of",
         ),
         (
-            "UPDATE counton_streams SET details = replace(details, '03-01', '03-02')",
-            "the public facts of",
-        ),
-        (
             "UPDATE counton_streams SET details = replace(details, 'totals', 'windows')",
-            "the public facts of",
-        ),
-        (
-            "UPDATE counton_streams SET details = replace(details, ': 3', ': 4')",
             "the public facts of",
         ),
         ("UPDATE counton_streams SET details = 'x'", "details"),
