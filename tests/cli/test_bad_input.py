@@ -47,6 +47,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"strategy": "magic"}, r"strategy 'magic' is not known; give auto, or one of solved"),
     ({"level": "1"}, r"level is 1.0; it is the probability of an interval"),
     ({"other": " "}, r"--other is ' '"),
+    ({"release": "all"}, r"--release is 'all'; use one of totals, windows, both"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"format": "xls"}, r"format 'xls' is not known; use one of csv, parquet, jsonl"),
     ({"out": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),

@@ -48,6 +48,23 @@ def test_a_file_of_new_events_is_known_by_its_bytes(place: Any) -> None:
     assert "hold all rows of windows (without --append), but the inputs of stream" in done.err
 
 
+def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    def piped() -> str:
+        data = Path(place.write("e.csv", EVENTS)).read_bytes()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return "-"
+
+    request = {"time": "time", "every": "1h", "start": "2013-01-01", "steps": 6, "epsilon": 100}
+    request |= {"until": "newest", "append": True}
+    run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
+    with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
+        assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
+    with pytest.raises(InvalidInput, match="standard input has been counted already"):
+        run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
+
+
 @pytest.mark.parametrize("what", ["tally", "_mark"])
 def test_events_that_change_while_they_are_read_are_not_counted(
     what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
@@ -195,3 +212,13 @@ def test_a_word_for_a_statistic_is_answered_by_its_command(
 ) -> None:
     said = place(*typed).refused()
     assert f"Did you mean {meant!r}?" in said
+
+
+def test_a_statistic_by_another_word_is_told_in_job_files_and_plans(place: Any) -> None:
+    (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
+    asked: tuple[tuple[str, ...], ...] = (
+        ("run", str(place.folder / "j.toml")),
+        ("plan", str(place.folder / "j.toml")),
+    )
+    for words in asked:
+        assert "did you mean 'average'?" in place(*words).err

@@ -70,6 +70,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     done = place(*words, "--out", str(out))
     assert "Released 2 new windows (4 to 5 of 6)." in done.out
     assert out.read_bytes().startswith(first)
+    copy = place.folder / "copy.csv"
+    place("export", str(place.state), "--out", str(copy)).fine()
+    assert pl.read_csv(copy).equals(pl.read_csv(out))
 
 
 def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) -> None:
