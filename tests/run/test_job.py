@@ -1,5 +1,7 @@
 """The job without the command line: Python values in, released tables out."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -98,6 +100,15 @@ def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Jo
             released = outcome.read().table()
     with run(request_) as again:
         assert again.read().table().equals(released)
+
+
+def test_jobs_need_no_package_of_the_command_line() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
+        "import counton.run"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def by_run(job: Job) -> None:
