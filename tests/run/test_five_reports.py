@@ -16,7 +16,6 @@ from scipy.stats import binom
 
 from counton import Release, read
 from counton.base.arrays import Floats
-from counton.job import jobfile
 from counton.numbers import Counter, StepRelease
 from counton.run import Definition, Job, export, run
 from counton.run.job_plan import planned_job
@@ -253,4 +252,3 @@ def test_a_file_says_the_size_once(tmp_path: Path) -> None:
         table = outcome.read().table()
     with run(job.having(size=None)) as outcome:
         assert outcome.read().table().equals(table)
-    assert "rows" not in jobfile.schema()["$defs"]["job"]["properties"]

@@ -28,7 +28,6 @@ COUNT = Job(
             (name, 5, "of type int; give a date, a datetime or a text")
             for name in ("start", "until")
         ],
-        ("state", b"s.db", "of type bytes; give the path"),
         *[("key", wrong, "; give a counton.Key, or the place of a key") for wrong in (5, b"s.key")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),
         (

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from every_statistic import OWN, TABLES
+from every_statistic import HEADER, OWN, TABLES
 
 from counton import read
 from counton.run import Job, export, publish, run
 from counton.state import verify
 
-HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
 NIGHTS = (
     ("2024-03-01T00:10,home,ann,3,u,v,1,a,1", "2024-03-01T00:40,shop,bob,5,v,w,1,b,2"),
     ("2024-03-02T02:30,home,ann,4,u,w,1,a,3", "2024-03-01T03:30,home,cy,4,u,w,1,a,4"),

@@ -141,7 +141,6 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
         ({"counts": "city"}, "has the column of counts"),
-        ({"edges": "0,1"}, "is an option of quantiles"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything(

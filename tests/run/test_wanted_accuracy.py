@@ -97,15 +97,10 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     [
         ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds the privacy loss"),
         ({"expire": True, "steps": None}, "expire=True does not go with within"),
-        ({"least": "delta"}, "least is 'delta'"),
         ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
         ({"within": "2%"}, "give the size, which must be public"),
-        ({"within": "few"}, "within is 'few'"),
-        ({"within": -1}, "must be above 0"),
-        ({"within": "mean=3"}, "one number, without a name"),
         ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),
         ({"within": None, "epsilon": 1, "least": "rho"}, "least=rho needs within"),
-        ({"size": 0}, "size is 0"),
     ],
     ids=str,
 )
