@@ -23,18 +23,19 @@ SUMS = "step,group,sum\n1,home,2\n1,shop,1\n2,home,2\n2,shop,1\n3,home,3\n3,shop
 ROWS = "day,page\n2024-03-01,home\n2024-03-01,home\n2024-03-01,shop\n2024-03-03,home\n"
 
 
+def count(folder: Path, state: str, out: str, **more: Any) -> None:
+    release(
+        "count", folder / "rows.csv", state=folder / state, out=folder / out,
+        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
+        by="page", domain=["home", "shop"], strategy="kary", guarantee=PureDP(1), **more,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A count of three days, its table, key and sums."""
     (tmp_path / "rows.csv").write_text(ROWS)
-    release(
-        "count",
-        tmp_path / "rows.csv",
-        state=tmp_path / "s.db",
-        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
-        by="page", domain=["home", "shop"], strategy="kary",
-        guarantee=PureDP(1), out=tmp_path / "out.json",
-    )  # fmt: skip
+    count(tmp_path, "s.db", "out.json")
     shutil.copy(tmp_path / "s.db.key", tmp_path / "key")
     (tmp_path / "sums.csv").write_text(SUMS)
     return tmp_path
@@ -257,12 +258,7 @@ def test_a_key_of_several_states_needs_its_salt(
 ) -> None:
     shared = Key.generate()
     shared.save(folder / "shared")
-    release(
-        "count", folder / "rows.csv", state=folder / "t.db", key=folder / "shared",
-        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
-        by="page", domain=["home", "shop"], strategy="kary",
-        guarantee=PureDP(1), out=folder / "more.json",
-    )  # fmt: skip
+    count(folder, "t.db", "more.json", key=folder / "shared")
     files = [str(folder / name) for name in ("more.json", "shared", "sums.csv")]
     assert reference.main(["check", *files]) == 2
     assert "the key is not that of the stream" in capsys.readouterr().err
