@@ -44,7 +44,7 @@ def test_gzip_of_several_members_is_refused_and_takes_bounded_work(handled: list
 
 def test_a_bomb_is_refused_before_it_is_unpacked(handled: list[int]) -> None:
     with pytest.raises(TooLarge):
-        decompress(gzip.compress(bytes(64 * MOST)), "gzip", MOST)
+        decompress(gzip.compress(bytes(8 * MOST)), "gzip", MOST)
     assert sum(handled) < 2 * MOST
     assert decompress(gzip.compress(bytes(MOST)), "gzip", MOST) == bytes(MOST)
     with pytest.raises(TooLarge):

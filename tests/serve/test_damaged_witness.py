@@ -9,7 +9,7 @@ from patience import HANGS
 from services import Running, job_file, rows, running
 
 PAGES = ["home", "shop"]
-DAMAGES = [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]']
+DAMAGES = [b"", b"[" * 10**5]
 
 
 def kept() -> Path:
