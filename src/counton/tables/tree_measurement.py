@@ -36,9 +36,10 @@ class Measuring:
         """For each level below the total, the indices of the nodes that have a measurement."""
         found = []
         for level, parents in enumerate(self.tree.parents):
-            size = self.tree.children[level][parents]
-            first = self.tree.starts[level][parents] == np.arange(len(parents))
-            found.append(np.flatnonzero((size > 2) | ((size == 2) & first)))
+            size = self.tree.children[level]
+            measured = (size > 2)[parents]
+            measured[self.tree.starts[level][size == 2]] = True
+            found.append(np.flatnonzero(measured))
         return tuple(found)
 
     @cached_property
@@ -74,8 +75,9 @@ class Measuring:
         parts = [strategy.total * sums[0]]
         for level, nodes in enumerate(self._measured_nodes):
             above = self.tree.parents[level][nodes]
-            own, shared = strategy.own[level][above], strategy.shared[level][above]
-            parts.append(own * sums[level + 1][:, nodes] - shared * sums[level][:, above])
+            part = strategy.own[level][above] * sums[level + 1].take(nodes, axis=1)
+            part -= (strategy.shared[level] * sums[level]).take(above, axis=1)
+            parts.append(part)
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
@@ -88,7 +90,7 @@ class Measuring:
         for level, away in enumerate(self.differences(given)):
             parents = self.tree.parents[level]
             fair = found[-1] / np.maximum(self.tree.children[level], 1)
-            found.append(fair[:, parents] + away)
+            found.append(fair.take(parents, axis=1) + away)
         return found
 
     def reads(self, level: int, node: int) -> dict[int, float]:
@@ -149,8 +151,9 @@ class Measuring:
             mean = np.zeros((len(cells), len(children)))
             if inner.any():
                 mean[:, inner] = np.add.reduceat(y, starts[inner], axis=1) / children[inner]
-            own = strategy.own[level][parents]
-            found.append(np.where(own > 0, (y - mean[:, parents]) / np.maximum(own, 1), 0.0))
+            y -= mean.take(parents, axis=1)
+            y /= np.where(strategy.own[level] > 0, strategy.own[level], np.inf)[parents]
+            found.append(y)
         return found
 
 
