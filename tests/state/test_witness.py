@@ -21,7 +21,7 @@ from counton.base.errors import StateError, StateUnavailable, WrongKey
 from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
 from counton.state import Store, verify
-from counton.state.state_witness import accept_old_copy
+from counton.state.state_witness import accept_old_copy, latest_witness, position_of
 from counton.strategies import Binary
 
 
@@ -196,6 +196,23 @@ def test_a_witness_that_knows_nothing_of_a_stream(file: Path) -> None:
     assert json.loads(path.read_bytes()) == [first]  # nobody who looks makes it the newest
     assert accept_old_copy(file) == ("a",)
     go_on(file, None)
+
+
+def test_a_stream_that_begins_while_another_process_looks_is_no_old_copy(file: Path) -> None:
+    """The witness is read before the state: then it may not know what the state has released."""
+    Stream.create(file, "a", Binary(64), PureDP(1)).close()
+    with Store(file) as store:
+        database = store.database
+        before = [latest_witness(database) for _ in range(3)]
+        go_on(file, None)
+        with database.transaction(write=False) as connection:
+            assert position_of(connection, database, "a", before[0]).step == 1
+        path = witness_file(file)
+        known = json.loads(path.read_bytes())
+        for wrong in ({"digest": "0" * 64}, {"step": 2}):  # what is read then counts
+            path.write_text(json.dumps([{**one, **wrong} for one in known]))
+            with database.transaction(write=False) as connection, pytest.raises(StateError):
+                position_of(connection, database, "a", before.pop())
 
 
 def test_a_release_is_shown_when_its_witness_is_on_the_disk(

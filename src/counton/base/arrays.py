@@ -151,11 +151,12 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)
-    # The lowest bytes are noise, in which no text repeats: compression looks only for runs.
-    packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
-    packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width, whole)]
-    packed.append(packer.flush())
-    plain = sum(map(len, packed)) >= width * flat.size
+    packed = list[bytes]()
+    if width * flat.size > 4:  # else compression, which looks only for runs, never saves a byte
+        packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
+        packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width, whole)]
+        packed.append(packer.flush())
+    plain = not packed or sum(map(len, packed)) >= width * flat.size
     if plain:
         packed = [plane.tobytes() for plane in _planes(flat, row, blocks, width, whole)]
     return b"".join([bytes([width | (_PLAIN if plain else 0)]), *packed])

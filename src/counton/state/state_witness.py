@@ -56,10 +56,8 @@ def default_folder() -> str | None:
     given = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return os.path.join(given, "counton")
-    try:
-        return str(Path.home() / ".local" / "state" / "counton")
-    except RuntimeError:
-        return None
+    found = os.path.join(os.path.expanduser("~"), ".local", "state", "counton")
+    return None if found.startswith("~") else found
 
 
 def address_of(place: Place) -> str:
@@ -116,21 +114,27 @@ class Witness:
         self._database, self._label = database, database.label
         self._named = "" if place is None else address_of(place)
         self.folder = str(connection.value("SELECT witness FROM counton_database"))
-        found: dict[str, Entries] = {}
-        for folder in (self.folder, self._named, default_folder()):
-            if folder and folder != NONE and folder not in found:
-                # A user's folder may belong to somebody else, as under ``sudo``.
-                others = folder != self.folder and not os.access(folder, os.X_OK)
-                found[folder] = [] if others else self._read(self._file(folder))
+        files = {
+            folder: self._file(folder)
+            for folder in (self.folder, self._named, default_folder() or "")
+            if folder not in ("", NONE)
+        }
+        # A user's folder may belong to somebody else, as under ``sudo``.
+        found = {
+            folder: self._read(file) if folder == self.folder or os.access(folder, os.X_OK) else []
+            for folder, file in files.items()
+        }
         kept = found.get(self.folder)
         taken = found.get(self._named, [])
+        #: Steps and digests of which the state has the same release.
+        self._agreed = set[tuple[int, str]]()
         #: Whether the file should exist and does not, nor in the folder that the run names.
         self.missing = kept == [] and (not taken or any(one.get("moving") for one in taken))
         at = self.folder if kept != [] or self.missing else self._named
         self._here = found.get(at, [])
-        self.file = None if at in ("", NONE) else self._file(at)
+        self.file = files.get(at)
         self.entries = [
-            {**entry, "where": str(self._file(folder).path)}
+            {**entry, "where": str(files[folder].path)}
             for folder, known in found.items()
             for entry in known
             if entry["key"] != _BEGINNING
@@ -284,6 +288,9 @@ class Witness:
                 allowed.
             accept: the user says that the state is the newest: only what the witness knows counts.
         """
+        if at.step and not self._of(at):
+            # A stream is recorded before its first commit, perhaps after this witness was read.
+            self.entries += Witness(self._database, connection, self._named or None)._of(at)
         if not accept:
             self.refuse_missing()
             self._refuse_unknown(at)
@@ -300,6 +307,7 @@ class Witness:
             step = entry["step"]
             if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
                 raise self._other_release(at.name, step, entry["where"])
+            self._agreed.add((step, entry["digest"]))
             if not forgetting and entry["forgotten"] > at.forgotten:
                 more = entry["forgotten"] - at.forgotten
                 times = "once" if more == 1 else f"{more:,} times"
@@ -364,6 +372,8 @@ class Witness:
         def agrees(old: dict[str, Any]) -> bool:
             if old["step"] in (0, at.step):
                 return not old["step"] or bool(old["digest"] == digest)
+            if (old["step"], old["digest"]) in self._agreed:
+                return True
             with self._database.transaction(write=False) as connection:
                 return bool(journal.digest_at(connection, stream_id, old["step"]) == old["digest"])
 
