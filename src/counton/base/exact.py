@@ -167,8 +167,7 @@ def root_rounded_up(square: Fraction) -> Fraction:
         return Fraction(top, bottom)
     size = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     unit = Fraction(2) ** (size - 34)
-    cells = square / unit**2
-    return (math.isqrt(math.floor(cells)) + 1) * unit
+    return (math.isqrt(math.floor(square / unit**2)) + 1) * unit
 
 
 def float_below(value: Fraction) -> float:

@@ -131,5 +131,4 @@ class BlockSource(threading.local):
         counters[:, 0] = columns
         counters[:, 1] = rows
         counters[:, 1] |= np.uint64(address.high(lane))
-        words = np.frombuffer(self._encrypt(blocks), "<u8")
-        return words.astype(np.uint64).reshape(blocks, 2)
+        return np.frombuffer(self._encrypt(blocks), "<u8").astype(np.uint64).reshape(blocks, 2)

@@ -279,8 +279,7 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
     said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
-    head = f"{json.dumps(said)}\n{terms}\n".encode()
-    return with_checksum(_FORMAT, head, *packed.values())
+    return with_checksum(_FORMAT, f"{json.dumps(said)}\n{terms}\n".encode(), *packed.values())
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:

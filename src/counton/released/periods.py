@@ -213,8 +213,7 @@ def made_of_windows(cut: Windows, per: str) -> bool:
         numbers = _numbers(begins, per, cut.timezone)
         edges = begins[1:][np.diff(numbers) != 0]
     inner = edges[(edges > first) & (edges < last)]
-    ends = cut.ends(cut.step_of(inner) - 1)
-    return bool((ends == inner).all())
+    return bool((cut.ends(cut.step_of(inner) - 1) == inner).all())
 
 
 def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:

@@ -65,8 +65,7 @@ class _File(NamedTuple):
 
     def last(self) -> int:
         """Return the last step that has a row, or 0."""
-        steps = self.rows["step"].to_numpy()
-        return int(steps.max(initial=0))
+        return int(self.rows["step"].to_numpy().max(initial=0))
 
 
 def read(

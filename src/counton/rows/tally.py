@@ -232,8 +232,7 @@ def added_up(
     adding = partial(_add, cell=cell, adds=adds, number=number)
     found = _sum_batches(parts, none, adding).sort("cell")
     cells = found["cell"] // cells_across(adds)
-    parted = found.with_columns(step=cells // groups, group=cells % groups)
-    return _by_place(parted, adds)
+    return _by_place(found.with_columns(step=cells // groups, group=cells % groups), adds)
 
 
 def _sum_batches(

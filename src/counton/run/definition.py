@@ -258,8 +258,7 @@ class Definition(Description):
                 found = found.reshape(len(sums), -1)
         if not self.cut.lags:
             return found
-        by_step = found.reshape(-1, self.cut.lags + 1, *found.shape[1:])
-        return np.moveaxis(by_step, 1, -1)
+        return np.moveaxis(found.reshape(-1, self.cut.lags + 1, *found.shape[1:]), 1, -1)
 
     @property
     def declared_groups(self) -> GroupNames:

@@ -201,8 +201,7 @@ def lock(connection: Connection) -> None:
 def entries(connection: Connection) -> tuple[Spend, ...]:
     """Return what each stream and table of this state has spent, in order of entry."""
     with reading("the ledger"):
-        rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
-        return tuple(map(spend_of, rows))
+        return tuple(map(spend_of, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:

@@ -306,8 +306,7 @@ def compared_variance(
     if versions == 1:
         return noise_variance(strategy, law, steps)
     windows: Any = strategy
-    by_version = noise_variance(windows.inner, law, range(1, versions + 1))
-    return np.tile(by_version, (len(steps), 1))
+    return np.tile(noise_variance(windows.inner, law, range(1, versions + 1)), (len(steps), 1))
 
 
 def draws(

@@ -152,8 +152,7 @@ class FollowedReading(Reading):
     @override
     def since(self, earlier: Reading) -> Self:
         assert isinstance(earlier, FollowedReading)
-        since = self._reading.since(earlier._reading)
-        return type(self)(self.statistic, since, self._rows)
+        return type(self)(self.statistic, self._reading.since(earlier._reading), self._rows)
 
 
 #: Largest number of different codes of a row. A row's code is one integer for all statistics.

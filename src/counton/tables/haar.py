@@ -113,8 +113,7 @@ class Haar(WeightedTree):
         unit = TreeLaw(workload.cells, (2,) * height, (0.5,) * height, (0.5,) * height, 1.0)
         energy = np.maximum(workload.levels(unit), 0.0)
         weights = np.maximum(energy / energy.max(), 1e-24) ** (1 / (norm + 2))
-        ordered = np.concatenate([weights[-1:], weights[:-1]])
-        return cls(workload.cells, on_lattice(ordered, bits))
+        return cls(workload.cells, on_lattice(np.concatenate([weights[-1:], weights[:-1]]), bits))
 
     @classmethod
     @override

@@ -74,8 +74,7 @@ class Triangles(Subgraphs):
     def step_changes(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        latest = count_completed(edges)
-        return sums_by_step(latest[old:], steps, count)
+        return sums_by_step(count_completed(edges)[old:], steps, count)
 
 
 def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -199,8 +199,7 @@ class Epochs(EndlessStrategy):
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, the width of the noise in its epoch."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
-        number = np.searchsorted(ends, stops)
-        return np.asarray((number + 2) / 2.0)
+        return np.asarray((np.searchsorted(ends, stops) + 2) / 2.0)
 
     def _node_factor(self, level: int) -> Fraction:
         """Return (j + 2) / 2 for the nodes of epoch j."""

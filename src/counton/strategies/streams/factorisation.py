@@ -164,8 +164,7 @@ class Factorisation(LeastSquaresFactorization):
         horizon = check_integer("horizon", horizon, 1, LARGEST_DENSE)
         shape = check_integer("measurements", measurements, 1, 2**32), horizon
         bits = check_integer("bits", bits, 1, _LARGEST_BITS)
-        rounded = integers_from_text(matrix, shape)
-        return cls(np.ldexp(rounded.astype(np.float64), -bits), bits)
+        return cls(np.ldexp(integers_from_text(matrix, shape).astype(np.float64), -bits), bits)
 
     def __repr__(self) -> str:
         return (

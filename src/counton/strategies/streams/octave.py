@@ -334,8 +334,7 @@ class OctaveColumns:
 
 def matrix(below: range, above: range) -> Floats:
     """Return the matrix of the interpolation U: shape (below, above)."""
-    found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
-    return np.asarray(found / 16.0)
+    return np.asarray(interpolate(np.eye(len(above), dtype=np.int64), above.start, below) / 16.0)
 
 
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:

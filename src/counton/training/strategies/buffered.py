@@ -420,8 +420,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     for i, decay in enumerate(decays):
         with_sum[1:, i] = lfilter([1.0], [1.0, -decay], fed[:-1, i])
     added = 2 * inverse * (with_sum @ outputs) + inverse**2 * own
-    left = np.arange(steps, 0, -1) / steps
-    return float(left @ added)
+    return float(np.arange(steps, 0, -1) / steps @ added)
 
 
 def _refit(strategy: BufferedToeplitz) -> Floats:

@@ -99,8 +99,7 @@ def training_schedule(
         return Schedule(epochs, steps // epochs, fixed=True)
     apart = steps // epochs if separation is None else separation
     apart = check_integer("separation", apart, 1, steps)
-    fit = -(-steps // apart)
-    return Schedule(min(epochs, fit), apart, fixed=False)
+    return Schedule(min(epochs, -(-steps // apart)), apart, fixed=False)
 
 
 class TrainingStrategy(Strategy):
