@@ -280,21 +280,25 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     paid: dict[str, Any] = {
         "value": "number", "lower": 0, "upper": 5, "resolution": 1, "by": "region", "domain": "N,S",
     }  # fmt: skip
-    asked: tuple[tuple[str, dict[str, Any]], ...] = (
-        *(("hierarchy", {}), ("ranges", line), ("contingency", table), ("average", paid)),
-    )
+    jobs = {
+        "hierarchy": months(tmp_path),
+        "ranges": other(tmp_path, "ranges", **line),
+        "contingency": other(tmp_path, "contingency", **table),
+        "average": other(tmp_path, "average", **paid),
+        "revised": other(tmp_path, "average", **paid, revise="1mo").having(name="revised"),
+    }
     found = {}
-    for what, more in asked:
-        job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
+    for name, job in jobs.items():
         run(job).close()
-        print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.keeping.key)))
+        print_published(PublishOptions(str(tmp_path / "s.db"), name=name, key=str(job.keeping.key)))
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             rows = database.execute(
                 'select "group", round(estimate) from counton_releases '
                 "where stream = ? and step = 2",
-                (what,),
+                (name,),
             )
-            found[what] = dict(rows.fetchall())
+            found[name] = dict(rows.fetchall())
+    assert found.pop("revised").keys() == found["average"].keys()
     assert found["hierarchy"] == {"total": 5, "region N": 3, "region S": 2, "city N a": 2,
                                   "city N b": 1}  # fmt: skip
     assert found["ranges"] == dict.fromkeys("12345", 1)

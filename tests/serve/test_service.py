@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import httpx
 import pytest
 from patience import HANGS
 from services import PLAIN, Running, job_file, rows, running
+
+from counton.serve.server import listening
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 
@@ -181,6 +184,20 @@ def test_reading(own: Running) -> None:
     assert sum(row["estimate"] for row in windows) == pytest.approx(totals[-1]["estimate"])
     wide = service.series(level=0.999)
     assert wide[0]["upper"] > service.series()[0]["upper"]
+    assert service.series(group="shop", last=3) == shop
+    service.at(12)
+    service.wait_for(12)
+    assert [row["step"] for row in service.series(group="shop", last=3)] == [10, 11, 12]
+
+
+def test_answers_do_not_wait_for_the_client_to_confirm_their_heads() -> None:
+    """A second answer on a connection took 40 ms more: Nagle's algorithm and a delayed ACK."""
+    with (
+        listening("127.0.0.1", 0) as server,
+        socket.create_connection(server.getsockname()),
+        server.accept()[0] as accepted,
+    ):
+        assert accepted.proto == socket.IPPROTO_TCP  # for which alone asyncio sets TCP_NODELAY
 
 
 def test_all_paths_are_described(service: Running) -> None:

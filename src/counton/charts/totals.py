@@ -205,8 +205,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
 def _is_thin(curves: Curves, part: Sequence[int]) -> bool:
     """Return True if a band is narrower than its curve's line at the last step of a common axis."""
     low, high = reach(curves, part)
-    wide = curves.upper[-1, part] - curves.lower[-1, part]
-    return bool((wide < _THIN * (high - low)).any())
+    return bool((curves.upper[-1, part] - curves.lower[-1, part] < _THIN * (high - low)).any())
 
 
 def _last_window(curves: Curves) -> str:

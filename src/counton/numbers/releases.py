@@ -251,16 +251,14 @@ class Releases(PublicNumbers):
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the ends of intervals, each with probability ``level``, shaped like ``values``."""
         half = self._design.errors.halfwidths(self.steps, level)
-        half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
-        return _around(self.values, half)
+        return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Return the columns of `table` as arrays."""
         cells = max(math.prod(self._design.shape), 1)
         about = {"step": np.repeat(np.asarray(self.steps), cells)}
         about |= _cells(self._design.shape, len(self.steps))
-        std = np.repeat(self.std(), cells)
-        return _columns(about, self.values, std, *self.interval(level))
+        return _columns(about, self.values, np.repeat(self.std(), cells), *self.interval(level))
 
 
 def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -93,8 +93,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
         if horizon <= _MOST_TERMS:
             # Singular values of the T x T matrix of prefix sums, largest first.
             angles = (2 * np.arange(1, horizon + 1) - 1) * (math.pi / (4 * horizon + 2))
-            singular = np.hypot(0.5 / np.sin(angles), 1.0)
-            return float((singular.sum() / horizon) ** 2 / 2) * _SAFE
+            return float((np.hypot(0.5 / np.sin(angles), 1.0).sum() / horizon) ** 2 / 2) * _SAFE
         return (mean + 1) / 2 * _SAFE
     if horizon <= LARGEST_SEARCHED:
         from counton.tables.optimal import gaussian_bound

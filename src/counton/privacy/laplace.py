@@ -84,8 +84,7 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
 
 def _groups(magnitude: int, count: int) -> int:
     """Return into how many groups a node's losses are merged; ``magnitude``: none is merged."""
-    room = max(4, _SUPPORT // count)
-    return min(magnitude, room)
+    return min(magnitude, max(4, _SUPPORT // count))
 
 
 def loss_masses(

@@ -546,8 +546,7 @@ class Ledger:
             return None
         found: Guarantee = replace(cast(Any, wanted), **rounded)
         counted = self._cost_of_entry(entry._replace(guarantee=found), account.relation)
-        fits = counted is None or account.filter.after(counted).within
-        return found if fits else None
+        return found if counted is None or account.filter.after(counted).within else None
 
     def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
         """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""

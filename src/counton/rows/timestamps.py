@@ -255,8 +255,7 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     else:
         return column.cast(pl.String, strict=False)
     text = pl.when(there).then(column).cast(pl.String, strict=False)
-    stored = pl.when(~there).then(column.to_physical())
-    return pl.coalesce(text, stored.cast(pl.String))
+    return pl.coalesce(text, pl.when(~there).then(column.to_physical()).cast(pl.String))
 
 
 def _decode(values: pl.Series) -> pl.Series:

@@ -116,6 +116,7 @@ def _rows_of(
     numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
     # A line has running totals, which are sums of its published cells.
     aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
+    aside |= {"counted_until", "as_of", "lag", "final"}  # of numbers that are revised
     labels = [column for column in table.columns if column not in aside]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0

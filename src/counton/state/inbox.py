@@ -393,8 +393,7 @@ class Inbox(Closing):
         row = connection.first(_BATCH, stream=stream, batch=id)
         if row is None:
             return None
-        same = bytes(row.digest) == digest
-        return Verdict("known" if same else "other", json.loads(row.answer))
+        return Verdict("known" if bytes(row.digest) == digest else "other", json.loads(row.answer))
 
     def _stream(self, connection: Connection, name: str) -> int:
         if name not in self._streams:

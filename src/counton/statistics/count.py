@@ -145,8 +145,7 @@ class ClippedValues(TallyStatistic):
 
     @override
     def besides_noise(self) -> Sequence[str]:
-        number = f"the {self.keyword or 'number'}"
-        return (clipped_in_words(self.lower, self.upper, number),)
+        return (clipped_in_words(self.lower, self.upper, f"the {self.keyword or 'number'}"),)
 
     @override
     def units_of(self, column: str | None, rows: str) -> dict[str, str]:

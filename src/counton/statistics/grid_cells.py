@@ -168,8 +168,7 @@ class GridReading(Reading):
         if reads is None:  # too many cells to be added to others
             return found.at(0)
         weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
-        estimate = float(found.value[0])
-        return found.at(0, lambda: self.cells.sum(weights, estimate, self._grain))
+        return found.at(0, lambda: self.cells.sum(weights, float(found.value[0]), self._grain))
 
     @override
     def whole(self) -> Estimate:

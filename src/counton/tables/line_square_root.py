@@ -126,8 +126,7 @@ class SquareRoot(LineStrategy):
         apart = high > low
         gap = np.where(apart, high - low, 1)
         both = self._common(np.where(apart, low, 0), gap)
-        values = cumulative[high] + cumulative[low] - 2 * both
-        return np.where(apart, np.maximum(values, 0.0), 0.0)
+        return np.where(apart, np.maximum(cumulative[high] + cumulative[low] - 2 * both, 0.0), 0.0)
 
     @override
     def ranges_variance(self) -> float:

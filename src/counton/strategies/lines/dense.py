@@ -94,8 +94,7 @@ class Dense(OwnCells):
     def parameters(self) -> dict[str, Any]:
         """JSON values that identify the matrix: its size and a digest."""
         digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
-        size = {"cells": self.cells, "measurements": self.measurements}
-        return {**size, "matrix_sha256": digest}
+        return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
 
     @override
     def to_dict(self) -> dict[str, Any]:

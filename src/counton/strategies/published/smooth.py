@@ -289,6 +289,10 @@ class SmoothBinary(StreamStrategy):
                 leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
                 place = self._place(leaf, bit)
                 drawn = field.run(bit, range(place, place + len(read)))
+                if size < 8:  # wide rows, one by one, need no copies
+                    for row, more in zip(read.tolist(), drawn, strict=True):
+                        sums[row] += more
+                    continue
                 for at in range(0, len(read), size):  # copies stay in the cache
                     sums[read[at : at + size]] += drawn[at : at + size]
         return sums
