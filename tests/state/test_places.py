@@ -308,11 +308,12 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
 
 
 def test_a_user_without_a_home(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def home() -> Path:
-        raise RuntimeError("no home")
+    def unknown(number: int) -> None:
+        raise KeyError(number)
 
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setattr(Path, "home", home)
+    for variable in ("XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
     with pytest.raises(StateUnavailable, match="the user has no home"):
         night(file, 1)
 
