@@ -430,6 +430,20 @@ def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
     assert abs(seen[1]["x"] - 40) <= 1
 
 
+def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
+    rows = visits(3)
+    late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
+    with run(asked(tmp_path, rows + late)) as outcome:
+        released = outcome.read()
+        early = released.only(range(1, 6))
+        assert "late" in released.numbers.groups
+        assert early.numbers.groups == tuple(
+            group for group in released.numbers.groups if group != "late"
+        )
+        assert early.table().equals(released.table().filter(pl.col("step") < 6))
+        assert early.figures()
+
+
 @pytest.mark.parametrize("what", ["count", "top-k"])
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
