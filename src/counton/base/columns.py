@@ -22,9 +22,10 @@ MISSING, OUTSIDE = -1, -2
 #: Separator between the values of several columns of groups, in the label of a group.
 BETWEEN = " / "
 #: Columns that released tables add to the caller's columns; `WHEN` is added to tables of many
-#: steps.
+#: steps, `REVISED` to those of windows that are published anew.
 ADDED = ("estimate", "std", "lower", "upper")
 WHEN = ("step", "window_start", "window_end")
+REVISED = ("as_of", "lag", "final")
 
 
 class TextTable(NamedTuple):

@@ -798,8 +798,7 @@ class Errors:
     @cached_property
     def max_std(self) -> float:
         """Square root of the largest noise variance over all steps, in data units."""
-        of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
-        return of_a_cell * self.of.largest
+        return math.sqrt(self._variance("max")) * float(self.resolution) * self.of.largest
 
     def _variance(self, metric: Metric) -> float:
         """Return a cell's mean or largest noise variance, in squared units of the resolution."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.columns import WHEN
+from counton.base.columns import REVISED, WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import check_text
@@ -116,7 +116,8 @@ def _rows_of(
     numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
     # A line has running totals, which are sums of its published cells.
     aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
-    aside |= {"counted_until", "as_of", "lag", "final"}  # of numbers that are revised
+    if definition.cut.lags:
+        aside.update(REVISED)
     labels = [column for column in table.columns if column not in aside]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0

@@ -40,6 +40,8 @@ from counton.strategies.strategy import last_served_step
 
 #: Most pairs of the journal's position and confidence level for which releases are cached.
 _KEPT = 8
+#: Largest number of rows of an answer that is kept for further readers.
+_SHARED_ROWS = 10_000
 #: Largest number of rows of an answer.
 MOST_ROWS = 2_000_000
 
@@ -295,7 +297,8 @@ class Journal:
                 f"for fewer steps ({field('last', 1000)}) or groups"
             )
         table = found.plain_table(of)
-        self._newest = asked, table
+        if table.height <= _SHARED_ROWS:
+            self._newest = asked, table
         return table
 
     def whole(self) -> dict[str, Any]:

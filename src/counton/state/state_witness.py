@@ -254,10 +254,15 @@ class Witness:
             " WHERE name <> :name AND step > 0"
         )
         for row in connection.rows(said, name=beginning):
-            self._refuse_unknown(Mark.of(row))
+            self._refuse_unknown(connection, Mark.of(row))
 
-    def _refuse_unknown(self, at: Mark) -> None:
-        if at.step and self.folder != NONE and not self._of(at):
+    def _refuse_unknown(self, connection: Connection, at: Mark) -> None:
+        if not at.step or self.folder == NONE or self._of(at):
+            return
+        # A stream is recorded before its first commit, perhaps after this witness was read. If its
+        # second step was recorded, too, it is refused this once.
+        self.entries += Witness(self._database, connection, self._named or None)._of(at)
+        if not self._of(at):
             where = self._file(self.folder).path
             raise OldCopy(
                 f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and {where} "
@@ -288,12 +293,9 @@ class Witness:
                 allowed.
             accept: the user says that the state is the newest: only what the witness knows counts.
         """
-        if at.step and not self._of(at):
-            # A stream is recorded before its first commit, perhaps after this witness was read.
-            self.entries += Witness(self._database, connection, self._named or None)._of(at)
         if not accept:
             self.refuse_missing()
-            self._refuse_unknown(at)
+            self._refuse_unknown(connection, at)
         for entry in self._of(at):
             if entry["step"] > at.step:
                 raise OldCopy(

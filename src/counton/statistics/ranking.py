@@ -237,5 +237,4 @@ def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
         tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
         bound = np.partition(tops, blocks - count)[blocks - count]
         places = np.flatnonzero(values >= bound)
-    order = np.argsort(-values[places], kind="stable")[:count]
-    return np.asarray(places[order])
+    return np.asarray(places[np.argsort(-values[places], kind="stable")[:count]])

@@ -38,8 +38,7 @@ def unit_sensitivities(
     >>> unit_sensitivities(Distinct(changes=2), Binary(7)).l1
     5
     """
-    contribution = statistic.contribution(batched=batched)
-    return sensitivity_of(strategy, contribution, statistic.cells)
+    return sensitivity_of(strategy, statistic.contribution(batched=batched), statistic.cells)
 
 
 def unit_sensitivity(

@@ -160,8 +160,7 @@ class RootSeries:
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
         """First column of C in units of ``2^-bits``: int64 of length ``count``."""
-        scaled = square_root_coefficients(self.count) * 2.0**self.bits
-        return np.rint(scaled).astype(np.int64)
+        return np.rint(square_root_coefficients(self.count) * 2.0**self.bits).astype(np.int64)
 
     @cached_property
     def quotient(self) -> PrefixQuotient:

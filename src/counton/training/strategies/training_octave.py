@@ -281,8 +281,7 @@ def _covariance(steps: int, weights: Sequence[float]) -> Floats:
 def _differences(covariance: Floats) -> Floats:
     """Return the covariance of single steps, given that of running sums: same shape."""
     # The noise of a step is N(t) - N(t-1), with N(0) = 0.
-    once = np.diff(covariance, axis=0, prepend=0)
-    return np.diff(once, axis=1, prepend=0)
+    return np.diff(np.diff(covariance, axis=0, prepend=0), axis=1, prepend=0)
 
 
 def _levels(steps: int) -> int:
