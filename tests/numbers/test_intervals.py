@@ -285,7 +285,7 @@ def test_windows_are_covered_as_often_as_they_say(
     assert (covered > level - error).all()
     # Laplace nodes of different weights stand for fewer equal ones, with heavier tails.
     careful = 0.02 if strategy.facts.fraction_bits and isinstance(law, DiscreteLaplace) else 0.005
-    assert (covered < level + careful + error).all()
+    assert (covered[widths > 0] < level + careful + error).all()  # none within a delay
 
 
 def by_enumeration(
