@@ -65,9 +65,9 @@ def test_wrong_groups_change_nothing() -> None:
         running.release_batch(["a", "b", "d"])
     with pytest.raises(InvalidInput, match="give a list of up to 2 groups"):
         TopK(GROUPS, cells=2).begin().take(["a"], np.array([1]))
-    for wrong in (["a", "a"], ["a", "b", "c"]):
+    for event in (["a", "a"], ["a", "b", "c"]):
         with pytest.raises(InvalidInput, match="up to 2 different"):
-            TopK(GROUPS, cells=2).begin().take([wrong], np.array([1]))
+            TopK(GROUPS, cells=2).begin().take([event], np.array([1]))
     assert running.checkpoint() == saved
     for wrong in (
         {"groups": "abc"},

@@ -151,7 +151,7 @@ class Expiring(EndlessStrategy):
         sums, low = np.concatenate([[0.0], np.cumsum(by_level)]), below_split(first, last)
         bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
         total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
-        return total + sums[np.minimum(bits[1], len(by_level))]
+        return np.asarray(total + sums[np.minimum(bits[1], len(by_level))])
 
     def mean_variance(
         self, steps: int, law: NoiseDistribution | None = None, *, gaussian: bool = False
