@@ -321,3 +321,11 @@ def test_columns_with_names_of_revised_numbers(tmp_path: Path) -> None:
         found = database.execute('select distinct "group" from counton_releases').fetchall()
     assert ("final N, lag a",) in found
     assert len(found) == 9
+
+
+def test_a_number_may_be_called_as_a_revised_number_is(tmp_path: Path) -> None:
+    job = other(tmp_path, "moments", columns="lag", bounds="0:5", revise="1mo")
+    text = (tmp_path / "e.csv").read_text().replace("number", "lag")
+    (tmp_path / "e.csv").write_text(text)
+    with run(job) as outcome:
+        assert "mean lag" in outcome.read().table()["name"].to_list()

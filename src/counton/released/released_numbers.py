@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, read_only
-from counton.base.columns import ADDED, WHEN
+from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import some_of
 from counton.frame.groups import GroupNames
@@ -62,7 +62,7 @@ Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
 Steps = str | range | None
 #: Columns of a table that say to what its numbers refer.
-_OF_WHAT = (*WHEN, "counted_until", "group", "as_of", "lag", "final", "note")
+_OF_WHAT = (*WHEN, "counted_until", "group", *REVISED, "note")
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
 #: Largest number of table rows that are made at a time.

@@ -431,7 +431,7 @@ def _form_of_release(job: Job, statistic: TallyStatistic, per: str | None, cut: 
     """Return "totals", "windows", "both", or "periods" if users count anew in each."""
     inner = inner_of(statistic)
     if cut.lags:
-        refuse_added([part.name for part in inner.parts if part.name in REVISED], *REVISED)
+        refuse_added([part.name for part in inner.parts if part.kind == "label"], *REVISED)
         ranks = inner.counts_users or inner.counted_ranks
         if (ranks or job.people.first) and not (per == cut.every and made_of_windows(cut, per)):
             # A window would count only the users whose first row is in it.

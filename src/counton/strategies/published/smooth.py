@@ -22,6 +22,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure, check_norm
 from counton.strategies.strategy import (
+    WIDE,
     Metric,
     Node,
     NodeNoise,
@@ -289,7 +290,7 @@ class SmoothBinary(StreamStrategy):
                 leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
                 place = self._place(leaf, bit)
                 drawn = field.run(bit, range(place, place + len(read)))
-                if size < 8:  # wide rows, one by one, need no copies
+                if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
                     for row, more in zip(read.tolist(), drawn, strict=True):
                         sums[row] += more
                     continue
