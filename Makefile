@@ -321,17 +321,21 @@ MEMORY := $(shell test -w /dev/shm && df -kP /dev/shm | awk 'END { if ($$4 > 400
 QUICKLY := $(ALONE) $(MEMORY)
 PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q
 # test-live runs all of tests/live, also what needs no browser.
-CHECKS := $(PYTEST) --ignore=tests/live --ignore=tests/orchestrators -m 'not evidence and not types'
+CHECKS := $(PYTEST) --ignore=tests/live --ignore=tests/orchestrators
 # How many cases of a test, evenly spread, `make test` runs: some tests have hundreds.
 CASES ?= 2
 
 .PHONY: pytest
 pytest: $(READY)
-	COUNTON_CASES=$(CASES) $(CHECKS)
+	COUNTON_CASES=$(CASES) $(CHECKS) -m 'not evidence and not types and not long'
+
+.PHONY: test-long
+test-long: $(READY) ## the tests that take long, two cases of each: histories, kills, rates of errors, figures, pages
+	COUNTON_CASES=$(CASES) $(CHECKS) -m long
 
 .PHONY: test-cases
-test-cases: $(READY) ## the cases that `make test` leaves out: it runs at most two of each test
-	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS)
+test-cases: $(READY) ## the cases that `make test` and `make test-long` leave out: they run at most two of each test
+	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS) -m 'not evidence and not types'
 
 # After the type checker, whose cache it reads.
 .PHONY: types
@@ -358,7 +362,7 @@ ROOMS ?=
 
 .PHONY: quick
 quick: $(READY) ## the tests without figures, pages, papers, kills and servers: minutes; ROOMS=tests/noise: seconds
-	$(PYTEST) -m 'not slow and not evidence' $(ROOMS)
+	$(PYTEST) -m 'not slow and not evidence and not long' $(ROOMS)
 
 # Examples of each of 19 statistics; one takes a sixth of a second of CPU, of tables once half of one.
 FUZZ ?= 300
@@ -405,7 +409,7 @@ test-python: ## one case of each test of `make quick` with each other Python tha
 	    "$$env/bin/python" -m pip install --quiet --requirement requirements.lock && \
 	    "$$env/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable . && \
 	    COUNTON_CASES=1 $(QUICKLY) "$$env/bin/python" -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q \
-	      -m 'not slow and not evidence' $(PYTHON_TESTS) || exit 1; \
+	      -m 'not slow and not evidence and not long' $(PYTHON_TESTS) || exit 1; \
 	  fi; \
 	done
 
@@ -427,7 +431,7 @@ lowest-ready: $(LOWEST_READY) ## make .venv-lowest with the lowest versions (tes
 .PHONY: test-lowest
 test-lowest: $(LOWEST_READY) ## one case of each test of `make quick` with the lowest versions that pyproject.toml allows
 	COUNTON_CASES=1 $(QUICKLY) $(LOWEST) -m pytest -p no:anyio -W ignore::DeprecationWarning -n $(JOBS) -q \
-		-o tmp_path_retention_count=1 -m 'not slow and not evidence' $(PYTHON_TESTS)
+		-o tmp_path_retention_count=1 -m 'not slow and not evidence and not long' $(PYTHON_TESTS)
 
 .PHONY: lint
 lint: $(READY) ## style, types and layers only

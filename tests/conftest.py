@@ -181,11 +181,13 @@ def pytest_collection_modifyitems(
 
 
 def _leave_some_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
-    by_test = defaultdict[str, list[pytest.Item]](list)
+    # Long cases are chosen among themselves: they may be asked for alone.
+    by_test = defaultdict[tuple[str, bool], list[pytest.Item]](list)
     for item in items:
-        by_test[item.nodeid.partition("[")[0]].append(item)
+        name = item.nodeid.partition("[")[0]
+        by_test[name, item.get_closest_marker("long") is not None].append(item)
     left = set[pytest.Item]()
-    for name, cases in by_test.items():
+    for (name, _), cases in by_test.items():
         every = any(case.get_closest_marker("every_case") for case in cases)
         places = range(len(cases)) if every else some_places(name, len(cases), _CASES)
         in_order = sorted(cases, key=_place_of)
