@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
+from counton.privacy import Guarantee
 from counton.strategies import public_strategies
 from counton.training import TrainingNoise
 from counton.training.strategies import training_strategy_from_dict
@@ -19,11 +20,11 @@ STRATEGIES = Path(__file__).with_name("strategies.json")
 GUARANTEES = (PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5))
 
 
-def counters() -> Iterator[tuple[str, str, list[str]]]:
-    """Of every strategy and guarantee its name, what defines it, and the releases of each step."""
+def counters(guarantees: Sequence[Guarantee] = GUARANTEES) -> Iterator[tuple[str, str, list[str]]]:
+    """Of every strategy and guarantee its name, what defines it, and releases of each step."""
     counts = (np.arange(STEPS * CELLS) * 7 % 11).reshape(STEPS, CELLS)
     for strategy in (one for kind in public_strategies() for one in kind.examples(STEPS)):
-        for guarantee in GUARANTEES:
+        for guarantee in guarantees:
             spec = f"{written(strategy)}, {guarantee}"
             try:
                 counter = Counter(strategy, guarantee, key=chosen_key(), name="it", shape=(CELLS,))

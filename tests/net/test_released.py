@@ -9,6 +9,7 @@ have the numbers of one machine, which `tests/serve` and `tests/spark` hold.
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ from tests.net import nights, streams
 FILE = Path(__file__).with_name("released.json")
 KNOWN: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
 NIGHTS = dict(nights.cases())
+#: One of each family of statistics and each kind of input, which `make test` runs; each guarantee.
+OF_EACH_KIND = {
+    *("other, over time", "found, over time", "both, over time", "sum by group, over time"),
+    *("average by group, over time", "quantiles, over time", "quantiles haar, once"),
+    *("top-k, over time", "moments, over time", "hierarchy, over time", "ranges, once"),
+    *("contingency, once", "distinct, over time", "report of users, over time"),
+    *("users by rows, over time", "count, pure", "groups, people, zero-concentrated"),
+    *("groups, people of two days, pure", "groups, people once, approximate"),
+    *("groups, first of people, pure", "groups, ids, zero-concentrated", "expiring late"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +42,10 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("name", NIGHTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in OF_EACH_KIND else pytest.mark.long) for name in NIGHTS],
+)
 def test_jobs_release_what_they_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,11 +55,28 @@ def test_jobs_release_what_they_did(
     )
 
 
-@pytest.mark.parametrize("what", [streams.counters, streams.training])
-def test_noise_of_every_strategy_is_what_it_was(what: Any) -> None:
-    found = {name: {"spec": spec, "released": values} for name, spec, values in what()}
-    of = what.__name__.removesuffix("s")
-    assert found == {name: case for name, case in KNOWN.items() if name.startswith(f"{of}, ")}
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        pytest.param(one, marks=pytest.mark.long if "delta" in str(one) else ())
+        for one in streams.GUARANTEES
+    ],
+    ids=str,
+)
+def test_noise_of_every_strategy_is_what_it_was(guarantee: Any) -> None:
+    known = {name: case for name, case in KNOWN.items() if name.startswith("counter, ")}
+    of_it = {name: case for name, case in known.items() if name.endswith(f", {guarantee}")}
+    assert as_kept(streams.counters([guarantee])) == of_it
+    assert len(of_it) > len(known) / 4
+
+
+def test_noise_for_training_is_what_it_was() -> None:
+    known = {name: case for name, case in KNOWN.items() if name.startswith("training, ")}
+    assert as_kept(streams.training()) == known
+
+
+def as_kept(cases: Iterable[tuple[str, str, list[str]]]) -> dict[str, dict[str, Any]]:
+    return {name: {"spec": spec, "released": values} for name, spec, values in cases}
 
 
 def test_numbers_are_thousands_and_none_is_that_of_another_case() -> None:
@@ -53,6 +84,7 @@ def test_numbers_are_thousands_and_none_is_that_of_another_case() -> None:
     released = [tuple(case["released"]) for case in KNOWN.values()]
     assert sum(map(len, released)) > 3000
     assert Counter(released).most_common(1)[0][1] <= 8  # a period as long as all, ids that differ
+    assert NIGHTS.keys() >= OF_EACH_KIND
 
 
 def test_another_key_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
