@@ -1,6 +1,6 @@
 """A service that is killed again and again while rows come in and steps are released.
 
-Run as ``python killing_services.py FOLDER DATABASE KILLS SEED``; prints one JSON object.
+Run as ``python killing_services.py FOLDER DATABASE KILLS MINUTES SEED``; prints one JSON object.
 The job file is in the folder. DATABASE is "file", or "server": then a PostgreSQL server is made,
 and killed as well.
 """
@@ -18,7 +18,7 @@ from patience import HANGS
 from postgresql_server import Server, new_server
 from services import Running, copied, counted, job_file, rows, tokens_for
 
-MINUTES, BATCHES = 6, 6
+BATCHES = 6
 
 
 def batches_of(minute: int, chance: random.Random) -> dict[str, bytes]:
@@ -61,11 +61,13 @@ class Client:
         return -1
 
 
-def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[str, object]:
+def main(
+    folder: Path, kills: int, minutes: int, seed: int, database: Server | None
+) -> dict[str, object]:
     # To each thread its own: what one draws may not hang on how far the other one is.
     chance, moments, again = (random.Random(f"{seed} {use}") for use in ("rows", "kills", "again"))
     state = "visits.db" if database is None else database.schema()
-    file = job_file(folder, state=state, steps=MINUTES)
+    file = job_file(folder, state=state, steps=minutes)
     copy = copied(file)
     service = Running(file, tokens_for(file))
     service.start()
@@ -94,9 +96,9 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
 
     killer = threading.Thread(target=kill)
     killer.start()
-    client, sent, minutes = Client(service), dict[str, bytes](), list[list[bytes]]()
+    client, sent, came = Client(service), dict[str, bytes](), list[list[bytes]]()
     try:
-        for minute in range(MINUTES):
+        for minute in range(minutes):
             found = batches_of(minute, chance)
             senders = [threading.Thread(target=client.send, args=one) for one in found.items()]
             for sender in senders:
@@ -105,11 +107,11 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
                 sender.join()
             assert found.keys() <= client.answers.keys()
             sent |= found
-            minutes.append([*found.values()])
+            came.append([*found.values()])
             service.at(minute + 1)
             end = time.monotonic() + HANGS
             # Stay with each minute for its share of the kills.
-            while client.steps() < minute + 1 or killed < kills * (minute + 1) // MINUTES:
+            while client.steps() < minute + 1 or killed < kills * (minute + 1) // minutes:
                 if time.monotonic() > end:
                     raise TimeoutError(f"step {minute + 1}: {service.log.read_text()[-3000:]}")
                 if minute and again.random() < 0.1:
@@ -120,7 +122,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         over.set()
         killer.join()
         end = time.monotonic() + HANGS
-        while client.steps() < MINUTES:
+        while client.steps() < minutes:
             if time.monotonic() > end:
                 raise TimeoutError("the last step is not told")
             time.sleep(0.1)
@@ -136,9 +138,7 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
         "code": done,
         "wrong": [
             step // 2 + 1
-            for step, (one, other) in enumerate(
-                zip(told, counted(file, copy, minutes), strict=True)
-            )
+            for step, (one, other) in enumerate(zip(told, counted(file, copy, came), strict=True))
             if one != other
         ],
         "steps": len(told) // 2,
@@ -146,10 +146,10 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
 
 
 if __name__ == "__main__":
-    folder, kind, kills, seed = sys.argv[1:]
+    folder, kind, kills, minutes, seed = sys.argv[1:]
     server = new_server() if kind == "server" else None
     try:
-        print(json.dumps(main(Path(folder), int(kills), int(seed), server)))
+        print(json.dumps(main(Path(folder), int(kills), int(minutes), int(seed), server)))
     finally:
         if server is not None:
             server.stop()

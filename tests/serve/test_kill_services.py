@@ -21,12 +21,13 @@ pytestmark = pytest.mark.slow
 
 WORKER = Path(__file__).with_name("killing_services.py")
 KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
+MINUTES = min(6, KILLS + 1)
 SEED = os.environ.get("COUNTON_SEED", "2026")
 
 
 def killed(folder: Path, database: str) -> dict[str, Any]:
     done = run_program(
-        [forked_python(), WORKER, folder, database, str(KILLS), SEED],
+        [forked_python(), WORKER, folder, database, str(KILLS), str(MINUTES), SEED],
         timeout=HANGS + 30 * KILLS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -37,13 +38,14 @@ def killed(folder: Path, database: str) -> dict[str, Any]:
 
 def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> None:
     seen = killed(tmp_path, "file")
-    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 6)
+    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, MINUTES)
     assert seen["wrong"] == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("postgres_server")  # skipped where none is installed
 def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
     seen = killed(tmp_path, "server")
-    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, 6)
+    assert (seen["killed"], seen["code"], seen["steps"]) == (KILLS, 0, MINUTES)
     assert seen["databases"] == (KILLS + 1) // 3
     assert seen["wrong"] == []

@@ -40,8 +40,9 @@ from counton.serve import service as serving
 from counton.serve.server import serve
 from counton.serve.service import Service
 
-# A turn that nobody asks for again is over sooner than that of others: tests wait for it.
-serving.LASTS = 4
+# It looks more often than others whether there is work, and what was released, and whether a job
+# that failed can begin. A turn that nobody asks for again is over sooner, too: tests wait for it.
+serving._TICK, serving._LOOK, serving._AGAIN, serving.LASTS = 0.05, 0.1, 0.5, 1
 serving.Turn = partial(serving.Turn, lasts=serving.LASTS)
 
 file, folder = sys.argv[1:]
