@@ -268,15 +268,15 @@ def contend(state: str, key: Key, salt: int, shown: mmap.mmap, pipe: int) -> NoR
 
 
 def create(arguments: list[str]) -> dict[str, Any]:
-    """Kill a writer at the first, second, third ... event of creating its state and releasing once.
+    """Kill a writer at an event of creating its state and releasing once, so many apart.
 
     Events are SQL statements, commits, and what touches files. After each, do what a user does:
     run again.
     """
-    folder = arguments[0]
+    folder, _, apart, _ = arguments
     warm_up()
     found: list[str] = []
-    for number in range(1, 1000):
+    for number in range(1, 1000, int(apart)):
         state = f"{folder}/{number}.db"
         pid, reading = fork(partial(begin, state, number))
         shown = collect(reading)

@@ -4,8 +4,9 @@ A history is runs, each under a home and with a place that it names or none, the
 state and of all that lies beside it, more runs, the copy put back, and more runs. Each run counts
 other rows. Either a run is refused, or no step is ever released from two data sets; and a place
 that is forgotten has no file any more. Without a copy that is put back no run is refused. Of the
-histories of four runs every seventh is tried, and on a server every third of three runs: each slip
-below shows in one of four or of seven. All of them with ``COUNTON_FUZZ=1`` (`make fuzz`).
+histories of four runs every seventh is tried, and on a server every third of three runs (a few in
+`make test`): each slip below shows in one of four or of seven. All of them with ``COUNTON_FUZZ=1``
+(`make fuzz`).
 """
 
 import itertools
@@ -48,6 +49,7 @@ class Run(NamedTuple):
 
 RUNS = [Run(home, named) for home in ("H1", "H2") for named in (None, "W1", "W2")]
 COPY, BACK = "copy", "back"
+LONG = (pytest.mark.slow, pytest.mark.long)
 Move = Run | str
 
 
@@ -148,7 +150,7 @@ def tried(world: World, history: Sequence[Move]) -> None:
     assert world.number == len(history) - 2
 
 
-@pytest.mark.parametrize(("length", "every"), [(3, 1), pytest.param(4, 7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("length", "every"), [(3, 1), pytest.param(4, 7, marks=LONG)])
 def test_no_history_releases_a_step_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, every: int
 ) -> None:
@@ -159,12 +161,13 @@ def test_no_history_releases_a_step_twice(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [14, pytest.param(3, marks=LONG)])
 def test_no_history_on_a_server_releases_a_step_twice(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     """The folder of the key goes back with the dump."""
     server = Server(postgres)
-    for number, history in enumerate(in_turn(histories(3), 3)):
+    for number, history in enumerate(in_turn(histories(3), every)):
         server.clear()
         tried(World(tmp_path / str(number), monkeypatch, server), history)
 
