@@ -101,6 +101,12 @@ def _calendar_edges(
     zone = load_zone(timezone)
     first = start.astimezone(zone)
     local = first.replace(tzinfo=None)
+    begin, length = microseconds(start), amount * _NOMINAL_DAYS[unit] * 86_400_000_000
+    no_changes = unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
+    if no_changes and begin + steps * length < microseconds(_LATEST):
+        edges = begin + length * np.arange(steps + 1, dtype=np.int64)
+        edges.setflags(write=False)
+        return edges
     edges = np.empty(steps + 1, np.int64)
     for k in range(steps + 1):
         try:
@@ -131,14 +137,14 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
     Clocks that are set forward skip some times, in many zones midnight, where a day begins.
     """
-    first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    before, after = first.utcoffset(), second.utcoffset()
+    before, after = zone.utcoffset(time), zone.utcoffset(time.replace(fold=1))
     assert before is not None
     assert after is not None
+    first = time.replace(tzinfo=UTC) - before
     if before >= after:  # the time comes once, or twice
-        return first.astimezone(UTC)
+        return first
     # Skipped. Clocks jump between these two moments; bisect, to the microsecond.
-    low, high = second.astimezone(UTC), first.astimezone(UTC)
+    low, high = time.replace(tzinfo=UTC) - after, first
     while high - low > _MICROSECOND:
         middle = low + (high - low) // 2
         skipped = middle.astimezone(zone).utcoffset() == before
