@@ -146,7 +146,7 @@ class Warehouse:
         return int(far.max())
 
 
-@pytest.mark.parametrize("most", [1, 5])
+@pytest.mark.parametrize("most", [1, pytest.param(5, marks=pytest.mark.long)])
 def test_the_page_says_how_far_a_person_moves(most: int) -> None:
     stay, vanish = Warehouse([*staying(most)]), Warehouse([*vanishing(most)])
 
@@ -173,7 +173,7 @@ def test_the_page_has_these_numbers() -> None:
         assert row in PAGE
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("third", [1, 2, 3])
 @pytest.mark.parametrize("fourth", [1, 2, 3, 4])
 def test_any_coverage_keeps_the_bound(third: int, fourth: int) -> None:

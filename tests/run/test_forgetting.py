@@ -136,7 +136,9 @@ def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
-@pytest.mark.parametrize("buckets", [1, 1024])  # all others are in the same one, or none
+@pytest.mark.parametrize(  # all others are in the same one, or none
+    "buckets", [1, pytest.param(1024, marks=pytest.mark.long)]
+)
 def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
     assert list(broken(tmp_path, buckets, monkeypatch)) == []
 

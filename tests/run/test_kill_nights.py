@@ -51,9 +51,10 @@ def slots_of(state: str, key: Key | None = None) -> list[tuple[int, ...]]:
         )
 
 
-@pytest.fixture(
-    params=["append", "whole", "many", "revised", "covered", "covered-postgres", "slots"]
-)
+LONG = ("whole", "many", "revised", "covered", "covered-postgres", "slots")
+
+
+@pytest.fixture(params=["append", *(pytest.param(mode, marks=pytest.mark.long) for mode in LONG)])
 def mode_and_states(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, str]:
     """How nights come, and two empty states."""
     mode, _, server = request.param.partition("-")

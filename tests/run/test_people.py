@@ -213,7 +213,7 @@ def test_what_one_unit_changes_in_one_window_stays_within_the_claim(
     assert check(log, tmp_path / "logs") > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Path) -> None:
     """Of the first dozen two use up all that is claimed, and five more than four fifths of it."""
     used = [check(adversarial(seed), tmp_path / str(seed)) for seed in LOGS]

@@ -146,12 +146,24 @@ def check(case: Case) -> bool:
     return bool(far.max() == case.bound)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ended", ENDED)
-@pytest.mark.parametrize("rows", ROWS)
-def test_no_history_moves_more_than_its_slots(rows: Any, ended: tuple[int, ...]) -> None:
-    """All are attained where rows may be replaced and nights are enough."""
-    attained = {case[3:] for case in cases(rows, ended) if check(case)}
+@pytest.mark.parametrize(
+    ("rows", "ended", "lags", "recounts"),
+    [
+        (ROWS[1], ENDED[1], 2, 1),
+        *(
+            pytest.param(rows, ended, 1, 2, marks=pytest.mark.long)
+            for rows, ended in itertools.product(ROWS, ENDED)
+        ),
+    ],
+)
+def test_no_history_moves_more_than_its_slots(
+    rows: Any, ended: tuple[int, ...], lags: int, recounts: int
+) -> None:
+    """With at least so many lags and at most so many recounts; all slots are attained where rows
+    may be replaced and nights are enough.
+    """
+    some = [one for one in cases(rows, ended) if one.lags >= lags and one.recounts <= recounts]
+    attained = {case[3:] for case in some if check(case)}
     assert attained >= {(2, 1, 0), (2, 1, 1), (2, 2, 0)}
     assert (2, 2, 1) in attained or ended != ENDED[0]
 
