@@ -18,12 +18,12 @@ from counton.run import Job, run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("some", range(2))
+@pytest.mark.parametrize(("some", "files"), [(0, 12), pytest.param(1, 60, marks=pytest.mark.long)])
 def test_no_line_decides_about_another(
-    some: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance, read, seen = random.Random(some), odd_lines.by_counton(tmp_path), set[str]()
-    for _ in range(40):
+    for _ in range(files):
         monkeypatch.setattr(lines, "BLOCK", chance.choice([7, 40, 2**22]))
         monkeypatch.setattr(lines, "_PART", chance.choice([1, 40, 2**18]))
         seen.add(odd_lines.check(odd_lines.draw(chance), read))

@@ -143,14 +143,14 @@ def test_a_thinning_that_drops_a_tie_is_caught(
             self._named = named
 
     monkeypatch.setattr(people.ContributionBounder, "_thin", by_time_alone)
-    wrong = 0
-    for seed in range(6):
-        (tmp_path / str(seed)).mkdir()
-        try:
+
+    def check_some() -> None:
+        for seed in range(6):
+            (tmp_path / str(seed)).mkdir()
             check(seed, tmp_path / str(seed), monkeypatch)
-        except AssertionError:
-            wrong += 1
-    assert wrong
+
+    with pytest.raises(AssertionError):
+        check_some()
 
 
 def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
