@@ -25,7 +25,7 @@ EVENTS = st.lists(
     max_size=8,
 )
 #: So many examples, each of which compares up to eight data frames.
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=20)
 STEP, GROUP, VALUE = st.integers(1, 5), st.integers(0, 1), st.integers(0, 9)
 #: How many windows have ended at each run: mostly more and more.
 ENDED = st.one_of(

@@ -57,7 +57,7 @@ PLAIN: list[list[Row]] = [[(0, 1, 7, 0, 3), (1, 2, 8, 1, 4)], [(3, 1, 7, 2, 3), 
 
 
 @pytest.mark.parametrize("statistic", TALLIED)
-@examples(3)
+@examples(2)
 @given(
     st.lists(st.lists(USUAL, min_size=2, max_size=6), min_size=2, max_size=2),
     st.lists(st.tuples(st.integers(0, 1), ROW), min_size=1, max_size=3),
@@ -102,7 +102,7 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
 
 
 @pytest.mark.parametrize("statistic", ONCE)
-@examples(3)
+@examples(2)
 @given(
     st.lists(st.lists(USUAL, min_size=0, max_size=6), min_size=2, max_size=2),
     st.lists(ROW, min_size=1, max_size=3),
