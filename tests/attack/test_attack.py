@@ -25,7 +25,7 @@ def test_a_kept_case_is_small_and_finds_the_same_again(
 ) -> None:
     with monkeypatch.context() as patched:
         mistakes.half_the_noise(patched)
-        _, (path,) = attack(0, 600, only="files", keep=tmp_path, enough=1, say=lambda _: None)
+        _, (path,) = attack(8, 600, only="files", keep=tmp_path, enough=1, say=lambda _: None)
         found = again(path)
     kept = json.loads(path.read_text())
     assert found is not None
