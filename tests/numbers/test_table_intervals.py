@@ -110,7 +110,10 @@ STRATEGIES: list[tuple[Nodes, ...]] = [
     ("guarantee", "strategy"),
     [  # each strategy with either kind of noise, narrow and wide; each budget with half of them
         pytest.param(
-            guarantee, strategy, id=f"{guarantee}-{[str(one.weights) for one in strategy]}"
+            guarantee,
+            strategy,
+            id=f"{guarantee}-{[str(one.weights) for one in strategy]}",
+            marks=pytest.mark.long if turn in (3, 4) else (),
         )
         for turn, strategy in enumerate(STRATEGIES)
         for guarantee in BUDGETS[turn % 2 :: 2]

@@ -56,6 +56,7 @@ def test_all_ranges_with_gaussian_noise(strategy: Any, published: Any) -> None:
     assert f"{error:.3e}" == published
 
 
+@pytest.mark.long
 def test_the_optimal_gaussian_strategy_reaches_its_proven_bound() -> None:
     asked = AllRanges(1024)
     strategy = optimal_gaussian(asked)
