@@ -155,12 +155,12 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
 ) -> None:
     """Files and words are the same but for the identity of the noise."""
     said, made = [], random.Random(4)
-    for place in (0, 2, 1):
+    for place in (0, 1):
         folder = tmp_path / str(place)
         folder.mkdir()
-        for night, rows in enumerate(some_nights(4), 1):
+        for night, rows in enumerate(some_nights(3), 1):
             # In the order of cells it is behind the others, whose noise stays as it is.
-            rare = place and night == 2 + place
+            rare = place and night == 3
             hidden = rows_of(2, f"zz{place}", [made.choice(EACH)]) if rare else []
             options = more if what == "count" else VALUES | more
             found = night_of(folder, [*rows, *hidden], night, what, **options)
@@ -171,7 +171,7 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
         said.append(
             (own, found.table().rows(), versions, out.read_text(), methods(folder / "s.db"))
         )
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1]
     assert said[0][0]["since"] == {"home": 1, "shop": 3}
 
 
@@ -228,7 +228,7 @@ def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
     assert all(low - 3 <= exact[step] <= high + 3 for step, low, high in counts.rows())
     nights = some_nights()
     without = released(nights, "average", **told)
-    for value in EACH[::3]:
+    for value in EACH[::4]:
         more = [*nights[:2], [*nights[2], *rows_of(2, "home", [value], "someone")], *nights[3:]]
         moved = released(more, "average", **told).values - without.values
         assert (np.abs(moved).sum(), np.abs(moved[2, :2]).sum()) == (60, 60)
@@ -256,7 +256,7 @@ def test_where_no_group_is_shown_there_is_an_empty_table(tmp_path: Path) -> None
         for night in (1, 2, 3):
             rows = rows_of(night, "hush", [3.0])
             found = night_of(folder, rows, night, what, revise=revise, **options)
-            export(folder / "s.db", folder / "out.csv")
+        export(folder / "s.db", folder / "out.csv")
         for one in (found, read(folder / "out.csv")):
             assert one.table().height == 0
             assert one.numbers.groups == ()
