@@ -18,7 +18,7 @@ from counton.run import Job, run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("some", "files"), [(0, 12), pytest.param(1, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("some", "files"), [(0, 8), pytest.param(1, 60, marks=pytest.mark.long)])
 def test_no_line_decides_about_another(
     some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

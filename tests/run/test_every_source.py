@@ -119,7 +119,7 @@ def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_pa
             assert odd_ends(tmp_path / name, people, given) == expected, name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", in_turn(STATISTICS, 2, first=1))
 def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, postgres: str) -> None:
     for number, each in enumerate(cases(statistic)):
