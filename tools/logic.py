@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.parsed_source import parsed
+
 SOURCE = Path(__file__).parent.parent / "src/counton"
 
 
@@ -33,7 +35,7 @@ def size_of(text: str) -> Size:
     Size(logic=1, lines=4, files=1)
     """
     skipped: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         for one in _not_logic(node):
             skipped |= set(range(one.lineno, (one.end_lineno or one.lineno) + 1))
     lines = text.splitlines()

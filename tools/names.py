@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.parsed_source import parsed
+
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "counton"
 
 #: Participles without -ed.
@@ -82,7 +84,7 @@ def _definitions(sources: Path) -> list[tuple[str, _Definition]]:
     found = []
     for path in sorted(sources.rglob("*.py")):
         place = str(path.relative_to(sources))
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        nodes = ast.walk(parsed(path.read_text(encoding="utf-8")))
         found += [(place, node) for node in nodes if isinstance(node, _Definition)]
     return found
 

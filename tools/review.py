@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.parsed_source import parsed
+
 SOURCE = Path(__file__).parent.parent / "src/counton"
 
 
@@ -287,12 +289,10 @@ def listed() -> Iterator[tuple[str, Room]]:
 
 
 @cache
-def numbers() -> tuple[int, int, int]:
-    """Return the lines of code of the reference, of the other files that a reviewer reads, and of
-    all files.
-    """
+def numbers() -> tuple[int, int]:
+    """Return the lines of code of the reference, and of the other files that a reviewer reads."""
     besides = sum(code_lines(SOURCE / name) for name in BESIDES)
-    return code_lines(SOURCE / REFERENCE), besides, sum(map(code_lines, SOURCE.rglob("*.py")))
+    return code_lines(SOURCE / REFERENCE), besides
 
 
 class Opening(NamedTuple):
@@ -331,7 +331,7 @@ def uses(source: str, name: str) -> list[str]:
         for child in ast.iter_child_nodes(node):
             walk(child, where, inside)
 
-    walk(ast.parse(source), (), False)
+    walk(parsed(source), (), False)
     return list(dict.fromkeys(found))
 
 
@@ -363,7 +363,8 @@ def main() -> None:
         print(f"{'':17}attacked by: {', '.join(room.attack)}")  # noqa: T201
     for opening in openings():
         print(f"opens    {opening.file}: {opening.function}")  # noqa: T201
-    once_more, besides, every = numbers()
+    once_more, besides = numbers()
+    every = sum(map(code_lines, SOURCE.rglob("*.py")))
     print(  # noqa: T201
         f"{besides:,} lines are read besides the {once_more:,} of the reference, of {every:,}"
     )

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from parsed_source import parsed
 
 import counton
 from counton import Counter, Key, PureDP
 from counton.base.errors import SumOverflow
 from counton.strategies import Binary
+from tools.parsed_source import parsed
 
 SOURCE = Path(counton.__file__).parent
 

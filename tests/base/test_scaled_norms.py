@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from parsed_source import parsed
 
 import counton
 from counton.base.distributions import BoundedChange, scaled_norms
+from tools.parsed_source import parsed
 
 SOURCE = Path(counton.__file__).parent
 #: A squared norm times a square, as in ``most**2 * pattern.l2_squared``.

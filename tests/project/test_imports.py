@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from forked_commands import forked_python
-from parsed_source import parsed
 from programs import run_program
 
 import counton
+from tools.parsed_source import parsed
 
 HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", "rich", "typer"}
 
@@ -69,6 +69,7 @@ def test_a_command_without_a_database_loads_none(words: str) -> None:
     assert not loaded & {"polars", "psycopg", "matplotlib", "scipy"}
 
 
+@pytest.mark.long
 def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_path: Path) -> None:
     """Rooms that such a run does not enter: each costs every night of every job."""
     (tmp_path / "e.csv").write_text("time,page\n2024-03-01T09:00,home\n")
@@ -246,6 +247,7 @@ def test_a_knot_is_found() -> None:
     assert knots({"a": {"b"}, "b": set(), "c": {"a", "b"}}) == []
 
 
+@pytest.mark.xdist_group("source")
 def test_hints_make_no_more_circles() -> None:
     """Who moves a type to a file of its own takes its circle from `HINTED`."""
     graph = {}
@@ -267,6 +269,7 @@ def test_what_a_module_imports_is_found() -> None:
     assert found == ["counton.base.errors", "counton.noise.key", "counton.privacy"]
 
 
+@pytest.mark.xdist_group("source")
 def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = {module: set(imports_of(module, tree_of(module))) for module in MODULES}
     assert sum(map(len, graph.values())) > 3 * len(graph) > 300

@@ -4,14 +4,18 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tools.names import KEPT, SOURCES, is_participle, participles, twice
 
 
+@pytest.mark.xdist_group("source")
 def test_functions_methods_and_types_are_not_called_by_a_bare_participle() -> None:
     left = [f"{one.place}:{one.line}: {one.name}" for one in participles()]
     assert not left, f"call it by what it is or does: {left}"
 
 
+@pytest.mark.xdist_group("source")
 def test_every_class_has_a_name_of_its_own() -> None:
     assert not twice()
 

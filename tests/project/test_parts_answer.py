@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parsed_source import parsed
 
 import counton
+from tools.parsed_source import parsed
 
 HOME = Path(counton.__file__).parent
 #: Names of modes that were asked for in 305 places.

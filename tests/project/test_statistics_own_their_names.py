@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parsed_source import parsed
 
 import counton
 from counton.statistics.catalogue import KNOWN, keywords
+from tools.parsed_source import parsed
 
 HOME = Path(counton.__file__).parent
 #: Words that are names of statistics and mean something else where they stand, by file.

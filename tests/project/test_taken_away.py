@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from parsed_source import parsed
 from programs import run_program
+
+from tools.parsed_source import parsed
 
 SRC = Path(__file__).parents[2] / "src"
 #: By what it is for, modules with all below them.
@@ -105,6 +106,7 @@ def test_a_module_that_needs_what_is_on_top_is_found() -> None:
     assert any(below(name, ON_TOP["charts"]) for name in found)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_rest_counts_and_reads_back(tmp_path: Path) -> None:
     some, others = ("service", "charts", "training", "letters"), ("Spark", "laws", "graphs")
