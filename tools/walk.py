@@ -2,9 +2,10 @@
 
     python -m tools.walk
 
-Each call runs in a process of its own, so that nothing is left from an earlier call. Keys are the
-same in every run: some random bits do not decide a draw at once, and then more functions are
-entered. Functions that modules call while they are imported do not count.
+Each call runs in a process of its own, so that nothing is left from an earlier call: a fork of one
+that has imported what others made, and nothing of counton. Keys are the same in every run: some
+random bits do not decide a draw at once, and then more functions are entered. Functions that
+modules call while they are imported do not count.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import shake_256
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -123,43 +125,54 @@ def command() -> object:
 
 #: What is walked, in this order: the second call goes on with the state of the first.
 CALLS: tuple[Callable[[], object], ...] = (first_count, count_again, quantiles, table_once, command)
+#: What calls import that others made.
+_OF_OTHERS = ("numpy", "polars", "rich.table", "sqlite3", "typer")
 
 
-def walks() -> dict[str, Walk]:
-    """Measure each call of `CALLS` in a process of its own; return the results by name of the
-    call.
-    """
+def walks(calls: Sequence[Callable[[], object]] = CALLS) -> dict[str, Walk]:
+    """Measure each call in a process of its own; return the results by name of the call."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "visits.csv").write_text(ROWS)
         root = str(Path(__file__).parents[1])
         path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        for call in CALLS:
-            done = subprocess.run(
-                [sys.executable, "-m", "tools.walk", call.__name__],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": folder},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            functions, files = done.stdout.split()
-            found[call.__name__] = Walk(int(functions), int(files))
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.walk", *(call.__name__ for call in calls)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    for call, line in zip(calls, done.stdout.splitlines(), strict=True):
+        found[call.__name__] = Walk(*map(int, line.split()))
     return found
 
 
+def _walked(name: str) -> None:
+    """Print the two numbers of a call."""
+    (call,) = (one for one in CALLS if one.__name__ == name)
+    numbers = itertools.count()
+
+    def token_bytes(nbytes: int | None = None) -> bytes:
+        return shake_256(f"{name} {next(numbers)}".encode()).digest(nbytes or 32)
+
+    secrets.token_bytes = token_bytes
+    places = entered(call)
+    print(len(places), len({file for file, _ in places}), flush=True)  # noqa: T201
+
+
 def main(words: list[str]) -> None:
-    """Print the table of all calls; or, if ``words`` names a call, only its two numbers."""
+    """Print the table of all calls; or, of those that ``words`` names, only their two numbers."""
+    for module in _OF_OTHERS if words else ():
+        import_module(module)
+    for word in words:
+        if not (child := os.fork()):
+            _walked(word)
+            return
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{word} failed")
     if words:
-        (call,) = (one for one in CALLS if one.__name__ == words[0])
-        numbers = itertools.count()
-
-        def token_bytes(nbytes: int | None = None) -> bytes:
-            return shake_256(f"{words[0]} {next(numbers)}".encode()).digest(nbytes or 32)
-
-        secrets.token_bytes = token_bytes
-        places = entered(call)
-        print(len(places), len({file for file, _ in places}))  # noqa: T201
         return
     for name, walk in walks().items():
         print(f"{name:<12} {walk.functions:>6,} functions in {walk.files:>4,} files")  # noqa: T201
