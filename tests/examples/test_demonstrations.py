@@ -1,33 +1,29 @@
 """The demonstrations: what they print are commands, and the commands release what they say."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from programs import run_program
 
 from counton.cli.command_options import command_line
 from examples.__main__ import main
 from examples.departures import options_for
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> list[Any]:
-    folder, root = tmp_path / "demo", Path(__file__).parents[2]
-    call = [sys.executable, "-m", "examples", "--departures", "--folder", str(folder)]
-    runs = [run_program(call, cwd=root, check=True) for _ in range(2)]
-    return [folder, *runs]
-
-
+@pytest.mark.long
 @pytest.mark.slow
-def test_the_demonstration_counts_all_departures_once(demo: list[Any]) -> None:
-    folder, first, again = demo
-    assert "Released 8,760 new windows" in first.stdout
-    assert "Nothing new to release: 8,760 of 8,760" in again.stdout
-    assert "not private" not in first.stderr
+def test_the_demonstration_counts_all_departures_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that it shows is tried beside it, and what it does in tests of counting."""
+    folder = tmp_path / "demo"
+    for said in ("Released 8,760 new windows", "Nothing new to release: 8,760 of 8,760"):
+        main(["--departures", "--folder", str(folder)])
+        shown = capsys.readouterr()
+        assert said in shown.out
+        assert "not private" not in shown.err
     table = pl.read_parquet(folder / "releases.parquet")
     assert table.height == 8760 * 16
     last = table.tail(16)
@@ -64,6 +60,7 @@ def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
     assert "--steps" not in words
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_cities_add_up_at_every_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--hierarchy", "--folder", str(tmp_path)]
@@ -76,6 +73,7 @@ def test_cities_add_up_at_every_level(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Nothing new" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_statistics_of_departures_are_commands_that_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

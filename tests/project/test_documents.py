@@ -3,7 +3,8 @@
 A page is read from top to bottom in a folder of its own. Of its fenced blocks
 
 - ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
-- ``console`` runs each ``$ command``; output which the page shows is compared,
+- ``console`` runs each ``$ command``, programs in Python by a process that forks; output which the
+  page shows is compared,
 - a block with ``title="NAME"`` is written to that file first,
 - ``text``, ``toml``, ``sql``, ``r`` and ``sh`` are only shown,
 - ``py`` is Python for libraries that are not in the lock: shown here, and run by a test of its own
@@ -32,8 +33,9 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-#: Whose numbers are those of the papers, or beside what others have published.
-EVIDENCE = {"beside.md"}
+#: Numbers of the papers, or beside what others have published; and plans of training, which take
+#: long: doctests of `counton.training` make smaller ones.
+MARKS = {"docs/beside.md": [pytest.mark.evidence], "docs/training.md": [pytest.mark.long]}
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
@@ -81,7 +83,8 @@ def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
             r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", session, re.DOTALL
         ).groups()  # type: ignore[union-attr]
         done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            ["bash", "-c", re.sub(r"^python (?=\w+/)", "forked-python ", command)],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{name}:{block.line}: $ {command}\n{done.stdout}"
@@ -152,12 +155,8 @@ def page_on_a_server(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(
-            page,
-            id=str(page.relative_to(ROOT)),
-            marks=[pytest.mark.evidence] if page.name in EVIDENCE else [],
-        )
-        for page in PAGES
+        pytest.param(page, id=name, marks=MARKS.get(name, []))
+        for page, name in ((page, str(page.relative_to(ROOT))) for page in PAGES)
     ],
 )
 @pytest.mark.every_case

@@ -118,6 +118,7 @@ def shown(visits: Path, after_make_demo: dict[str, str]) -> dict[str, str]:
     return dict(zip(every, printed_by_each(words, visits, SCREEN | after_make_demo), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_command_of_the_page_runs_after_make_demo(
     visits: Path, after_make_demo: dict[str, str], shown: dict[str, str]
@@ -146,6 +147,7 @@ def test_every_paper_of_the_page_runs_after_make_demo(
         printed(f"{command} --quick", visits, **after_make_demo)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_totals_of_a_year_have_the_errors_that_the_page_says(shown: dict[str, str]) -> None:
     row = "totals of a year of hours, ε = 1"
@@ -194,6 +196,7 @@ def test_hdmm_is_as_far_ahead_as_two_pages_say() -> None:
         assert "at most .1 per cent ahead" in text
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "says"),

@@ -55,6 +55,7 @@ def exporting() -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_examples_are_shown_as_code(site: Path) -> None:
     pages = references(site)
@@ -71,6 +72,7 @@ def test_an_example_shown_as_text_is_noticed(wrong: str) -> None:
     assert not stray_prompts(f"<pre><code>{wrong.replace('<p>', '')}</code></pre>")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_public_name_has_its_place(site: Path) -> None:
     places = [
