@@ -3,7 +3,7 @@ example counts.
 
 >>> from counton import Key, ZCDP
 >>> from counton.training import FixedEpochs, plan
->>> sampler = FixedEpochs(examples=1200, batch_size=100, epochs=4)
+>>> sampler = FixedEpochs(examples=400, batch_size=100, epochs=2)
 >>> best = plan(sampler=sampler, dimension=650, guarantee=ZCDP(0.5), clip=1.0).best
 >>> noise = best.noise(key=Key.generate(), name="digits", sampler=sampler)
 >>> import numpy as np

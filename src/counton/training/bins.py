@@ -390,7 +390,7 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
 
     >>> from counton.training.accounting import poisson_multiplier
     >>> promised = ApproxDP(1, 1e-5)
-    >>> anew_multiplier(promised, 64, 8) < poisson_multiplier(promised, 1 / 64, 512)
+    >>> anew_multiplier(promised, 16, 4) < poisson_multiplier(promised, 1 / 16, 64)
     True
     """
     if not isinstance(guarantee, ApproxDP):

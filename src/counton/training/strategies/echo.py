@@ -143,7 +143,7 @@ class Echo(ToeplitzTraining):
         Raises:
             InvalidInput: an argument out of range.
 
-        >>> Echo.fit(32, 4).rmse < BufferedToeplitz.fit(32, 4).rmse
+        >>> Echo.fit(16, 2).rmse < BufferedToeplitz.fit(16, 2).rmse
         True
         """
         # L-BFGS from two starts, then Nelder-Mead, because the largest cost over all examples is
