@@ -132,6 +132,7 @@ def test_without_matplotlib_a_chart_is_refused_before_anything_is_released(
     assert not (folder / "s.db").exists()
 
 
+@pytest.mark.long
 def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
     (folder / "locked").mkdir()
     (folder / "locked").chmod(0o500)

@@ -69,6 +69,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
         )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3})

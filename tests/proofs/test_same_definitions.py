@@ -94,6 +94,7 @@ def test_kary(folder: Path) -> None:
         assert horizons[1] < STEPS <= horizons[0], tree
 
 
+@pytest.mark.long
 def test_binary(folder: Path) -> None:
     tree = Binary(STEPS)
     rows, columns = computed(
@@ -105,6 +106,7 @@ def test_binary(folder: Path) -> None:
         assert {(1, one) for one in column} >= nodes(tree.column(step))
 
 
+@pytest.mark.long
 def test_smooth_binary(folder: Path) -> None:
     """Nodes have other names: the same one stands for the same bits, everywhere."""
     trees = [SmoothBinary(STEPS, height, zeros) for height, zeros in ((6, 2), (6, 3), (14, 1))]
@@ -129,6 +131,7 @@ def test_smooth_binary(folder: Path) -> None:
         assert len({*names.values()}) == len(names), tree
 
 
+@pytest.mark.long
 def test_dyadic_intervals(folder: Path) -> None:
     tree = Expiring(1)
     rows, columns = computed(folder, steps("expiring_row t"), steps(f"expiring_column t {STEPS}"))
@@ -137,6 +140,7 @@ def test_dyadic_intervals(folder: Path) -> None:
         assert {(1, one) for one in column} == nodes(column_until(tree, step, STEPS))
 
 
+@pytest.mark.long
 def test_ranges(folder: Path) -> None:
     """Of a binary tree over eight cells; columns of a tree whose radices differ."""
     line, cells = Dyadic(8), 8
@@ -155,6 +159,7 @@ def test_ranges(folder: Path) -> None:
         assert {*column} == {names[at] for at, weight in enumerate(theirs) if weight}
 
 
+@pytest.mark.long
 def test_rounding(folder: Path) -> None:
     from proofs.reference import nearest
 

@@ -90,8 +90,16 @@ def test_inside_a_cell_is_least_squares_over_its_tree() -> None:
     assert found.step_own == pytest.approx((steps**2).mean())
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("metric", ["mean", "max"])
+@pytest.mark.parametrize(
+    ("norm", "metric"),
+    [
+        (2, "mean"),
+        *(
+            pytest.param(norm, metric, marks=pytest.mark.long)
+            for norm, metric in ((1, "mean"), (1, "max"), (2, "max"))
+        ),
+    ],
+)
 def test_descents_follow_the_slope(norm: Norm, metric: Metric) -> None:
     # With a wrong slope L-BFGS stops where it began, or nearly.
     problem = Problem(200, norm, metric)
@@ -103,7 +111,16 @@ def test_descents_follow_the_slope(norm: Norm, metric: Metric) -> None:
     assert knots < 0.995 * heights
 
 
-@pytest.mark.parametrize(("metric", "cells"), [("mean", 8), ("max", 10), ("max", 8)])
+@pytest.mark.parametrize(
+    ("metric", "cells"),
+    [
+        ("mean", 4),
+        *(
+            pytest.param(metric, cells, marks=pytest.mark.long)
+            for metric, cells in (("mean", 8), ("max", 10), ("max", 8))
+        ),
+    ],
+)
 def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> None:
     shipped = next(one for one in shapes(1, metric) if one.horizon == cells)
     found, shape = search(Problem(cells, 1, metric))
@@ -112,7 +129,7 @@ def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> Non
     assert found.error <= theirs * 1.001  # the largest variance is smoothed, to a little less
 
 
-@pytest.mark.parametrize("cells", [10, 30])
+@pytest.mark.parametrize("cells", [10, pytest.param(30, marks=pytest.mark.long)])
 def test_rows_of_any_form_are_found_again_from_hats(cells: int) -> None:
     problem = Problem(cells)
     hats, start = search(problem)
