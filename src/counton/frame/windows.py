@@ -101,13 +101,11 @@ def _calendar_edges(
     zone = load_zone(timezone)
     first = start.astimezone(zone)
     local = first.replace(tzinfo=None)
-    begin, length = microseconds(start), amount * _NOMINAL_DAYS[unit] * 86_400_000_000
+    begin, length = microseconds(start), amount * _NOMINAL_DAYS[unit] * _DAY
     no_changes = unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
+    edges = np.arange(steps + 1, dtype=np.int64)
     if no_changes and begin + steps * length < microseconds(_LATEST):
-        edges = begin + length * np.arange(steps + 1, dtype=np.int64)
-        edges.setflags(write=False)
-        return edges
-    edges = np.empty(steps + 1, np.int64)
+        edges, steps = begin + length * edges, -1  # none is left to be found by the calendar
     for k in range(steps + 1):
         try:
             later = _by_calendar(local, k * amount, unit)
@@ -137,9 +135,7 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
 
     Clocks that are set forward skip some times, in many zones midnight, where a day begins.
     """
-    before, after = zone.utcoffset(time), zone.utcoffset(time.replace(fold=1))
-    assert before is not None
-    assert after is not None
+    before, after = (zone.utcoffset(time.replace(fold=n)) or timedelta() for n in (0, 1))
     first = time.replace(tzinfo=UTC) - before
     if before >= after:  # the time comes once, or twice
         return first
@@ -193,10 +189,8 @@ class Windows:
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
         """Return windows up to the year 9999; of days or longer at most 40,000."""
         probe = cls(start, every, 1, timezone)
-        room = microseconds(_LATEST) - microseconds(start)
-        amount, unit = probe._length
-        days = amount * _NOMINAL_DAYS[unit] if unit in _NOMINAL_DAYS else 0
-        most = room // probe.length if probe.length else room // (days * 86_400_000_000)
+        room, (amount, unit) = microseconds(_LATEST) - microseconds(start), probe._length
+        most = room // (amount * (_FIXED[unit] if probe.length else _NOMINAL_DAYS[unit] * _DAY))
         return cls(start, every, int(most if probe.length else min(most, ENDLESS)), timezone)
 
     def __post_init__(self) -> None:
