@@ -50,9 +50,14 @@ def commands() -> typer.Typer:
 
 def perform(name: str, words: list[str]) -> None:
     """Run the command of a statistic at the top level, with the words after its name."""
+    _alone(name)(words, prog_name=f"counton {name}")
+
+
+@cache
+def _alone(name: str) -> Any:
     app = typer.Typer(**BARE)
     command_of(app, name)
-    get_command(app)(words, prog_name=f"counton {name}")
+    return get_command(app)
 
 
 #: Dataclasses of the options that a statistic's command has.
