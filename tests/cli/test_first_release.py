@@ -102,6 +102,6 @@ def test_nobody_is_asked_who_said_yes_who_runs_jobs_or_who_sits_at_no_terminal(
     jobs.write_text(jobs.read_text().replace("yes = true", "").replace("v.db", "other.db"))
     code, screen = on_a_terminal(folder, ["run", "nightly.toml", "--until", "2024-03-03"], "")
     assert (code, "[y/N]" in screen) == (0, False)
-    command = [sys.executable, "-m", "counton.cli", *NEW, "--name", "more"]
+    command = [forked_counton(), *NEW, "--name", "more"]
     done = run_program(command, cwd=folder, stdin=subprocess.DEVNULL)
     assert (done.returncode, "[y/N]" in done.stdout + done.stderr) == (0, False)

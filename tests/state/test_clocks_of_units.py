@@ -44,16 +44,18 @@ class Clock(NamedTuple):
         asked = {"timezone": self.zone, "time": "ab"[self.column], "per": self.per}
         return by_its_clock(Bounded(1, self.per).of("reader"), asked)
 
-    def numbers(self) -> list[int]:
-        """The period of each row."""
-        found = _US.select(period_of(pl.col("us"), self.per, self.zone))["us"].to_list()
-        return [found[row[self.column]] for row in ROWS]
+
+@cache
+def numbers(clock: Clock) -> list[int]:
+    """The period of each row."""
+    found = _US.select(period_of(pl.col("us"), clock.per, clock.zone))["us"].to_list()
+    return [found[row[clock.column]] for row in ROWS]
 
 
 @cache
 def counted(clock: Clock, most: int, log: tuple[int, ...]) -> set[int]:
     """Rows that count in a stream: the first of each period of the reader."""
-    number = clock.numbers()
+    number = numbers(clock)
     room = dict.fromkeys(number, most)
     kept = set()
     for row in sorted(log, key=lambda one: (ROWS[one][clock.column], one)):
@@ -65,7 +67,7 @@ def counted(clock: Clock, most: int, log: tuple[int, ...]) -> set[int]:
 
 def moves(subject: Clock, stream: Clock, most: int) -> NDArray[np.float64]:
     """How far a stream moves for each log and unit of a subject, as parts of what it promises."""
-    number, found = subject.numbers(), []
+    number, found = numbers(subject), []
     for log in LOGS:
         whole = counted(stream, most, log)
         for period in sorted(set(number)):

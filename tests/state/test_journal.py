@@ -83,9 +83,9 @@ def test_values_come_back_to_the_bit_from_few_bytes(
     strategy: StreamStrategy, contribution: Contribution, cut: list[int], tmp_path: Path
 ) -> None:
     key, file = Key.generate(), tmp_path / "state.db"
-    xs = np.arange(3000 * 40).reshape(3000, 40) % 7
+    xs = np.arange(3000 * 10).reshape(3000, 10) % 7
     with Stream.create(
-        file, "s", strategy, ZCDP(1), key=key, contribution=contribution, shape=(40,)
+        file, "s", strategy, ZCDP(1), key=key, contribution=contribution, shape=(10,)
     ) as stream:
         parts = np.split(xs, cut)
         shown = np.concatenate([stream.release_many(part).values for part in parts])
