@@ -57,21 +57,14 @@ class Load:
         self._thread.join()
 
 
-@pytest.mark.parametrize(
-    "commands", [{"serve", "verify", "count"}, pytest.param(None, marks=pytest.mark.long)]
-)
+@pytest.mark.long
 def test_no_command_beside_a_service_loses_what_it_has_acknowledged(
-    tmp_path: Path, forked_commands: Path, commands: set[str] | None
+    tmp_path: Path, forked_commands: Path
 ) -> None:
-    """A command that dropped the service's locks deleted its log; all rows were gone then.
-
-    Some of them, or all.
-    """
+    """A command that dropped the service's locks deleted its log; all rows were gone then."""
     file = job_file(tmp_path)
     copy = copied(file)
     words = words_by_command(tmp_path)
-    if commands is not None:
-        words = {name: words[name] for name in commands}
     wrong: dict[str, object] = {}
     with running(file) as service:
         assert service.post("first", rows(0, PAGES)).status_code == 202

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from patience import HANGS
 from services import Running, job_file, rows, running
 
@@ -46,6 +47,7 @@ def test_while_the_service_runs(tmp_path: Path) -> None:
         service.wait_for(4)
 
 
+@pytest.mark.long
 def test_at_the_start_of_a_service(tmp_path: Path) -> None:
     """One job waits for the repair, and no other one for it."""
     jobs = {

@@ -27,6 +27,7 @@ from counton.state.inbox import Fold, waiting_batches
 from counton.state.sql import Connection
 
 pytestmark = pytest.mark.slow
+LONG = pytest.mark.long
 
 FOLDS = int(os.environ.get("COUNTON_FOLDS", "10"))
 #: Where a run can be killed: after the last one nobody dies.
@@ -109,7 +110,7 @@ def killed_everywhere(
     return [round(row["estimate"]) for row in windows], sent
 
 
-@pytest.mark.parametrize("parts", [(2,), pytest.param((1, 2), marks=pytest.mark.long)])
+@pytest.mark.parametrize("parts", [(2,), pytest.param((1, 2), marks=LONG)])
 def test_a_fold_is_counted_once_wherever_it_is_killed(
     tmp_path: Path, parts: tuple[int, ...]
 ) -> None:
@@ -118,7 +119,7 @@ def test_a_fold_is_counted_once_wherever_it_is_killed(
         assert counted == sent
 
 
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("early", [True, pytest.param(False, marks=LONG)])
 def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
     tmp_path: Path, early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +190,10 @@ def rows_of(state: Path) -> dict[str, int]:
         }
 
 
-@pytest.mark.parametrize("people", [{}, {"user": "who", "most": 2, "per": "1h", "unit": "user"}])
+@pytest.mark.parametrize(
+    "people",
+    [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, pytest.param({}, marks=LONG)],
+)
 def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
 
@@ -263,7 +267,9 @@ def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
     assert max(read) < 12  # of 15, had it read all
 
 
-@pytest.mark.parametrize("missing", ["last > ", "written >= ", "step <= "])
+@pytest.mark.parametrize(
+    "missing", ["last > ", *(pytest.param(one, marks=LONG) for one in ("written >= ", "step <= "))]
+)
 def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, missing: str) -> None:
     """The test above sees it if any of the three is not read."""
     rows = Connection.rows

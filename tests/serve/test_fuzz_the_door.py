@@ -13,7 +13,7 @@ from made_up_batches import JOBS, check, drawn_batches
 
 pytestmark = pytest.mark.slow
 
-BATCHES = 15 * int(os.environ.get("COUNTON_FUZZ", "1"))
+BATCHES = 10 * int(os.environ.get("COUNTON_FUZZ", "1"))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ from counton.state.inbox import Batch, Inbox
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.solved import _BlockSums
 
+LONG = pytest.mark.long
+
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, watermark="60s") as service:
@@ -140,7 +142,7 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", ["ranges", *(pytest.param(n, marks=LONG) for n in [*FEW][1:])])
 def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
     """A stream that is sent as much as it takes, again and again, counts all of it."""
     job, largest, size = FEW[name]
@@ -492,7 +494,7 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
     assert 0 < sum(changed) <= 3
 
 
-@pytest.mark.parametrize("rows_of_one", [1, 3000])
+@pytest.mark.parametrize("rows_of_one", [3000, pytest.param(1, marks=LONG)])
 def test_how_long_a_run_takes_decides_nothing_of_other_users(
     tmp_path: Path, rows_of_one: int
 ) -> None:

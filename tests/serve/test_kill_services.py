@@ -17,7 +17,8 @@ from forked_commands import forked_python
 from patience import HANGS
 from programs import run_program
 
-pytestmark = pytest.mark.slow
+#: Shorter: `test_processes`, a service that was down, and `test_folds`, a fold that is killed.
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 WORKER = Path(__file__).with_name("killing_services.py")
 KILLS = int(os.environ.get("COUNTON_KILLS", "2"))
@@ -42,7 +43,6 @@ def test_a_killed_service_publishes_what_undisturbed_runs_do(tmp_path: Path) -> 
     assert seen["wrong"] == []
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("postgres_server")  # skipped where none is installed
 def test_so_does_one_whose_database_is_killed_too(tmp_path: Path) -> None:
     seen = killed(tmp_path, "server")

@@ -94,6 +94,7 @@ def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
     assert impatient.get("/health").status_code == 200
 
 
+@pytest.mark.long
 def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
     """Longer than a request may take: requests on it come one after the other, with pauses.
 
@@ -114,6 +115,7 @@ def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
             time.sleep(0.3)
 
 
+@pytest.mark.long
 def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None:
     """Under 256 descriptors, which 400 connections would all take: rows come in, steps go out."""
     file = job_file(tmp_path)
@@ -168,6 +170,7 @@ def test_lengths_that_contradict_each_other_are_refused(impatient: Running) -> N
         assert b" 400 " in answer(place).split(b"\r\n")[0]
 
 
+@pytest.mark.long
 def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
     """Both take rows and answer; one releases; the other takes over from one killed or paused."""
     file = job_file(tmp_path, state=postgres)
@@ -219,6 +222,7 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
     assert series == counted(file, copy, minutes)
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_see_the_witness_takes_no_rows(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

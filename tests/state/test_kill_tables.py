@@ -10,16 +10,16 @@ from forked_commands import forked_python
 from patience import HANGS
 from programs import run_program
 
-pytestmark = pytest.mark.slow
+#: Shorter, of a table too: `test_restored_copies`, a process killed before it noted its release.
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 #: Kills; at every event on request: COUNTON_KILLS=200 pytest tests/state/test_kill_tables.py.
-KILLS = int(os.environ.get("COUNTON_KILLS", "12"))
+KILLS = int(os.environ.get("COUNTON_KILLS", "8"))
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_killed_at_any_place_a_name_shows_one_table(tmp_path: Path, kills: int) -> None:
+def test_killed_at_any_place_a_name_shows_one_table(tmp_path: Path) -> None:
     worker = Path(__file__).with_name("killing.py")
     done = run_program(
-        [forked_python(), worker, "tables", tmp_path, "none", str(kills), "2024"],
+        [forked_python(), worker, "tables", tmp_path, "none", str(KILLS), "2024"],
         timeout=HANGS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
