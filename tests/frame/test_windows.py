@@ -100,7 +100,7 @@ def test_the_window_of_an_event_does_not_hang_on_the_rows_beside_it(every: str, 
     starts = windows.starts(range(1, 22))
     assert set(np.searchsorted(starts, us, side="right").tolist()) == set(range(22))
     problem = NO_MOMENT - 3
-    for some in (us, us[:40], np.sort(us), *np.array_split(np.sort(us), 300), us[:0]):
+    for some in (us, us[:40], np.sort(us), *np.array_split(np.sort(us), 50), us[:0]):
         rows = pl.DataFrame({"us": [problem, *some.tolist()]}, schema={"us": pl.Int64})
         alone = rows.slice(1).select(windows.step("us")).to_series().to_list()
         steps = np.searchsorted(starts, some, side="right").tolist()

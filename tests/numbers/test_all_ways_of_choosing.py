@@ -169,6 +169,7 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
         assert lost <= delta * (1 + 1e-9) + left_out * math.exp(epsilon)
 
 
+@pytest.mark.long
 def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
     """Who waits for the second block where the first one tells too little gains."""
     strategy, guarantee = KAry(8, 4), GUARANTEES[0]

@@ -102,6 +102,7 @@ def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     assert choice.expected_error == pytest.approx((gram * joint).sum(), rel=1e-6)
 
 
+@pytest.mark.long
 def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
     reading = line([0] * 1024, ZCDP(0.5), KEY, strategy="cascade")
     sigma = math.sqrt(1 + 10 / 3)

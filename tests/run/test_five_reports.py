@@ -193,9 +193,8 @@ def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, 
 @pytest.mark.parametrize(
     "name",
     [
-        "pure, people",
-        "approximate, people, once",
-        *(pytest.param(name, marks=pytest.mark.long) for name in REPORTS if "people" not in name),
+        pytest.param(name, marks=() if name == "pure, people" else pytest.mark.long)
+        for name in REPORTS
     ],
 )
 def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:

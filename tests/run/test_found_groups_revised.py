@@ -57,7 +57,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Frac
     assert chance_of_being_shown(too_low, windows, law, 6, 1) > delta
 
 
-@pytest.mark.parametrize("revise", ["1d", "2d"])
+@pytest.mark.parametrize("revise", ["1d", pytest.param("2d", marks=pytest.mark.long)])
 def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
     revise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,10 +77,12 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
 # ------------------------------------------------------------------------------ neighbours
 
 
+@pytest.mark.long
 def test_a_row_moves_what_is_claimed_and_nothing_else_at_every_lag() -> None:
+    """In counts; of sums in `test_found_values`."""
     nights = some_nights(5)
     without, used = released(nights, **FOUND), []
-    for lag in (0, 2, 3):
+    for lag in range(4):
         row = rows_of(2, "home", 1, "someone")
         with_it = [[*rows, *row * (night == 2 + lag)] for night, rows in enumerate(nights, 1)]
         change = released(with_it, **FOUND)
@@ -143,11 +145,10 @@ def test_a_group_found_late_begins_with_the_windows_of_that_night(tmp_path: Path
 
 
 def test_files_are_read_back(tmp_path: Path) -> None:
-    for night, rows in enumerate(some_nights(), 1):
+    for night, rows in enumerate(some_nights(4), 1):
         own = night_of(tmp_path, rows, night)
-        if night < 4:
-            continue
-        place = tmp_path / f"out{night}.{('csv', 'json', 'parquet')[night % 3]}"
+    for kind in ("csv", "json", "parquet"):
+        place = tmp_path / f"out.{kind}"
         assert export(tmp_path / "s.db", place).table().equals(own.table())
         again = read(place)
         assert again.table().equals(own.table())
@@ -155,8 +156,8 @@ def test_files_are_read_back(tmp_path: Path) -> None:
         assert again.versions().equals(own.versions())
         assert facts_of(again.numbers) == facts_of(own.numbers)
     part = tmp_path / "part.csv"
-    export(tmp_path / "s.db", part, groups="shop", steps="2024-03-04:")
-    assert read(part).table().equals(own.only(range(4, 7), ["shop"]).table())
+    export(tmp_path / "s.db", part, groups="shop", steps="2024-03-03:")
+    assert read(part).table().equals(own.only(range(3, 5), ["shop"]).table())
 
 
 # ------------------------------------------------------------------- nights that were killed
@@ -166,7 +167,9 @@ class KilledError(Exception):
     """A process ends."""
 
 
-@pytest.mark.parametrize("where", [(Stream, "_commit"), (Witness, "note")])
+@pytest.mark.parametrize(
+    "where", [(Stream, "_commit"), pytest.param((Witness, "note"), marks=pytest.mark.long)]
+)
 def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
     where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

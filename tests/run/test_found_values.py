@@ -178,7 +178,9 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
 # ----------------------------------------------------------------------- what readers get
 
 
-@pytest.mark.parametrize(("what", "revise"), [("average", "2d"), ("sum", None)])
+@pytest.mark.parametrize(
+    ("what", "revise"), [("average", "2d"), pytest.param("sum", None, marks=pytest.mark.long)]
+)
 def test_numbers_are_those_of_the_group_and_are_read_back(
     what: str, revise: str | None, tmp_path: Path
 ) -> None:

@@ -323,10 +323,13 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None
     ("seed", "unit", "harm", "function"),
     [
         (8, "event", "takes what its input says for released", compare),
-        pytest.param(
-            *(7, "event", "covered in part is covered", Windows.within), marks=pytest.mark.long
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (7, "event", "covered in part is covered", Windows.within),
+                (4, "event", "covered windows hang on the rows", AddedRows.beside),
+            )
         ),
-        (4, "event", "covered windows hang on the rows", AddedRows.beside),
         (4, "person", "chooses a person's rows of open windows anew", ContributionBounder.choose),
     ],
 )

@@ -28,8 +28,17 @@ A: Place = (1, "a")
 OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1.0)]
 
 
-@pytest.mark.parametrize("guarantee", [{"epsilon": 1}, {"rho": "0.5"}], ids=str)
-@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize(
+    ("most", "guarantee"),
+    [
+        (2, {"epsilon": 1}),
+        *(
+            pytest.param(most, guarantee, marks=pytest.mark.long)
+            for most, guarantee in ((1, {"epsilon": 1}), (1, {"rho": "0.5"}), (2, {"rho": "0.5"}))
+        ),
+    ],
+    ids=str,
+)
 def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:
     """Where rows stay, as one event of ``most``; with one replacement, three times in counts."""
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3)]

@@ -150,11 +150,11 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ("what", "options"),
     [
         ("average", SUMS),
-        ("reach", {"user": "user", "at_least": "1", "per": "1d"}),
         *(
             pytest.param(what, options, marks=pytest.mark.long)
             for what, options in {
                 "sum": SUMS,
+                "reach": {"user": "user", "at_least": "1", "per": "1d"},
                 "quantiles": {"value": "value", "edges": "0,1,2,4,8"},
                 "contingency": {
                     "columns": "group,id",

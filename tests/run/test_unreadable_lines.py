@@ -214,7 +214,7 @@ def test_all_other_lines_say_what_they_say_without_it(
         return pl.concat(frames).rows(), [len(piece.faults) for piece in pieces]
 
     schema = dict.fromkeys(columns, pl.String)
-    for _ in range(70):
+    for _ in range(35):
         monkeypatch.setattr(text_lines, "BLOCK", rng.choice([7, 40, 2**20]))
         rows = [json_line(rng) for _ in range(rng.randrange(9))]
         data = io.BytesIO(b"".join(rows).replace(b"\r", b"\n"))
