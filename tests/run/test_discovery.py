@@ -444,7 +444,7 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
         assert early.figures()
 
 
-@pytest.mark.parametrize("what", ["count", "top-k"])
+@pytest.mark.parametrize("what", ["count", pytest.param("top-k", marks=pytest.mark.long)])
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -267,10 +267,10 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
     """Without revise: a row of a released day that is edited into a later one counts in both."""
     options = {**what, "epsilon": None, "steps": 4, "recounts": recounts, **guarantee}
 
+    without = released(EACH_NIGHT, **options)
+
     def share(times: int) -> float:
-        return share_of_closed(
-            released(EACH_NIGHT, **options), released(EACH_NIGHT, edited(times), **options)
-        )
+        return share_of_closed(without, released(EACH_NIGHT, edited(times), **options))
 
     assert changes_of(edited(recounts), EACH_NIGHT) == recounts
     found = share(recounts)
@@ -281,6 +281,7 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
     else:  # the worst steps are others, or only the norm of all together is known
         assert found > 0.3
     monkeypatch.setattr(Contribution, "in_steps", lambda row, times: row)  # K is ignored
+    without = released(EACH_NIGHT, **options)
     assert share(recounts) > 1.1 or what is AVERAGE
 
 
@@ -308,13 +309,16 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
     if revised and recounts:
         event = [HERE, (1, "b"), (1, "b"), (1, "b")]
 
+    without = released(EACH_NIGHT, **options)
+
     def share(*events: list[Place]) -> float:
-        pair = released(EACH_NIGHT, **options), released(EACH_NIGHT, together(events), **options)
-        return (share_used if revised else share_of_closed)(*pair)
+        with_it = released(EACH_NIGHT, together(events), **options)
+        return (share_used if revised else share_of_closed)(without, with_it)
 
     assert share(event, event) > (0.99 if "epsilon" in guarantee or not revised else 0.5)
     assert share(event) <= 0.5 + 1e-9
     monkeypatch.setattr(BoundedBefore, "bounding", lambda _, row, norms=None: row)  # one is charged
+    without = released(EACH_NIGHT, **options)
     if revised:
         with pytest.raises(AssertionError, match="times what it may"):
             share(event, event)
