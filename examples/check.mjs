@@ -51,8 +51,8 @@ const real = (value) => (value.top << PRECISION) / value.bottom;
 const multiply = (a, b) => (a * b) >> PRECISION;
 
 function exponential(value) { // e^-value, for a fraction of at least 0
-  let halvings = 8n;
-  while (value.top >> halvings > value.bottom >> 8n) halvings += 1n;
+  let halvings = 24n;
+  while (value.top > value.bottom << (halvings - 24n)) halvings += 1n;
   const x = real(new Fraction(value.top, value.bottom << halvings));
   let [term, total] = [UNIT, UNIT];
   for (let n = 1n; term; n += 1n) {

@@ -67,8 +67,10 @@ def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
     return float(value[0])
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "steps"), [("5", "0.01", 400), ("10", "1e-6", 800)])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "steps"),
+    [("5", "0.01", 400), pytest.param("10", "1e-6", 800, marks=pytest.mark.long)],
+)
 def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     epsilon: str, delta: str, steps: int
 ) -> None:
@@ -81,24 +83,26 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     assert delta_of_luck(Ledger(limit), limit, steps) <= limit.delta
 
 
-@pytest.mark.slow
-def test_each_order_needs_a_share_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("steps", "times"),
+    [(100, Fraction(21, 20)), pytest.param(200, Fraction(13, 10), marks=pytest.mark.long)],
+)
+def test_each_order_needs_a_share_of_its_own(steps: int, times: Fraction) -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
     limit = ApproxDP(5, 0.01)
     sound = Filter.start(limit, approximate_delta=0)
-    assert delta_of_luck(sound, limit, 200) <= limit.delta
+    assert delta_of_luck(sound, limit, steps) <= limit.delta
     orders = [RenyiOrder.within(limit, one.order, limit.delta) for one in sound.orders]
     unsound = sound._replace(orders=tuple(orders))
-    assert delta_of_luck(unsound, limit, 200) > Fraction(13, 10) * limit.delta
+    assert delta_of_luck(unsound, limit, steps) > times * limit.delta
 
 
-@pytest.mark.slow
 def test_approximate_guarantees_need_a_share_of_their_own() -> None:
     limit = ApproxDP(5, 0.01)
     sound = Filter.start(limit, approximate_delta=limit.delta / 2)
-    assert delta_of_luck(sound, limit, 200) <= limit.delta
+    assert delta_of_luck(sound, limit, 100) <= limit.delta
     unsound = sound._replace(approximate_delta=limit.delta)
-    assert delta_of_luck(unsound, limit, 200) > Fraction(11, 10) * limit.delta
+    assert delta_of_luck(unsound, limit, 100) > Fraction(11, 10) * limit.delta
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
     return float(values[(0,) * len(menu)][reach])
 
 
+@pytest.mark.parametrize("most", [5, pytest.param(9, marks=pytest.mark.long)])
 @settings(max_examples=30, deadline=None)
 @given(
     epsilon=st.sampled_from([0.5, 1, 2, 4, 8]),
@@ -161,8 +166,8 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
     share=st.sampled_from([None, Fraction(0), Fraction(1, 2), Fraction(1)]),
     first=st.integers(0, 2),
 )
-@pytest.mark.slow
 def test_no_analyst_loses_more_than_the_limit(
+    most: int,
     epsilon: float,
     delta: float,
     parts: int,
@@ -180,7 +185,7 @@ def test_no_analyst_loses_more_than_the_limit(
     ]
     stated = None if share is None else share * limit.delta
     start = Filter.start(limit, [menu[first].guarantee], stated)
-    assert worst_delta(start, menu, unit, most=9) <= delta * (1 + 1e-9)
+    assert worst_delta(start, menu, unit, most) <= delta * (1 + 1e-9)
 
 
 def test_what_a_limit_promises_is_used() -> None:
@@ -241,7 +246,7 @@ def smaller(guarantee: Limit, part: Fraction) -> Limit:
     return ApproxDP(guarantee.epsilon * part, guarantee.delta)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(guarantees, max_size=6), st.fractions("1/10", 1), st.data())
 def test_less_fits_where_more_does(
     spends: list[Limit], part: Fraction, data: st.DataObject
@@ -259,7 +264,7 @@ def test_less_fits_where_more_does(
             assert lesser.within
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(amounts, max_size=12))
 def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
     """Whatever the plain sum allows is allowed, with and without a delta."""

@@ -81,12 +81,13 @@ def python(*arguments: object, part: int = 1) -> subprocess.CompletedProcess[str
     return run_program(command, env={**os.environ, **threads})
 
 
-def test_a_changed_file_answers_or_is_refused_by_its_name(folders: Path) -> None:
-    done = python(folders, 2026, CHANGES)
+@pytest.mark.parametrize("changes", [CHANGES // 4, pytest.param(CHANGES, marks=pytest.mark.long)])
+def test_a_changed_file_answers_or_is_refused_by_its_name(folders: Path, changes: int) -> None:
+    done = python(folders, 2026, changes)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     told = json.loads(done.stdout.splitlines()[-1])
-    assert told["answered"] > CHANGES / 10
-    assert told["refused"] > CHANGES / 10
+    assert told["answered"] > changes / 10
+    assert told["refused"] > changes / 10
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def test_cells_that_are_compressed_take_no_more_than_they_may(
     packer = zlib.compressobj(9)
     begin = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
-    bomb = begin + block * 511  # 8 GiB
+    bomb = begin + block * 127  # 2 GiB, of which the process has one
     facts["description"]["cells"]["data"] = base64.b64encode(bomb).decode()
     rows = pl.read_parquet(folders / "quantiles" / "t.parquet")
     rows.write_parquet(file, metadata={"counton": json.dumps(facts)})
@@ -160,8 +161,8 @@ def test_cells_that_are_compressed_take_no_more_than_they_may(
 
 @pytest.mark.parametrize("opens", ["[", '{"a":'])
 def test_json_that_lies_deep_is_refused(count: dict[str, Any], tmp_path: Path, opens: str) -> None:
-    (tmp_path / "t.json").write_text(opens * 10**6)
-    (tmp_path / "t.csv.json").write_text(opens * 10**6)
+    (tmp_path / "t.json").write_text(opens * 10**5)
+    (tmp_path / "t.csv.json").write_text(opens * 10**5)
     for name in ("t.json", "t.csv"):
         assert "more than 64 levels" in python(tmp_path / name).stdout
 

@@ -449,7 +449,7 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
         assert asked == {*QUESTIONS}
 
 
-@pytest.mark.parametrize("wrong", [1.3, 1 / 1.3])
+@pytest.mark.parametrize("wrong", [1.3, pytest.param(1 / 1.3, marks=pytest.mark.long)])
 def test_a_wrong_unit_is_seen_by_every_question(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,11 @@ def asked(found: Release) -> Answer:
     return found.difference("home", "shop", steps="2:2")
 
 
-@pytest.mark.parametrize("guarantee", [PureDP("0.1"), ZCDP("0.01")], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "guarantee",
+    [PureDP("0.1"), pytest.param(ZCDP("0.01"), marks=pytest.mark.long)],
+    ids=["laplace", "gaussian"],
+)
 def test_two_shops_with_one_job_have_noise_of_their_own(
     guarantee: Guarantee, tmp_path: Path
 ) -> None:
@@ -109,7 +113,11 @@ def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: obj
         counton.read(file)
 
 
-@pytest.mark.parametrize("guarantee", [PureDP("0.1"), ZCDP("0.01")], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "guarantee",
+    [pytest.param(PureDP("0.1"), marks=pytest.mark.long), ZCDP("0.01")],
+    ids=["laplace", "gaussian"],
+)
 def test_like_sums_of_a_report_have_noise_of_their_own(
     guarantee: Guarantee, tmp_path: Path
 ) -> None:

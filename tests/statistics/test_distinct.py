@@ -16,11 +16,11 @@ from counton.statistics import Distinct
 from counton.statistics.statistic import restore
 from counton.strategies import Binary, Expiring
 
-HORIZON = 6
+HORIZON = 5
 #: What somebody else does in each step.
 OTHERS: dict[bool, list[Any]] = {
-    False: ["b", "c", "b", "b", "c", "c"],
-    True: [("b", True), ("b", True), ("c", False), ("b", False), ("c", True), ("b", True)],
+    False: ["b", "c", "b", "b", "c"],
+    True: [("b", True), ("b", True), ("c", False), ("b", False), ("c", True)],
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton.base.errors import HorizonExceeded, InvalidInput
@@ -38,6 +38,7 @@ LONG: dict[str, st.SearchStrategy[StreamStrategy]] = {
 
 
 @pytest.mark.parametrize("kind", LONG)
+@settings(max_examples=40)
 @given(data=st.data(), wide=st.booleans())
 def test_windows_anywhere_up_to_1e18(kind: str, data: st.DataObject, wide: bool) -> None:
     tree, table = data.draw(LONG[kind]), HashedNoise((40,) if wide else ())

@@ -10,7 +10,15 @@ from keys import chosen_key
 
 from counton.base.errors import InvalidInput
 from counton.noise import Key
-from counton.training import SGD, PoissonBatches, SecretPlaces, plan, training_plan
+from counton.privacy import ZCDP
+from counton.training import (
+    SGD,
+    PoissonBatches,
+    SecretPlaces,
+    TrainingDesign,
+    plan,
+    training_plan,
+)
 from counton.training.strategies import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -18,6 +26,7 @@ from counton.training.strategies import (
     Echo,
     OctaveTraining,
     TrainingStrategy,
+    training_schedule,
     training_strategy_from_dict,
 )
 from counton.training.strategies.sgd import matrix_of
@@ -39,6 +48,16 @@ OPTIMIZERS = {
 }
 
 
+#: Fits are searched for each optimizer: a test takes both of the two that are not long.
+FITTED = pytest.mark.parametrize(
+    "optimizer",
+    [
+        pytest.param(one, id=name, marks=[pytest.mark.long] * (name in ("momentum", "falling")))
+        for name, one in OPTIMIZERS.items()
+    ],
+)
+
+
 def descended(optimizer: SGD, gradients: np.ndarray) -> np.ndarray:
     """The weights after each step, from 0, as the documents of torch.optim.SGD define them."""
     weights, buffer, found = np.zeros(gradients.shape[1]), np.zeros(gradients.shape[1]), []
@@ -53,14 +72,15 @@ def descended(optimizer: SGD, gradients: np.ndarray) -> np.ndarray:
 @cache
 def fitted(optimizer: SGD | None) -> list[TrainingStrategy]:
     place = (STEPS, 4)
+    echo = Echo(STEPS, (0.97, 0.7), (0.9, 0.4), 0.28, 0.6, training_schedule(*place))
     return [
         BufferedToeplitz.fit(*place, buffers=2, optimizer=optimizer),
         BufferedToeplitz.fit(*place, buffers=2, scaling="free", optimizer=optimizer),
         BufferedToeplitz.fit(*place, "separated", scaling="epochs", optimizer=optimizer),
         BandedInverseSquareRoot.fit(*place, optimizer=optimizer),
         BandedInverseSquareRoot.fit(*place, scaling="free", optimizer=optimizer),
-        Echo.fit(*place, optimizer=optimizer),
-        Echo.fit(*place, 2, "free", optimizer),
+        echo.under(optimizer),
+        echo.under(optimizer).with_scaling("free"),
         BandedOptimum.fit(*place, optimizer=optimizer),
         BandedOptimum.fit(*place, draws=10, optimizer=optimizer),
         OctaveTraining.fit(*place).under(optimizer),
@@ -77,7 +97,7 @@ def test_the_matrix_is_that_of_the_optimizer(optimizer: SGD) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@FITTED
 def test_errors_are_those_of_weights(optimizer: SGD) -> None:
     """The stated error of every strategy is sensitivity times the deviation of the weights."""
     for strategy in fitted(optimizer):
@@ -87,10 +107,10 @@ def test_errors_are_those_of_weights(optimizer: SGD) -> None:
         assert strategy.rmse == pytest.approx(wanted, rel=1e-8), strategy
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@FITTED
 def test_drawn_noise_moves_weights_by_the_stated_error(optimizer: SGD) -> None:
     """A deviation 3% off would be rejected: 20,000 coordinates, one key."""
-    best = plan(steps=STEPS, epochs=4, dimension=20_000, optimizer=optimizer, draws=3).best
+    best = TrainingDesign(fitted(optimizer)[0], ZCDP(0.5), 1.0, 20_000)
     noise = best.noise(key=chosen_key(), name="weights")
     drawn = np.array([noise.read(step, "w", 20_000) for step in range(1, STEPS + 1)], np.float64)
     found = math.sqrt((descended(optimizer, drawn) ** 2).mean())
@@ -100,8 +120,14 @@ def test_drawn_noise_moves_weights_by_the_stated_error(optimizer: SGD) -> None:
 @pytest.mark.parametrize(
     ("kind", "epochs", "above", "before"),
     [
-        ("momentum", 1, 1.002, 1.13), ("both", 1, 1.002, 1.10), ("momentum", 4, 1.003, 1.13),
-        ("falling", 4, 1.014, 1.16), ("both", 4, 1.003, 1.29), ("decay", 4, 1.003, 1.25),
+        ("both", 1, 1.002, 1.10),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("momentum", 1, 1.002, 1.13), ("momentum", 4, 1.003, 1.13),
+                ("falling", 4, 1.014, 1.16), ("both", 4, 1.003, 1.29), ("decay", 4, 1.003, 1.25),
+            )
+        ),
     ],
 )  # fmt: skip
 def test_plans_are_near_the_least_error(
@@ -116,12 +142,20 @@ def test_plans_are_near_the_least_error(
     assert sums.under(optimizer).rmse / least >= before
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@FITTED
 def test_fits_with_scaled_steps_have_less_error_of_weights(optimizer: SGD) -> None:
     for own, sums in zip(fitted(optimizer), fitted(None), strict=True):
         if sums.divisor(1) != 1 and own != sums:
             assert own.rmse <= 0.98 * sums.under(optimizer).rmse, own
             assert own.under(None).rmse > sums.rmse, own
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_a_fit_of_an_echo_has_less_error_of_weights(optimizer: SGD) -> None:
+    own, sums = (Echo.fit(STEPS, 4, 2, "free", one) for one in (optimizer, None))
+    assert own.rmse <= 0.98 * sums.under(optimizer).rmse
+    assert own.under(None).rmse > sums.rmse
 
 
 def test_plain_descent_is_running_sums() -> None:
@@ -148,15 +182,15 @@ def test_a_banded_root_with_momentum_has_another_address() -> None:
 
 def test_plans_with_random_batches_are_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_plan, "multiplier", lambda *_: 1.0)  # it takes half a minute
-    key = Key.generate()
+    key, optimizer = Key.generate(), SGD(0.9, rate=falling)
     for sampler in (
         SecretPlaces(48, steps_per_epoch=6, epochs=2, key=key, name="secret"),
         PoissonBatches(480, rate=0.1, steps=12, key=key, name="poisson"),
     ):
-        found = plan(sampler=sampler, dimension=1, optimizer=SGD(0.9, rate=falling))
-        assert {choice.strategy.optimizer for choice in found.choices} == {SGD(0.9, rate=falling)}
-        sums = plan(sampler=sampler, dimension=1).best
-        before = replace(sums, strategy=sums.strategy.under(SGD(0.9, rate=falling))).error
+        found = plan(sampler=sampler, dimension=1, buffers=1, optimizer=optimizer)
+        assert {choice.strategy.optimizer for choice in found.choices} == {optimizer}
+        sums = plan(sampler=sampler, dimension=1, buffers=1).best
+        before = replace(sums, strategy=sums.strategy.under(optimizer)).error
         assert found.best.error <= before * (1 + 1e-9)
 
 

@@ -45,7 +45,7 @@ FITS: dict[str, Callable[[], TrainingStrategy]] = {
     "buffers": partial(BufferedToeplitz.fit, 24, 2, scaling="free"),
     "buffers-apart": partial(BufferedToeplitz.fit, 24, 2, order="separated", scaling="epochs"),
     "bands": partial(BandedInverseSquareRoot.fit, 24, 2, scaling="equal"),
-    "echo": partial(Echo.fit, 24, 2, scaling="free"),
+    "echo": partial(Echo.fit, 24, 2, 1, "free"),
     "octave": partial(OctaveTraining.fit, 24, 2, scaling="free"),
     "optimal-bands": partial(BandedOptimum.fit, 24, 2),
     "optimal-bands-few": partial(BandedOptimum.fit, 24, 2, draws=3),
@@ -302,22 +302,24 @@ def searched() -> list[dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_processor_draws_the_noise_that_a_run_says() -> None:
+@pytest.mark.parametrize(
+    "settings", [pytest.param(PROCESSORS[0], marks=pytest.mark.long), PROCESSORS[1]], ids=str
+)
+def test_every_processor_draws_the_noise_that_a_run_says(settings: dict[str, str]) -> None:
     """And finds the same strategy where a search has one end, since what it finds is rounded."""
     key = InsecureSeededKey(7)
     made = [noise_of(strategy, key) for strategy in map(fitted, FITS)]
     said = json.dumps([noise.run for noise in made])
     wanted = [*map(bits_of, made), json.dumps(searched())]
-    for settings in PROCESSORS:
-        if settings.items() <= os.environ.items():
-            continue  # this process has them
-        done = run_program(
-            [sys.executable, "-c", HERE],
-            input=said,
-            env={**os.environ, **IDLE, **settings, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.split("\n")[:-1] == wanted, settings
+    if settings.items() <= os.environ.items():
+        return  # this process has them
+    done = run_program(
+        [sys.executable, "-c", HERE],
+        input=said,
+        env={**os.environ, **IDLE, **settings, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == wanted
 
 
 # -------------------------------------------------------------------------- fits and plans
@@ -325,7 +327,18 @@ def test_every_processor_draws_the_noise_that_a_run_says() -> None:
 
 @pytest.mark.parametrize(
     ("steps", "epochs"),
-    [(240, 6), (200, 5), (1, 1), (2, 1), (2, 2), (48, 4), (512, 8), (2**16, 1), (2**20, 16)],
+    [
+        (240, 6),
+        (200, 5),
+        (1, 1),
+        (2, 1),
+        (2, 2),
+        (48, 4),
+        *(
+            pytest.param(*place, marks=pytest.mark.long)
+            for place in ((512, 8), (2**16, 1), (2**20, 16))
+        ),
+    ],
 )
 @pytest.mark.parametrize("buffers", [1, 3, 5])
 def test_a_fit_of_buffers_makes_noise(steps: int, epochs: int, buffers: int) -> None:
@@ -336,9 +349,12 @@ def test_a_fit_of_buffers_makes_noise(steps: int, epochs: int, buffers: int) -> 
     assert strategy.buffers == 1 or strategy.rmse < fewer.rmse * (1 - 0.9e-5)
 
 
-def test_all_that_a_plan_lists_makes_noise() -> None:
-    sampler = FixedEpochs(examples=4000, batch_size=100, epochs=6)
-    found = plan(sampler=sampler, dimension=100_000, guarantee=ZCDP("0.5"))
+@pytest.mark.parametrize(
+    ("examples", "buffers"), [(400, 1), pytest.param(4000, 3, marks=pytest.mark.long)]
+)
+def test_all_that_a_plan_lists_makes_noise(examples: int, buffers: int) -> None:
+    sampler = FixedEpochs(examples, batch_size=100, epochs=6)
+    found = plan(sampler=sampler, dimension=100_000, guarantee=ZCDP("0.5"), buffers=buffers)
     assert len(found.choices) > 3
     for choice in found.choices:
         choice.noise(key=chosen_key(), name="run").read(1, "w", 3)

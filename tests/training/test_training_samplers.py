@@ -35,6 +35,11 @@ SAMPLERS = [
 ]
 
 
+def echo(steps: int, epochs: int) -> Echo:
+    schedule = Schedule(epochs, steps // epochs, fixed=True)
+    return Echo(steps, (0.5,), (0.3,), 0.1, 0.5, schedule)
+
+
 def steps_of_examples(sampler: Sampler) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
     for step, batch in enumerate(sampler, 1):
@@ -77,7 +82,7 @@ def cost_of_removal(sampler_of: Callable[[list[int]], Sampler], examples: int, g
     all_of_them = list(range(examples))
     rest = all_of_them[:gone] + all_of_them[gone + 1 :]
     sampler = sampler_of(all_of_them)
-    strategy = plan(sampler=sampler, dimension=9, guarantee=ZCDP(0.5)).best.strategy
+    strategy = BufferedToeplitz.fit(sampler.steps, sampler.epochs)
     moved = np.zeros((sampler.steps, examples))
     for ids, sign in ((all_of_them, 1), (rest, -1)):
         for step, batch in enumerate(sampler_of(ids)):
@@ -121,7 +126,7 @@ def test_people_that_are_refused(people: list[Any], words: str) -> None:
         GivenBatches([[0, 1]], people=people)
 
 
-@pytest.mark.parametrize("make", [Echo.fit, lambda n, k: OctaveTraining.fit(n, k)])
+@pytest.mark.parametrize("make", [echo, OctaveTraining.fit])
 def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> None:
     strategy: TrainingStrategy = make(24, 2)  # type: ignore[operator]
     check_fit(strategy, FixedEpochs(48, 4, epochs=2))
@@ -139,7 +144,7 @@ def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> Non
 )
 def test_other_epochs_are_refused(sampler: Sampler, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        check_fit(Echo.fit(24, 2), sampler)
+        check_fit(echo(24, 2), sampler)
 
 
 def test_a_distance_that_is_too_small_is_refused() -> None:
@@ -268,17 +273,17 @@ def test_what_is_refused(make: object) -> None:
 
 
 def test_a_plan_for_a_sampler_fits_it() -> None:
-    for sampler in SAMPLERS[:3]:
+    for sampler in SAMPLERS[1:3]:
         best = plan(sampler=sampler, dimension=10).best
         noise = best.noise(key=chosen_key(), name="run", sampler=sampler)
         assert noise.strategy.steps == sampler.steps
-    wrong = plan(sampler=SAMPLERS[0], dimension=10).best
+    wrong = plan(sampler=SAMPLERS[1], dimension=10).best
     with pytest.raises(InvalidInput):
         wrong.noise(key=chosen_key(), name="run", sampler=SAMPLERS[3])
 
 
 def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
-    found = plan(steps=48, epochs=4, dimension=1000, guarantee=ZCDP(2), clip=0.5)
+    found = plan(steps=24, epochs=2, dimension=1000, guarantee=ZCDP(2), clip=0.5, buffers=1)
     errors = [choice.rmse for choice in found.choices]
     assert errors == sorted(errors)
     assert found.best.error == pytest.approx(found.best.rmse * 0.5 * 0.5)
@@ -290,8 +295,8 @@ def test_errors_that_are_printed_are_those_to_choose_by(monkeypatch: pytest.Monk
     monkeypatch.setattr(training_plan, "multiplier", lambda *_: 0.7)  # it takes ten seconds
     plans = [
         plan(sampler=poisson(0.2, 40), dimension=9, guarantee=ApproxDP(1, 1e-5)),
-        plan(steps=8, epochs=2, dimension=9, guarantee=ZCDP(0.02), clip=3),
-        plan(sampler=SAMPLERS[0], dimension=9, guarantee=ApproxDP(2, 1e-6), clip=0.1),
+        plan(steps=8, dimension=9, guarantee=ZCDP(0.02), clip=3),
+        plan(sampler=SAMPLERS[2], dimension=9, guarantee=ApproxDP(2, 1e-6), clip=0.1),
     ]
     for found in plans:
         for place, choice in enumerate(found.choices):
@@ -364,7 +369,7 @@ def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
         poisson(0.0)
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [pytest.param(0.05, marks=pytest.mark.long), 0.3, 1.0])
 def test_amplified_noise_keeps_the_definition(rate: float) -> None:
     """One step, by integrals: hockey-stick divergence both ways, and a little less noise fails."""
     epsilon, delta = 0.5, 1e-3
