@@ -60,7 +60,14 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
     assert np.abs(high - radius * np.sin(turn)).max() < 2e-6
 
 
-@pytest.mark.parametrize("half", [slice(None), slice(0, BLOCK // 2), slice(BLOCK // 2, BLOCK)])
+@pytest.mark.parametrize(
+    "half",
+    [
+        slice(0, BLOCK // 2),
+        slice(BLOCK // 2, BLOCK),
+        pytest.param(slice(None), marks=pytest.mark.long),
+    ],
+)
 def test_the_law_is_normal_and_a_wider_one_is_noticed(half: slice) -> None:
     field = NormalField(SUBKEY, 4 * BLOCK)
     drawn = np.concatenate([field.read(0, index).reshape(4, -1)[:, half] for index in range(4)])

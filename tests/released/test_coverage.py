@@ -16,6 +16,12 @@ from counton.run.new_stream import define
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
+#: Laplace noise, whose sums have other tails than its draws; Gaussian noise is long.
+LAPLACE = pytest.mark.parametrize(
+    "loss",
+    [LOSSES[0], pytest.param(LOSSES[1], marks=pytest.mark.long)],
+    ids=["laplace", "gaussian"],
+)
 
 
 def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
@@ -96,7 +102,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
+@LAPLACE
 def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) -> None:
     alone, both = asked("totals", loss), asked("both", loss)
     assert alone.strategy == both.strategy
@@ -105,7 +111,7 @@ def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
+@LAPLACE
 def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fraction]) -> None:
     # Sums of unequal Laplace draws get the tails of fewer equal ones: up to 1% more than stated.
     # Each release solves equations for all cells; 2 keys give shares within 0.15%.

@@ -29,16 +29,17 @@ def _occurrences(word: str, stream: str) -> int:
     )
 
 
-def _one_by_one(word: str, stream: str) -> int:
-    """Minimal occurrences: from where each beginning of the word can be read, letter by letter."""
-    latest, found = [-1] * (len(word) + 1), 0
+def _one_by_one(word: str, stream: str) -> list[int]:
+    """Minimal occurrences after each letter: from where beginnings of the word can be read."""
+    latest, found, after = [-1] * (len(word) + 1), 0, []
     for place, letter in enumerate(stream):
         latest[0] = place
         for i in range(len(word), 0, -1):
             if letter == word[i - 1] and latest[i - 1] > latest[i]:
                 latest[i] = latest[i - 1]
                 found += i == len(word)
-    return found
+        after.append(found)
+    return after
 
 
 def test_counts_are_those_of_minimal_occurrences() -> None:
@@ -51,7 +52,7 @@ def test_counts_are_those_of_minimal_occurrences() -> None:
         for step in (3, 8, steps):
             wanted = [_occurrences(word, stream[:step]) for word in names]
             assert totals[step - 1].tolist() == wanted
-            assert [_one_by_one(word, stream[:step]) for word in names] == wanted
+            assert [_one_by_one(word, stream)[step - 1] for word in names] == wanted
     check_exact(Episodes("ab", 3), list("aabababba"))
     check_exact(Episodes("ab", 2), [list("aab"), [], list("a"), list("babba"), []])
 
@@ -64,9 +65,9 @@ def test_blocks_of_letters_join() -> None:
     exact.take(stream, np.arange(1, len(stream) + 1))
     asked = ["a", "zz", "za", "abz", "zaz", "abcd", "ddcc", "zabz"]
     cells = np.array([statistic.cell(word) for word in asked])
+    wanted = [_one_by_one(word, stream) for word in asked]
     for step in (65_536, 65_537, 66_000, 40):
-        wanted = [_one_by_one(word, stream[:step]) for word in asked]
-        assert exact.counts(cells, step).tolist() == wanted
+        assert exact.counts(cells, step).tolist() == [after[step - 1] for after in wanted]
 
 
 def _replaced(alphabet: str, steps: int) -> Iterator[tuple[str, str]]:
@@ -79,7 +80,12 @@ def _replaced(alphabet: str, steps: int) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("alphabet", "longest", "steps", "slack"),
-    [("ab", 1, 4, 1.0), ("ab", 2, 6, 1.67), ("ab", 3, 7, 2.0), ("abc", 2, 5, 2.0)],
+    [
+        ("ab", 1, 4, 1.0),
+        ("ab", 2, 6, 1.67),
+        ("ab", 3, 7, 2.0),
+        pytest.param("abc", 2, 5, 2.0, marks=pytest.mark.long),
+    ],
 )
 def test_sensitivity_is_never_below_the_truth(
     alphabet: str, longest: int, steps: int, slack: float
@@ -92,7 +98,7 @@ def test_sensitivity_is_never_below_the_truth(
 def test_sensitivity_of_batches_is_never_below_the_truth() -> None:
     pairs = [
         ([list(one[:cut]), list(one[cut:])], [list(other[:cut]), list(other[cut:])])
-        for one, other in _replaced("ab", 7)
+        for one, other in _replaced("ab", 6)
         for cut in (0, 4)
     ]
     check_sensitivity(Episodes("ab", 3), 2, pairs, batched=True, slack=4.0)

@@ -40,6 +40,7 @@ from counton.training.strategies import (
     training_schedule,
     training_strategy_from_dict,
 )
+from counton.training.strategies.buffered import interlace
 
 FITS: dict[str, Callable[[], TrainingStrategy]] = {
     "buffers": partial(BufferedToeplitz.fit, 24, 2, scaling="free"),
@@ -325,21 +326,22 @@ def test_every_processor_draws_the_noise_that_a_run_says(settings: dict[str, str
 # -------------------------------------------------------------------------- fits and plans
 
 
+def test_decays_near_1_are_numbers_of_float32() -> None:
+    """Where the grid of searches is finer: runs multiply buffers by them in float32."""
+    _, (decay,) = interlace(np.array([1e-5, 1e-4 / 3]))
+    assert float(np.float32(decay)) == decay < 1 - 2.0**-15
+
+
 @pytest.mark.parametrize(
     ("steps", "epochs"),
     [
-        (240, 6),
-        (200, 5),
-        (1, 1),
-        (2, 1),
-        (2, 2),
-        (48, 4),
+        (240, 6), (200, 5), (1, 1), (2, 1), (2, 2), (48, 4),
         *(
             pytest.param(*place, marks=pytest.mark.long)
             for place in ((512, 8), (2**16, 1), (2**20, 16))
         ),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("buffers", [1, 3, 5])
 def test_a_fit_of_buffers_makes_noise(steps: int, epochs: int, buffers: int) -> None:
     strategy = BufferedToeplitz.fit(steps, epochs, buffers=buffers)

@@ -344,7 +344,8 @@ def test_a_copy_of_the_process_draws_nothing() -> None:
 
 def sampled() -> tuple[TrainingNoise, FixedEpochs]:
     sampler = FixedEpochs(examples=240, batch_size=60, epochs=3)
-    return noise_of(Echo.fit(12, 3), Key.generate(), sampler=sampler), sampler
+    echo = Echo(12, (0.5,), (0.3,), 0.1, 0.5, training_schedule(12, 3))
+    return noise_of(echo, Key.generate(), sampler=sampler), sampler
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -62,7 +62,13 @@ def test_variances_far_out_are_the_known_ones() -> None:
 
 @pytest.mark.parametrize(
     ("weight_bits", "even", "within"),
-    [(8, None, 1e-3), (14, None, 5e-5), (18, None, 1e-5), (18, 2048, 1e-5), (18, 128, 1e-5)],
+    [
+        (8, None, 1e-3),
+        pytest.param(14, None, 5e-5, marks=pytest.mark.long),
+        pytest.param(18, None, 1e-5, marks=pytest.mark.long),
+        pytest.param(18, 2048, 1e-5, marks=pytest.mark.long),
+        (18, 128, 1e-5),
+    ],
 )
 def test_what_is_shipped_is_what_rows_have(
     weight_bits: int, even: int | None, within: float
@@ -145,8 +151,8 @@ def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails
     [
         (32, "mean", {64: 0.874, 128: 0.920, 256: 1.006}),
         (128, "mean", {256: 0.870, 512: 0.909, 1024: 0.988}),
-        (512, "mean", {1024: 0.862, 2048: 0.900}),
-        (2048, "mean", {4096: 0.857}),
+        pytest.param(512, "mean", {1024: 0.862, 2048: 0.900}, marks=pytest.mark.long),
+        pytest.param(2048, "mean", {4096: 0.857}, marks=pytest.mark.long),
         (128, "largest", {256: 0.866, 512: 1.008}),
     ],
 )
@@ -208,7 +214,7 @@ def test_how_much_less_another_growth_errs_over_a_thousand_steps() -> None:
         assert mean_variance_with(power_of(power), 1024) > 1.01 * own
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
     own = GrowingSquareRoot().variance(range(1, 8193)).mean()
     longer = mean_variance_with(lambda s: np.maximum(1, s / 4096), 8192)

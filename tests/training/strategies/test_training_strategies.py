@@ -151,7 +151,7 @@ def test_scaling_where_only_separation_is_promised(
 @pytest.mark.parametrize(
     ("steps", "epochs", "reached"),
     [
-        (512, 8, 9.594531),
+        pytest.param(512, 8, 9.594531, marks=pytest.mark.long),
         (500, 5, 7.018),
         pytest.param(2046, 6, 9.007908, marks=pytest.mark.long),
     ],
@@ -191,6 +191,7 @@ def test_optimal_bands_where_only_separation_is_promised() -> None:
     assert worse.squared_sensitivity() > 1.01
 
 
+@pytest.mark.long
 def test_a_few_normals_are_nearly_as_good_as_all_of_them() -> None:
     """And a plan takes them; for 512 steps see tests/papers/test_training_tables.py."""
     best = plan(steps=128, epochs=8, order="separated", dimension=9, draws=16).best
@@ -353,7 +354,7 @@ def test_what_is_refused(make: object) -> None:
 
 
 def test_a_step_beyond_the_run_is_refused() -> None:
-    for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), Echo.fit(8, 2)):
+    for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), Echo.fit(8, 2, 1)):
         with pytest.raises(HorizonExceeded, match="after the last of the 8 steps"):
             strategy.taps(9)
         with pytest.raises(InvalidInput):
@@ -375,6 +376,6 @@ def test_the_variance_of_scaled_blt_agrees_with_the_general_formula() -> None:
 
 def test_each_strategy_is_saved_under_a_name_that_never_changes() -> None:
     """Noise addresses and states hold it: another name would be other noise."""
-    strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), Echo.fit(8, 2))
+    strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), Echo.fit(8, 2, 1))
     saved = [one.to_dict()["strategy"] for one in strategies]
     assert saved == ["Octave", "BufferedToeplitz", "Echo"]
