@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import run_program
+from some_cases import long
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import NoiseAddressError
@@ -99,7 +100,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("disabled", [pytest.param("AVX512", marks=pytest.mark.long), ""])
+@pytest.mark.parametrize("disabled", [long("AVX512"), ""])
 def test_the_same_bits_without_wide_vector_instructions(disabled: str) -> None:
     """Without those of a name; without any."""
     from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]

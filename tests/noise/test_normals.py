@@ -11,6 +11,7 @@ from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
     __cpu_dispatch__,
 )
 from scipy import stats
+from some_cases import long
 
 from counton.base.errors import NoiseAddressError
 from counton.noise import normals
@@ -61,12 +62,7 @@ def test_draws_are_the_exact_function_of_their_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    "half",
-    [
-        slice(0, BLOCK // 2),
-        slice(BLOCK // 2, BLOCK),
-        pytest.param(slice(None), marks=pytest.mark.long),
-    ],
+    "half", [slice(0, BLOCK // 2), slice(BLOCK // 2, BLOCK), long(slice(None))]
 )
 def test_the_law_is_normal_and_a_wider_one_is_noticed(half: slice) -> None:
     field = NormalField(SUBKEY, 4 * BLOCK)

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Ledger, Limit, PureDP
@@ -68,8 +69,7 @@ def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "steps"),
-    [("5", "0.01", 400), pytest.param("10", "1e-6", 800, marks=pytest.mark.long)],
+    ("epsilon", "delta", "steps"), [("5", "0.01", 400), long("10", "1e-6", 800)]
 )
 def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     epsilon: str, delta: str, steps: int
@@ -83,10 +83,7 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
     assert delta_of_luck(Ledger(limit), limit, steps) <= limit.delta
 
 
-@pytest.mark.parametrize(
-    ("steps", "times"),
-    [(100, Fraction(21, 20)), pytest.param(200, Fraction(13, 10), marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("steps", "times"), [(100, Fraction(21, 20)), long(200, Fraction(13, 10))])
 def test_each_order_needs_a_share_of_its_own(steps: int, times: Fraction) -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
     limit = ApproxDP(5, 0.01)
@@ -155,7 +152,7 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
     return float(values[(0,) * len(menu)][reach])
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [5, long(9)])
 @settings(max_examples=30, deadline=None)
 @given(
     epsilon=st.sampled_from([0.5, 1, 2, 4, 8]),

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
+from some_cases import long
 
 import counton
 from counton import ZCDP, Counter, PureDP
@@ -157,9 +158,7 @@ def held(asked: Estimate, truth: float) -> bool:
     return low <= truth <= high
 
 
-@pytest.mark.parametrize(
-    "kind", ["weeks", *(pytest.param(one, marks=pytest.mark.long) for one in ("groups", "ratio"))]
-)
+@pytest.mark.parametrize("kind", ["weeks", *(long(one) for one in ("groups", "ratio"))])
 def test_intervals_of_averages_hold_as_often_as_they_say(kind: str) -> None:
     # Pairs of groups, whose noise is as independent as that of so many keys.
     names = [f"{side}{key}" for key in range(KEYS) for side in "ab"]

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from forked_commands import forked_python
 from programs import run_program
+from some_cases import long
 
 from counton import read, release
 from counton.base.errors import InvalidInput, StateError
@@ -81,7 +82,7 @@ def python(*arguments: object, part: int = 1) -> subprocess.CompletedProcess[str
     return run_program(command, env={**os.environ, **threads})
 
 
-@pytest.mark.parametrize("changes", [CHANGES // 4, pytest.param(CHANGES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("changes", [CHANGES // 4, long(CHANGES)])
 def test_a_changed_file_answers_or_is_refused_by_its_name(folders: Path, changes: int) -> None:
     done = python(folders, 2026, changes)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

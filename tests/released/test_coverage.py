@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton import Counter, Job, Release
 from counton.released.released_numbers import ReleasedNumbers
@@ -19,7 +20,7 @@ LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
 #: Laplace noise, whose sums have other tails than its draws; Gaussian noise is long.
 LAPLACE = pytest.mark.parametrize(
     "loss",
-    [LOSSES[0], pytest.param(LOSSES[1], marks=pytest.mark.long)],
+    [LOSSES[0], long(LOSSES[1])],
     ids=["laplace", "gaussian"],
 )
 
@@ -121,10 +122,7 @@ def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fractio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("levels", "keys"),
-    [((0.94, 0.96), 5), pytest.param((0.945, 0.955), KEYS, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("levels", "keys"), [((0.94, 0.96), 5), long((0.945, 0.955), KEYS)])
 def test_intervals_that_are_too_short_or_too_long_are_noticed(
     levels: tuple[float, float], keys: int
 ) -> None:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 from matplotlib import rc_context
+from some_cases import long
 
 from counton import read
 from counton.base.errors import InvalidInput
@@ -61,7 +62,7 @@ def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_p
 
 
 @pytest.mark.slow  # it draws
-@pytest.mark.parametrize("ending", [".svg", pytest.param(".pdf", marks=pytest.mark.long)])
+@pytest.mark.parametrize("ending", [".svg", long(".pdf")])
 def test_a_picture_is_the_same_every_time(ending: str, tmp_path: Path) -> None:
     job = Job(
         "count", ROWS, tmp_path / "s.db", time="at", every="1h", start="2024-03-01", steps=4,

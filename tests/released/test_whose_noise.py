@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from some_cases import long
 
 import counton
 from counton import ZCDP, PureDP, Release
@@ -51,9 +52,7 @@ def asked(found: Release) -> Answer:
 
 
 @pytest.mark.parametrize(
-    "guarantee",
-    [PureDP("0.1"), pytest.param(ZCDP("0.01"), marks=pytest.mark.long)],
-    ids=["laplace", "gaussian"],
+    "guarantee", [PureDP("0.1"), long(ZCDP("0.01"))], ids=["laplace", "gaussian"]
 )
 def test_two_shops_with_one_job_have_noise_of_their_own(
     guarantee: Guarantee, tmp_path: Path
@@ -114,9 +113,7 @@ def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: obj
 
 
 @pytest.mark.parametrize(
-    "guarantee",
-    [pytest.param(PureDP("0.1"), marks=pytest.mark.long), ZCDP("0.01")],
-    ids=["laplace", "gaussian"],
+    "guarantee", [long(PureDP("0.1")), ZCDP("0.01")], ids=["laplace", "gaussian"]
 )
 def test_like_sums_of_a_report_have_noise_of_their_own(
     guarantee: Guarantee, tmp_path: Path

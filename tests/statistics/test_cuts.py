@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import check_exact, check_sensitivity
+from some_cases import long
 from started import started
 
 from counton import ZCDP, Cuts, Key, PureDP, Running
@@ -127,7 +128,7 @@ def test_numbers_of_numpy_are_nodes() -> None:
         reading.cut([["a"]])
 
 
-@pytest.mark.parametrize("runs", [100, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("runs", [100, long(500)])
 def test_noise_of_a_cut_is_as_stated(runs: int) -> None:
     """In standard deviations: variance 1 within what so many cuts of two sizes tell."""
     found = []

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from episode_states import bound, contents, most_changed, words_over
+from some_cases import long
 
 from counton import Episodes
 from counton.base.distributions import BoundedChange
@@ -80,12 +81,7 @@ def _replaced(alphabet: str, steps: int) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("alphabet", "longest", "steps", "slack"),
-    [
-        ("ab", 1, 4, 1.0),
-        ("ab", 2, 6, 1.67),
-        ("ab", 3, 7, 2.0),
-        pytest.param("abc", 2, 5, 2.0, marks=pytest.mark.long),
-    ],
+    [("ab", 1, 4, 1.0), ("ab", 2, 6, 1.67), ("ab", 3, 7, 2.0), long("abc", 2, 5, 2.0)],
 )
 def test_sensitivity_is_never_below_the_truth(
     alphabet: str, longest: int, steps: int, slack: float

@@ -15,6 +15,7 @@ from brute_force import (
     largest_norms,
     small_strategies,
 )
+from some_cases import long
 from started import started
 
 from counton import ZCDP, Degrees, Edges, ExpiringDP, Forest, Key, Running, Stars, Triangles
@@ -61,7 +62,7 @@ def test_no_edge_moves_more_than_claimed_and_one_as_much(statistic: Any) -> None
     check_sensitivity(statistic, 4, one_by_one(4), slack=math.inf)
 
 
-@pytest.mark.parametrize("nodes", [pytest.param(None, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize("nodes", [long(None), 4])
 def test_no_edge_moves_a_histogram_more_than_claimed(nodes: int | None) -> None:
     ratios = check_sensitivity(Degrees(1, nodes=nodes), 2, perfect_matchings(), batched=True)
     np.testing.assert_allclose(ratios, 1)

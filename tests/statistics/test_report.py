@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from own_laws.statistics import check_statistic
+from some_cases import long
 
 from counton import ZCDP, ExpiringDP, Key, PureDP, Running, plan, read, release
 from counton.base.distributions import BoundedChange
@@ -407,10 +408,7 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
         assert stated.l1 == most * settled.contribution().pattern.l1  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [".parquet", *(pytest.param(one, marks=pytest.mark.long) for one in (".csv", ".json"))],
-)
+@pytest.mark.parametrize("ending", [".parquet", *(long(one) for one in (".csv", ".json"))])
 def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"daily{ending}"
     own = release(

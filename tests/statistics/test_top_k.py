@@ -14,6 +14,7 @@ from brute_force import changes_of, check_exact, check_sensitivity, simulated
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from some_cases import long
 from started import started
 
 from counton import ZCDP, ExpiringDP, PureDP, release
@@ -148,14 +149,7 @@ def holds(truth: NDArray[Any], k: int, down: int, up: int, hidden: int | None = 
     return float(CHANCES @ held)
 
 
-@pytest.mark.parametrize(
-    ("k", "down", "up"),
-    [
-        (1, 3, 1),
-        pytest.param(1, 2, 0, marks=pytest.mark.long),
-        pytest.param(2, 3, 2, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("k", "down", "up"), [(1, 3, 1), long(1, 2, 0), long(2, 3, 2)])
 def test_upper_ends_need_to_allow_for_the_largest_alone(k: int, down: int, up: int) -> None:
     """Whatever the truth is, also where groups are hidden, by all noise there is."""
     too_high, too_low = MASS[down < DRAWS].sum(), MASS[-up > DRAWS].sum()

@@ -1,6 +1,9 @@
 """The cases of a test that stand for all of them where time is short."""
 
+from typing import Any
 from zlib import crc32
+
+import pytest
 
 
 def some_places(test: str, cases: int, most: int) -> list[int]:
@@ -16,3 +19,8 @@ def some_places(test: str, cases: int, most: int) -> list[int]:
         return list(range(cases))
     begin = crc32(test.encode()) / 2**32
     return [int((number + begin) * cases / most) for number in range(most)]
+
+
+def long(*values: Any) -> Any:
+    """A case for ``pytest.mark.parametrize`` that takes long: `make test-long` runs it."""
+    return pytest.param(*values, marks=pytest.mark.long)

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from keys import chosen_key
+from some_cases import long
 
 from counton.base.errors import InvalidInput
 from counton.noise import Key
@@ -120,14 +121,9 @@ def test_drawn_noise_moves_weights_by_the_stated_error(optimizer: SGD) -> None:
 @pytest.mark.parametrize(
     ("kind", "epochs", "above", "before"),
     [
-        ("both", 1, 1.002, 1.10),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in (
-                ("momentum", 1, 1.002, 1.13), ("momentum", 4, 1.003, 1.13),
-                ("falling", 4, 1.014, 1.16), ("both", 4, 1.003, 1.29), ("decay", 4, 1.003, 1.25),
-            )
-        ),
+        ("both", 1, 1.002, 1.10), long("momentum", 1, 1.002, 1.13),
+        long("momentum", 4, 1.003, 1.13), long("falling", 4, 1.014, 1.16),
+        long("both", 4, 1.003, 1.29), long("decay", 4, 1.003, 1.25),
     ],
 )  # fmt: skip
 def test_plans_are_near_the_least_error(

@@ -10,6 +10,7 @@ from dp_accounting.pld.pld_pmf import create_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from in_turn import in_turn
 from keys import chosen_key
+from some_cases import long
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.arrays import Floats
@@ -121,7 +122,7 @@ def test_noise_keeps_the_definition_and_a_little_less_does_not() -> None:
     assert std < 0.8 * noise_multiplier(promised, 3)
 
 
-@pytest.mark.parametrize("epsilon", [pytest.param(0.2, marks=pytest.mark.long), 1.0])
+@pytest.mark.parametrize("epsilon", [long(0.2), 1.0])
 def test_attackers_who_choose_gradients_by_what_they_saw_gain_nothing(epsilon: float) -> None:
     """Two steps, one place each: the second gradient is a function of the first output."""
     strategy = BufferedToeplitz(2, (0.9,), (0.3,), Schedule(1, 2, fixed=True))

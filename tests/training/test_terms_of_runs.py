@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from keys import chosen_key
 from programs import run_program
+from some_cases import long
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput, StateError
@@ -303,9 +304,7 @@ def searched() -> list[dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "settings", [pytest.param(PROCESSORS[0], marks=pytest.mark.long), PROCESSORS[1]], ids=str
-)
+@pytest.mark.parametrize("settings", [long(PROCESSORS[0]), PROCESSORS[1]], ids=str)
 def test_every_processor_draws_the_noise_that_a_run_says(settings: dict[str, str]) -> None:
     """And finds the same strategy where a search has one end, since what it finds is rounded."""
     key = InsecureSeededKey(7)
@@ -335,11 +334,8 @@ def test_decays_near_1_are_numbers_of_float32() -> None:
 @pytest.mark.parametrize(
     ("steps", "epochs"),
     [
-        (240, 6), (200, 5), (1, 1), (2, 1), (2, 2), (48, 4),
-        *(
-            pytest.param(*place, marks=pytest.mark.long)
-            for place in ((512, 8), (2**16, 1), (2**20, 16))
-        ),
+        (240, 6), (200, 5), (1, 1), (2, 1), (2, 2), (48, 4), long(512, 8), long(2**16, 1),
+        long(2**20, 16),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("buffers", [1, 3, 5])
@@ -351,9 +347,7 @@ def test_a_fit_of_buffers_makes_noise(steps: int, epochs: int, buffers: int) -> 
     assert strategy.buffers == 1 or strategy.rmse < fewer.rmse * (1 - 0.9e-5)
 
 
-@pytest.mark.parametrize(
-    ("examples", "buffers"), [(400, 1), pytest.param(4000, 3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("examples", "buffers"), [(400, 1), long(4000, 3)])
 def test_all_that_a_plan_lists_makes_noise(examples: int, buffers: int) -> None:
     sampler = FixedEpochs(examples, batch_size=100, epochs=6)
     found = plan(sampler=sampler, dimension=100_000, guarantee=ZCDP("0.5"), buffers=buffers)

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from keys import chosen_key
+from some_cases import long
 
 from counton import ZCDP, ApproxDP
 from counton.base.errors import InvalidInput
@@ -369,9 +370,7 @@ def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
         poisson(0.0)
 
 
-@pytest.mark.parametrize(
-    "rate", [0.3, *(pytest.param(one, marks=pytest.mark.long) for one in (0.05, 1.0))]
-)
+@pytest.mark.parametrize("rate", [0.3, *(long(one) for one in (0.05, 1.0))])
 def test_amplified_noise_keeps_the_definition(rate: float) -> None:
     """One step, by integrals: hockey-stick divergence both ways, and a little less noise fails."""
     epsilon, delta = 0.5, 1e-3

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.signal import fftconvolve
+from some_cases import long
 
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
@@ -63,13 +64,10 @@ def test_variances_far_out_are_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("weight_bits", "even", "within"),
     [
-        (8, None, 1e-3),
-        pytest.param(14, None, 5e-5, marks=pytest.mark.long),
-        pytest.param(18, None, 1e-5, marks=pytest.mark.long),
-        pytest.param(18, 2048, 1e-5, marks=pytest.mark.long),
+        (8, None, 1e-3), long(14, None, 5e-5), long(18, None, 1e-5), long(18, 2048, 1e-5),
         (18, 128, 1e-5),
     ],
-)
+)  # fmt: skip
 def test_what_is_shipped_is_what_rows_have(
     weight_bits: int, even: int | None, within: float
 ) -> None:
@@ -151,8 +149,8 @@ def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails
     [
         (32, "mean", {64: 0.874, 128: 0.920, 256: 1.006}),
         (128, "mean", {256: 0.870, 512: 0.909, 1024: 0.988}),
-        pytest.param(512, "mean", {1024: 0.862, 2048: 0.900}, marks=pytest.mark.long),
-        pytest.param(2048, "mean", {4096: 0.857}, marks=pytest.mark.long),
+        long(512, "mean", {1024: 0.862, 2048: 0.900}),
+        long(2048, "mean", {4096: 0.857}),
         (128, "largest", {256: 0.866, 512: 1.008}),
     ],
 )

@@ -9,6 +9,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceeded, InvalidInput
@@ -67,9 +68,8 @@ def rows(strategy: MultiscaleInterpolation) -> NDArray[np.float64]:
     "strategy",
     [
         MultiscaleInterpolation(33), MultiscaleInterpolation(200, "max", 12),
-        pytest.param(MultiscaleInterpolation(600), marks=pytest.mark.long),
-        pytest.param(MultiscaleInterpolation(600, "max", 14), marks=pytest.mark.long),
-        pytest.param(MultiscaleInterpolation(1100), marks=pytest.mark.long),
+        long(MultiscaleInterpolation(600)), long(MultiscaleInterpolation(600, "max", 14)),
+        long(MultiscaleInterpolation(1100)),
     ],
     ids=repr,
 )  # fmt: skip
@@ -100,7 +100,7 @@ def test_the_shift_of_every_step_moves_releases_by_exactly_that(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("horizon", [40, 200, pytest.param(515, marks=pytest.mark.long)])
+@pytest.mark.parametrize("horizon", [40, 200, long(515)])
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_no_column_is_shorter_than_the_rows_demand(horizon: int, metric: Metric) -> None:
     """Of all C with B C = A the one of least squares has the shortest columns."""
@@ -207,7 +207,7 @@ def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None
         assert variance == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("horizon", [515, 4097, pytest.param(70_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("horizon", [515, 4097, long(70_000)])
 def test_means_and_maxima_are_those_of_all_steps(horizon: int) -> None:
     strategy = MultiscaleInterpolation(horizon)
     ends = np.arange(horizon + 1)

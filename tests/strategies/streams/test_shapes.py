@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from some_cases import long
 
 from counton.strategies import KAry, LeastSquaresFactorization, Metric, Norm, sensitivity
 from counton.strategies.joint_errors import released_variance
@@ -48,7 +49,7 @@ def variance(strategy: LeastSquaresFactorization, metric: Metric, norm: Norm = 1
     return strategy.overall_variance(metric) * sensitivity(strategy, norm) ** 2
 
 
-@pytest.mark.parametrize("metric", ["mean", pytest.param("max", marks=pytest.mark.long)])
+@pytest.mark.parametrize("metric", ["mean", long("max")])
 def test_variances_are_not_above_those_stated(metric: Metric) -> None:
     found = {
         horizon: (2 * variance(strategy(horizon, metric), metric), stated)
@@ -62,10 +63,7 @@ def test_between_searched_horizons_little_is_lost() -> None:
         assert 2 * variance(strategy(horizon), "mean") <= 1.005 * searched
 
 
-@pytest.mark.parametrize(
-    "horizon",
-    [100, 128, *(pytest.param(one, marks=pytest.mark.long) for one in (174, 180, 256, 365))],
-)
+@pytest.mark.parametrize("horizon", [100, 128, *(long(one) for one in (174, 180, 256, 365))])
 def test_a_dense_matrix_is_hardly_better(horizon: int) -> None:
     """By the search over all matrices that tables of one time have."""
     workload = Prefixes(horizon)
@@ -90,7 +88,7 @@ def test_totals_and_counts_of_steps_alike() -> None:
     assert strategies_of_shape(20, release="windows") == ()
 
 
-@pytest.mark.parametrize("metric", [pytest.param("mean", marks=pytest.mark.long), "max"])
+@pytest.mark.parametrize("metric", [long("mean"), "max"])
 def test_matrices_for_gaussian_noise(metric: Metric) -> None:
     for horizon, stated in GAUSSIAN[metric].items():
         [found] = strategies_of_shape(horizon, 2, metric)

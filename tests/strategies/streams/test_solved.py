@@ -13,6 +13,7 @@ from calls import calls_of
 from keys import chosen_key
 from numpy.typing import NDArray
 from programs import run_program
+from some_cases import long
 
 from counton import Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
@@ -305,7 +306,7 @@ def test_noise_is_bound_to_every_amplitude() -> None:
         strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
 
 
-@pytest.mark.parametrize("plain", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("plain", [True, long(False)])
 def test_the_same_bits_on_other_processors_and_with_more_threads(plain: bool) -> None:
     from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
         __cpu_dispatch__,

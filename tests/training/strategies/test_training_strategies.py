@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from some_cases import long
 
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.strategies.participation import Schedule
@@ -121,11 +122,7 @@ def test_the_largest_cost_of_an_echo_is_not_always_that_of_the_first_place() -> 
 
 @pytest.mark.parametrize(
     ("steps", "epochs", "bar", "reached"),
-    [
-        pytest.param(2046, 6, 0.93, 8.476107, marks=pytest.mark.long),
-        pytest.param(2048, 16, 0.885, 15.931087, marks=pytest.mark.long),
-        (512, 8, 0.905, 8.868446),
-    ],
+    [long(2046, 6, 0.93, 8.476107), long(2048, 16, 0.885, 15.931087), (512, 8, 0.905, 8.868446)],
 )
 def test_echo_with_free_scaling_against_blt(
     steps: int, epochs: int, bar: float, reached: float
@@ -137,7 +134,7 @@ def test_echo_with_free_scaling_against_blt(
 
 @pytest.mark.parametrize(
     ("steps", "epochs", "bar", "reached"),
-    [(1024, 1, 0.985, 2.992244), pytest.param(512, 8, 0.995, 9.768346, marks=pytest.mark.long)],
+    [(1024, 1, 0.985, 2.992244), long(512, 8, 0.995, 9.768346)],
 )
 def test_scaling_where_only_separation_is_promised(
     steps: int, epochs: int, bar: float, reached: float
@@ -150,11 +147,7 @@ def test_scaling_where_only_separation_is_promised(
 
 @pytest.mark.parametrize(
     ("steps", "epochs", "reached"),
-    [
-        pytest.param(512, 8, 9.594531, marks=pytest.mark.long),
-        (500, 5, 7.018),
-        pytest.param(2046, 6, 9.007908, marks=pytest.mark.long),
-    ],
+    [long(512, 8, 9.594531), (500, 5, 7.018), long(2046, 6, 9.007908)],
 )
 def test_a_share_for_each_epoch_where_only_separation_is_promised(
     steps: int, epochs: int, reached: float
