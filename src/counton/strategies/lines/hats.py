@@ -42,6 +42,8 @@ LARGEST_KNOT = 2**32
 MOST_LEVELS = 64
 #: Number of array entries that are processed at a time.
 _CHUNK = 2**16
+#: Several lines of floats are multiplied by a dense matrix of at most so many entries.
+_DENSE = 2**20
 
 
 class _Level(NamedTuple):
@@ -198,8 +200,20 @@ class Hats(OwnCells):
 
     # ----------------------------------------------------------------- what is measured
 
+    @cached_property
+    def dense(self) -> Floats:
+        """H, shape (rows, cells)."""
+        return self.under(np.eye(self.rows, dtype=np.int64)).astype(np.float64)
+
+    def fits(self, lines: NDArray[Any]) -> bool:
+        """Return whether such lines are quicker multiplied by `dense`."""
+        few = len(lines) > 1 and self.rows * self.cells <= _DENSE
+        return few and lines.dtype == np.float64
+
     @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
+        if self.fits(cells):
+            return np.asarray(cells @ self.dense.T)
         out = np.zeros((len(cells), self.rows), cells.dtype)
         for level in self._levels:
             knots, count = level.first, len(level.starts)
@@ -210,6 +224,8 @@ class Hats(OwnCells):
 
     @override
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
+        if self.fits(hats):
+            return np.asarray(hats @ self.dense)
         out = np.zeros((len(hats), self.cells), hats.dtype)
         spread = np.empty_like(out)
         for level in self._levels:
@@ -396,6 +412,7 @@ class _HatEquations(NormalEquations):
         levels = strategy._levels
         self._strategy, self._levels = strategy, levels
         self._precision = precision
+        self._alone = 1.0 / precision
         self.floor = precision
         self._cells = len(precision)
         self._slots = 2 * len(levels)
@@ -424,7 +441,7 @@ class _HatEquations(NormalEquations):
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
         """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
-        slots, inverse = self._slots, 1.0 / self._precision
+        slots, inverse = self._slots, self._alone
         weights = self._in_slots
         segments = len(number) + 1
         grams = np.zeros((segments, slots, slots))
@@ -485,7 +502,7 @@ class _HatEquations(NormalEquations):
                 overlapping[event] = inverse
         prefixes, singles = np.zeros(cells + 1), np.empty(cells)
         starts = np.concatenate([[0], self._ends])
-        alone = 1.0 / self._precision
+        alone = self._alone
         size = max(1, _CHUNK // max(slots, 1) ** 2 * 8)
         carried, carried_variance = np.zeros(slots), 0.0
         for at in range(0, cells, size):
@@ -518,25 +535,41 @@ class _HatEquations(NormalEquations):
 
     @override
     def solve(self, right: Floats) -> Floats:
+        if self._strategy.fits(right):
+            reads, spreads = self._dense
+            found = right - (right @ reads) @ spreads
+            found *= self._alone
+            return found
         rows = max(1, _CHUNK // self._cells)
-        scaled = np.empty((len(right), self._strategy.rows))
+        columns = np.empty((self._strategy.rows, len(right)))
         for part in _slices(len(right), rows):
-            scaled[part] = self._strategy.over(right[part] / self._precision)
-        # K^-1 times each column, with the factors of K from `_factor`
-        columns, own = np.ascontiguousarray(scaled.T), self._own.tolist()
+            columns[:, part] = self._strategy.over(right[part] * self._alone).T
         if len(right) == 1:
-            columns[:, 0] = self._solve_column(own, columns[:, 0].tolist())
+            columns[:, 0] = self._solve_column(self._own.tolist(), columns[:, 0].tolist())
         else:
-            for event, hat in enumerate(own):
-                columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
-            columns[self._own] /= self._pivots[:, None]
-            for event in range(len(own) - 1, -1, -1):
-                columns[own[event]] -= self._ratios[event] @ columns[self._others[event]]
+            self._solve_columns(columns)
         hats = np.ascontiguousarray(columns.T)
         found = np.empty_like(right)
         for part in _slices(len(right), rows):
-            found[part] = (right[part] - self._strategy.under(hats[part])) / self._precision
+            found[part] = (right[part] - self._strategy.under(hats[part])) * self._alone
         return found
+
+    @cached_property
+    def _dense(self) -> tuple[Floats, Floats]:
+        """D^-1 H^T and K^-1 H, for several right sides and few hats: (cells, hats), (hats, cells)."""
+        spreads = self._strategy.dense.copy()
+        reads = np.ascontiguousarray((spreads * self._alone).T)
+        self._solve_columns(spreads)
+        return reads, spreads
+
+    def _solve_columns(self, columns: Floats) -> None:
+        """Overwrite each column with K^-1 times it, with the factors of K from `_factor`."""
+        own = self._own.tolist()
+        for event, hat in enumerate(own):
+            columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
+        columns[self._own] /= self._pivots[:, None]
+        for event in range(len(own) - 1, -1, -1):
+            columns[own[event]] -= self._ratios[event] @ columns[self._others[event]]
 
     def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
         """Return K^-1 ``right`` (overwritten) for a single column, faster than `solve`."""
@@ -585,7 +618,7 @@ class _HatEquations(NormalEquations):
         for level in self._levels:
             both = []
             for weights in (level.falls, level.rises):
-                sums = np.concatenate([[0.0], np.cumsum(weights / self._precision)])
+                sums = np.concatenate([[0.0], np.cumsum(weights * self._alone)])
                 both.append(sums)
             found.append((both[0], both[1]))
         return found
@@ -613,12 +646,12 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _plain(self) -> Floats:
-        return np.concatenate([[0.0], np.cumsum(1.0 / self._precision)])
+        return np.concatenate([[0.0], np.cumsum(self._alone)])
 
     def _between(self, first: Floats, last: Floats) -> Floats:
         """Return the variances of sums between positions that lie in different cells."""
         low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
-        inverse = 1.0 / self._precision
+        inverse = self._alone
         # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.
         whole = self._plain[high] - self._plain[low]
         cut, more = first - low, last - high

@@ -140,10 +140,10 @@ class IntegerEquations:
         open_line = open_cell = np.zeros(0, np.int64)
         known: list[int] = []
         while len(lines):
-            digit = self.equations.solve(real) / self._factor
-            sums = np.cumsum(digit, axis=1)
-            solved = float(np.abs(digit).max())
-            size = max(solved, float(np.abs(sums).max()), 2.0**-60)
+            digit = self.equations.solve(real)
+            digit /= self._factor
+            solved = _largest(digit)
+            size = max(solved, _largest(np.cumsum(digit, axis=1)), 2.0**-60)
             error = self._rounding * (largest + self._largest * solved)
             room = _ALONE if further is None else self._room
             more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
@@ -152,9 +152,8 @@ class IntegerEquations:
             more = min(more, _DIGIT_BITS if places else _BITS + min(bits, 0))
             least = 1 if places else max(bits, 0) + 2
             while more >= least:
-                digits = np.rint(digit * 2.0**more).astype(np.int64)
-                real_residual = real * 2.0**more - self._times(digits.astype(np.float64))
-                most = float(np.abs(real_residual).max()) + 1.01 * error * 2.0**more
+                whole = np.rint(digit * 2.0**more)
+                most = _largest(real * 2.0**more - self._times(whole)) + 1.01 * error * 2.0**more
                 if most < 2.0**room:
                     break
                 by = math.ceil(math.log2(most)) - room + 2
@@ -167,6 +166,7 @@ class IntegerEquations:
                     f"sums of noise reach {size:.3g}, and are not exact in multiples of "
                     f"{2.0 ** (-bits):g}: give a larger epsilon, rho or resolution"
                 )
+            digits = whole.astype(np.int64)
             # The residual is known modulo 2^64, or also modulo the prime, and within half of that
             # by floats: so this is the true residual.
             residual = (residual << more) - self._times(digits)
@@ -176,12 +176,12 @@ class IntegerEquations:
                 product = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
                 further = (further * pow(2, more, _PRIME) - product) % _PRIME
                 real += _multiples(residual, further) * 2.0**64
-            largest = float(np.abs(real).max())
-            norms = np.sqrt((real**2 / self._floor).sum(axis=1)) * _RESERVE
+            largest = _largest(real)
+            norms = np.sqrt((real**2) @ (1.0 / self._floor)) * _RESERVE
             sums_of_digits = np.cumsum(digits, axis=1)
             if not places:
                 places = more
-                doubt = np.minimum(norms[:, None] * self._prefixes + 2, 2.0**61).astype(np.int64)
+                doubt = np.minimum(norms.max() * self._prefixes + 2, 2.0**61).astype(np.int64)
                 sums_of_digits += boundary(places - bits)
                 low = (sums_of_digits - doubt) >> (places - bits)
                 found[...] = low
@@ -214,6 +214,11 @@ class IntegerEquations:
             lines, residual, real = lines[keep], residual[keep], real[keep]
             further = None if further is None else further[keep]
         return found
+
+
+def _largest(numbers: Floats) -> float:
+    """Return the largest magnitude."""
+    return max(float(numbers.max()), -float(numbers.min()))
 
 
 def modulo_prime(

@@ -729,14 +729,15 @@ class _BlockSums(Reader):
         system = strategy._system
         factor, weights, bits = strategy._equation_weights
         rows, known = np.ascontiguousarray(rows), np.ascontiguousarray(known)
-        right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
-        right += weights * known
         most = float(np.abs(rows).max(initial=0)) * float(line.powers(1).max()) * factor
         most += float((np.abs(known).max(axis=0).astype(np.float64) * weights).max())
-        real = right.astype(np.float64)
-        if most >= 2.0**53:  # else this is exact
-            real = line.under(rows.astype(np.float64)) * float(factor)
-            real += weights.astype(np.float64) * known.astype(np.float64)
+        real = line.under(rows.astype(np.float64)) * float(factor)
+        real += weights.astype(np.float64) * known.astype(np.float64)
+        if most < 2.0**52:  # all of these sums are exact
+            right = real.astype(np.int64)
+        else:
+            right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
+            right += weights * known
 
         def further() -> Integers:
             return modulo_prime(line, factor, rows, weights, known)
