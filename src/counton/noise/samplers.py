@@ -296,7 +296,10 @@ class InverseTable:
         most = leading + np.minimum(~leading, self._guard)
         ranks = self._floors.searchsorted(least, side="left")
         values = ranks + self.lowest
-        for i in (ranks != self._floors.searchsorted(most, side="right")).nonzero()[0]:
+        near = (
+            self._floors.take(ranks, mode="clip") <= most
+        )  # the next threshold, where there is one
+        for i in (near & (ranks < len(self._floors))).nonzero()[0]:
             sample = int(rows[i]), int(columns[i]), int(sixteen[i])
             values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
         return values

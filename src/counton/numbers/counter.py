@@ -34,7 +34,7 @@ from counton.numbers.releases import Releases, StepRelease
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.value_grid import totals_and_extremes
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Steps
+from counton.strategies.strategy import Steps, add_up
 
 
 class OneAtATime:
@@ -359,9 +359,8 @@ class Counter:
             if terms.strategy.facts.versions > 1:
                 sums = add_arrivals(sums, totals[part], exact)
             elif terms.strategy.facts.workload == "totals":
-                np.add.accumulate(totals[part], axis=0, out=exact)
-                exact += sums
-                sums = exact[-1].copy()
+                exact[...] = totals[part]
+                sums = add_up(exact, sums).copy()
             else:
                 exact[...] = totals[part]
             if terms.strategy.facts.fraction_bits:

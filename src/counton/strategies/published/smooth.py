@@ -277,7 +277,7 @@ class SmoothBinary(StreamStrategy):
         """Return the noise of releases; leaves with equal highest bits share partial sums."""
         ranks = np.arange(steps.start, check_window(self, steps).stop)
         sums = np.zeros((min(len(ranks), 1), *field.shape), np.int64)
-        size = nodes_per_chunk(field.shape, 2**14)
+        size = nodes_per_chunk(field.shape, 2**16)
         begins = ranks == steps.start  # first leaf of each other prefix
         for bit, ones in zip(reversed(range(self.height)), self._bits(ranks), strict=True):
             above = np.cumsum(begins) - 1
@@ -289,13 +289,15 @@ class SmoothBinary(StreamStrategy):
             if len(read):
                 leaf = unrank(self.height, self.zeros, int(ranks[first[read[0]]]))
                 place = self._place(leaf, bit)
-                drawn = field.run(bit, range(place, place + len(read)))
-                if math.prod(field.shape) >= WIDE:  # one by one, they need no copies
-                    for row, more in zip(read.tolist(), drawn, strict=True):
-                        sums[row] += more
-                    continue
-                for at in range(0, len(read), size):  # copies stay in the cache
-                    sums[read[at : at + size]] += drawn[at : at + size]
+                wide = math.prod(field.shape) >= WIDE
+                for at in range(0, len(read), size):  # what is drawn stays in the cache
+                    rows = read[at : at + size]
+                    drawn = field.run(bit, range(place + at, place + at + len(rows)))
+                    if wide:  # one by one, they need no copies
+                        for row, more in zip(rows.tolist(), drawn, strict=True):
+                            sums[row] += more
+                    else:
+                        sums[rows] += drawn
         return sums
 
 
