@@ -556,7 +556,7 @@ class _HatEquations(NormalEquations):
 
     @cached_property
     def _dense(self) -> tuple[Floats, Floats]:
-        """D^-1 H^T and K^-1 H, for several right sides and few hats: (cells, hats), (hats, cells)."""
+        """D^-1 H^T, shape (cells, hats), and K^-1 H, shape (hats, cells); see `Hats.fits`."""
         spreads = self._strategy.dense.copy()
         reads = np.ascontiguousarray((spreads * self._alone).T)
         self._solve_columns(spreads)
