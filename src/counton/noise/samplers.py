@@ -296,9 +296,7 @@ class InverseTable:
         most = leading + np.minimum(~leading, self._guard)
         ranks = self._floors.searchsorted(least, side="left")
         values = ranks + self.lowest
-        near = (
-            self._floors.take(ranks, mode="clip") <= most
-        )  # the next threshold, where there is one
+        near = self._floors.take(ranks, mode="clip") <= most
         for i in (near & (ranks < len(self._floors))).nonzero()[0]:
             sample = int(rows[i]), int(columns[i]), int(sixteen[i])
             values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
