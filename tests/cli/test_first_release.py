@@ -74,7 +74,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("typed", ["n\n", "\n", "maybe\n", "\x03", "\x04"])
+@pytest.mark.parametrize(
+    "typed", ["n\n", "\n", "maybe\n", pytest.param("\x03", marks=pytest.mark.long), "\x04"]
+)
 def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
     code, screen = on_a_terminal(folder, NEW, typed)
     assert code == 1
