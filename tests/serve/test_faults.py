@@ -23,8 +23,8 @@ from counton.base.errors import CountonError
 
 pytestmark = pytest.mark.slow
 
-BATCHES = int(os.environ.get("COUNTON_BATCHES", "30"))
-MINUTES = 12
+BATCHES = int(os.environ.get("COUNTON_BATCHES", "20"))
+MINUTES = 8
 
 
 class Faults:
@@ -34,7 +34,7 @@ class Faults:
         self._chance, self.on, self.seen = chance, False, 0
 
     def __call__(self, *_given: Any) -> None:
-        if self.on and self._chance.random() < 0.012:
+        if self.on and self._chance.random() < 0.015:
             self.seen += 1
             raise sqlite3.OperationalError("disk I/O error")
 

@@ -34,7 +34,7 @@ SHAPE = (3,)
 NAME = "visits"
 
 #: How often each of several writers has released when they end.
-TURNS = 5
+TURNS = 3
 
 #: Where in its work a writer can be when it dies, in order.
 PHASES = (

@@ -1,6 +1,6 @@
 """Random histories of states, keys and copies: no address of noise is shown with two inputs.
 
-Each history is a seed. `HISTORIES` says how many are tried (default 3). With a defect put back that
+Each history is a seed. `HISTORIES` says how many are tried (default 2). With a defect put back that
 let old copies pass, a history of a known seed finds two released values under one noise.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from histories import History, TwoInputs, drawn, in_silence, left_behind, one_file, two_files
 from states_put_back import Place, Server
 
-MANY = int(os.environ.get("HISTORIES", "3"))
+MANY = int(os.environ.get("HISTORIES", "2"))
 MOVES = 30
 
 
@@ -42,6 +42,7 @@ def test_no_address_has_two_inputs(tmp_path: Path, places: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_address_has_two_inputs_on_a_server(postgres: str, tmp_path: Path) -> None:
     server = Server(postgres)
 

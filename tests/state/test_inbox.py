@@ -162,6 +162,7 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
         assert sorted(map(open_private, (*found[0].bodies, *left))) == [b"1", b"2"]
 
 
+@pytest.mark.long
 def test_a_server_that_is_paused_holds_up_no_other(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
