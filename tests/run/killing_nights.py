@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import scipy.linalg  # noqa: F401 - loaded before the children are forked
+
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.contribution_bounds import ContributionBounder  # noqa: F401 - loaded before the children are forked

@@ -1,6 +1,7 @@
 """Jobs of every statistic that is added up, and rows for them."""
 
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from counton.run import Job
 PAGES, PLACES = "abcdef", "xyz"
 
 
+@cache
 def events(seed: int = 1, rows: int = 900) -> pl.DataFrame:
     chance = random.Random(seed)
     made = [
