@@ -23,10 +23,10 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
         InvalidInput: the sampler has too many steps, too many epochs, too small a distance between
             the steps of an example, or does not guarantee an order that the strategy needs.
 
-    >>> from counton.training.strategies import Echo
+    >>> from counton.training.strategies import BufferedToeplitz
     >>> from counton.training import FixedEpochs
-    >>> check_fit(Echo.fit(8, 2), FixedEpochs(examples=40, batch_size=10, epochs=2))
-    >>> check_fit(Echo.fit(12, 2), FixedEpochs(examples=40, batch_size=10, epochs=3))
+    >>> check_fit(BufferedToeplitz.fit(8, 2), FixedEpochs(examples=40, batch_size=10, epochs=2))
+    >>> check_fit(BufferedToeplitz.fit(12, 2), FixedEpochs(examples=40, batch_size=10, epochs=3))
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: the sampler's examples count up to 3 times, ...
     """

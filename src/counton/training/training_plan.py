@@ -50,9 +50,9 @@ class TrainingDesign:
         dimension: number of coordinates of all parameters together.
         sampler: the sampler that gives the batches; None: only its order was stated.
 
-    >>> choice = plan(steps=48, epochs=4, dimension=1000).best
+    >>> choice = plan(steps=8, epochs=2, dimension=1000).best
     >>> choice.strategy.buffers, choice.state_bytes, choice.strategy.draws
-    (2, 8000, 2.5)
+    (2, 8000, 1.5)
     """
 
     strategy: TrainingStrategy
@@ -181,12 +181,12 @@ def plan(
     Raises:
         InvalidInput: an argument is out of range.
 
-    >>> for choice in plan(steps=48, epochs=4, dimension=1000).choices[:2]:
+    >>> for choice in plan(steps=8, epochs=2, dimension=1000).choices[:2]:
     ...     print(choice)
-    Echo-2, steps scaled: error 4.3..., 2 buffers, 2.5 normals a step
-    Octave: error 4.5..., 0 buffers, 20... normals a step
-    >>> plan(steps=48, epochs=4, order="separated", dimension=1000).best.strategy.name
-    'banded optimum, 12 bands'
+    Echo-2, steps scaled: error 2.1..., 2 buffers, 1.5 normals a step
+    Octave: error 2.2..., 0 buffers, 10... normals a step
+    >>> plan(steps=8, epochs=2, order="separated", dimension=1000).best.strategy.name
+    'banded optimum, 4 bands'
     """
     if sampler is not None:
         if steps is not None or epochs != 1 or separation is not None:

@@ -143,7 +143,7 @@ class Echo(ToeplitzTraining):
         Raises:
             InvalidInput: an argument out of range.
 
-        >>> Echo.fit(16, 2).rmse < BufferedToeplitz.fit(16, 2).rmse
+        >>> Echo.fit(8, 2).rmse < BufferedToeplitz.fit(8, 2).rmse
         True
         """
         # L-BFGS from two starts, then Nelder-Mead, because the largest cost over all examples is
