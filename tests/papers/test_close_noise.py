@@ -62,7 +62,7 @@ def _closeness(law: np.ndarray, epsilon: float) -> float:
 def test_no_law_has_less_variance_than_its_closeness_allows(epsilon: float) -> None:
     """Laplace, Gaussian, uniform, triangular, and random ones, also between two integers."""
     rng, wide = np.random.default_rng(5), round(4 / epsilon) + 2
-    for centre in (0.0, 0.3, 0.5):
+    for centre in (0.0, 0.3):
         places = np.abs(np.arange(-wide, wide + 1) - centre)
         shapes = [
             np.exp(-epsilon * places),

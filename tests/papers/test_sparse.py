@@ -258,6 +258,7 @@ def test_shares_add_up_to_the_guarantee() -> None:
     assert heavy.closing_law.scale == 6
 
 
+@pytest.mark.long
 def test_the_planner_says_which_is_better_and_when() -> None:
     found = plan_sparse(10**4, 100, PureDP(3))
     assert found.wins is not None

@@ -189,8 +189,12 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
                 assert best**2 <= least * (1 + 1e-12), (kind, guarantee, metric)
 
 
+@pytest.mark.long
 def test_more_steps_change_the_ranking() -> None:
-    """Laplace noise wins for single events at this delta, Gaussian noise for whole visitors."""
+    """Laplace noise wins for single events at this delta, Gaussian noise for whole visitors.
+
+    Its example says so of `counton.plan`, too.
+    """
     guarantee = ApproxDP(1, 1e-6)
     assert plan(8760, guarantee).best.family == "laplace"
     visitors = Contribution.add_remove(steps=30, unit="visitor")

@@ -33,9 +33,13 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-#: Numbers of the papers, or beside what others have published; and plans of training, which take
-#: long: doctests of `counton.training` make smaller ones.
-MARKS = {"docs/beside.md": [pytest.mark.evidence], "docs/training.md": [pytest.mark.long]}
+#: Numbers of the papers, or beside what others have published; and plans that take long: doctests
+#: of `counton.training` and `papers.constants` make smaller ones.
+MARKS = {
+    "docs/beside.md": [pytest.mark.evidence],
+    "docs/training.md": [pytest.mark.long],
+    "docs/papers/constants.md": [pytest.mark.long],
+}
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",

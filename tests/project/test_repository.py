@@ -19,12 +19,13 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "papers", "src", "tests", "tools")
 
 #: Places that exist on one machine only, and hosts which a lock or a build must not depend on.
+#: In small letters, and nothing looks back before it begins: so a search skips most of a text.
 FORBIDDEN = re.compile(
-    r"/(?:home|root|Users|work|opt|tmp)/[a-z.]"
+    r"/(?:home|root|users|work|opt|tmp)/[a-z.]"
     r"|file:/{2}"
     r"|pypi\.[a-z]|pythonhosted|anaconda\.[a-z]"
-    r"|(?<!no-emit-)(?:index-url|find-links|trusted-host)",
-    re.IGNORECASE,
+    r"|(?:index-url|find-links|trusted-host)(?<!no-emit-index-url)(?<!no-emit-find-links)"
+    r"(?<!no-emit-trusted-host)"
 )
 
 
@@ -66,14 +67,15 @@ def test_what_lies_about_is_not_read(tmp_path: Path) -> None:
     ["/home/" + "ann/x", "file:" + "///x", "--find" + "-links x", "https://pypi" + ".org/simple"],
 )
 def test_the_pattern_finds_what_it_forbids(text: str) -> None:
-    assert FORBIDDEN.search(text)
+    assert FORBIDDEN.search(text.lower())
 
 
 def test_no_file_names_a_machine_or_a_package_host() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in texts()
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if FORBIDDEN.search(text := path.read_text(encoding="utf-8").lower())
+        for number, line in enumerate(text.splitlines(), 1)
         if FORBIDDEN.search(line)
     ]
     assert not found
