@@ -57,6 +57,7 @@ def test_sensitivity_of_batches_is_the_truth() -> None:
         (batches, other)
         for cuts in ((5, 5), (2, 4))
         for batches in _batches(alphabet, 5, cuts)
+        if batches[0][0] == "a"  # others are these with the two letters exchanged
         for other in _changed(batches, alphabet)
     ]
     check_sensitivity(Substrings(alphabet, 3), 3, pairs, batched=True)

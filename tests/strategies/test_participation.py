@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
@@ -169,12 +170,12 @@ def test_bounds_of_long_horizons_hold_for_steps_close_together() -> None:
 
 @pytest.mark.slow
 def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
-    for strategy in SmoothBinary.candidates(40, of_each=1):
+    for strategy in SmoothBinary.candidates(28, of_each=1):
         products = weights(strategy).T @ weights(strategy)
         for apart in (1, 2, 3, 7):
-            found = strategy._overlaps(participation.schedule_for(40, 40, apart, None))
+            found = strategy._overlaps(participation.schedule_for(28, 28, apart, None))
             for j, overlap in enumerate(found, start=1):
-                lags = [np.diagonal(products, lag).max() for lag in range(j * apart, 40)]
+                lags = [np.diagonal(products, lag).max() for lag in range(j * apart, 28)]
                 assert overlap >= max(lags)
                 if strategy.height > 8:
                     continue
@@ -182,7 +183,7 @@ def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
                     len(list(_leaves(strategy))) - 1, strategy.height, strategy.zeros
                 )
                 all_products = weights(everything).T @ weights(everything)
-                lags = [np.diagonal(all_products, lag).max() for lag in range(j * apart, 40)]
+                lags = [np.diagonal(all_products, lag).max() for lag in range(j * apart, 28)]
                 assert overlap <= max(lags) + 1
 
 
@@ -255,8 +256,7 @@ def test_weights_may_be_floats() -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("horizon", [11, 60, 300, 1500])
-@pytest.mark.slow
+@pytest.mark.parametrize("horizon", [11, 60, long(300), long(1500)])
 def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
     strategy = OnlyColumns(horizon)
     matrix = np.abs(weights(strategy)) if horizon < 100 else np.zeros((0, 0))

@@ -22,7 +22,7 @@ RUNS = 200_000
 EPSILON, DELTA = 2.0, 1e-5
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz.fit(8, 2, scaling="equal"),
-    lambda: Echo.fit(8, 2, scaling="free"),
+    lambda: Echo.fit(8, 2, 1, "free"),
     lambda: OctaveTraining.fit(8, 2, scaling="free"),
 ]
 

@@ -27,7 +27,9 @@ STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3)).with_scaling(
         "equal"
     ),
-    lambda: Echo.fit(12, 3, scaling="free"),
+    lambda: Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).with_scaling(
+        "free"
+    ),
     lambda: OctaveTraining.fit(12, 3),
     lambda: BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
     lambda: dense_optimum(12, 3),

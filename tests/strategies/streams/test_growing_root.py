@@ -64,7 +64,7 @@ def test_variances_far_out_are_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("weight_bits", "even", "within"),
     [
-        (8, None, 1e-3), long(14, None, 5e-5), long(18, None, 1e-5), long(18, 2048, 1e-5),
+        long(8, None, 1e-3), long(14, None, 5e-5), long(18, None, 1e-5), long(18, 2048, 1e-5),
         (18, 128, 1e-5),
     ],
 )  # fmt: skip

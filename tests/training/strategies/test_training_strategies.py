@@ -347,7 +347,8 @@ def test_what_is_refused(make: object) -> None:
 
 
 def test_a_step_beyond_the_run_is_refused() -> None:
-    for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), Echo.fit(8, 2, 1)):
+    echo = Echo(8, (0.5,), (0.3,), 0.1, 0.5, training_schedule(8, 2))
+    for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), echo):
         with pytest.raises(HorizonExceeded, match="after the last of the 8 steps"):
             strategy.taps(9)
         with pytest.raises(InvalidInput):
@@ -369,6 +370,6 @@ def test_the_variance_of_scaled_blt_agrees_with_the_general_formula() -> None:
 
 def test_each_strategy_is_saved_under_a_name_that_never_changes() -> None:
     """Noise addresses and states hold it: another name would be other noise."""
-    strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), Echo.fit(8, 2, 1))
+    strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), echo_2(512, 8))
     saved = [one.to_dict()["strategy"] for one in strategies]
     assert saved == ["Octave", "BufferedToeplitz", "Echo"]
