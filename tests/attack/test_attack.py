@@ -7,6 +7,7 @@ from typing import Any
 import histories
 import pytest
 import slips_on_purpose as mistakes
+from some_cases import long
 
 from tests.attack.__main__ import again, attack
 from tests.attack.kinds import KINDS
@@ -61,15 +62,10 @@ def test_another_value_than_the_reference_finds_is_found(
     [
         (mistakes.late_rows_for_vanished_ones, "deliveries", 172, "is claimed"),
         (histories.in_silence, "copies", 55, "was shown twice"),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in (
-                (mistakes.no_clip, "neighbours", 405, "one unit moves"),
-                (mistakes.one_row_more, "neighbours", 220, "one unit moves"),
-                (mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
-                (histories.left_behind, "histories", 149, ""),
-            )
-        ),
+        long(mistakes.no_clip, "neighbours", 405, "one unit moves"),
+        long(mistakes.one_row_more, "neighbours", 220, "one unit moves"),
+        long(mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
+        long(histories.left_behind, "histories", 149, ""),
     ],
 )
 def test_mistakes_are_found(

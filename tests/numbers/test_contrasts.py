@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from some_cases import long
 
 from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
@@ -67,7 +68,7 @@ def coverage(answers: list[Answer], truth: float) -> float:
 
 @pytest.mark.parametrize(
     ("strategy", "guarantee"),
-    [CASES[0], *(pytest.param(*case, marks=pytest.mark.long) for case in CASES[1:])],
+    [CASES[0], *(long(*case) for case in CASES[1:])],
     ids=lambda case: type(case).__name__,
 )
 def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: Guarantee) -> None:

@@ -110,8 +110,7 @@ STRATEGIES: list[tuple[Nodes, ...]] = [
     ("guarantee", "strategy"),
     [  # each strategy with either kind of noise, narrow and wide; each budget with half of them
         pytest.param(
-            guarantee,
-            strategy,
+            *(guarantee, strategy),
             id=f"{guarantee}-{[str(one.weights) for one in strategy]}",
             marks=pytest.mark.long if turn in (3, 4) else (),
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import odd_lines
 import pytest
+from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
@@ -18,7 +19,7 @@ from counton.run import Job, run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("some", "files"), [(0, 8), pytest.param(1, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("some", "files"), [(0, 8), long(1, 60)])
 def test_no_line_decides_about_another(
     some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from some_cases import long
 from typer.testing import CliRunner
 
 from counton import read
@@ -146,7 +147,7 @@ class Warehouse:
         return int(far.max())
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [1, long(5)])
 def test_the_page_says_how_far_a_person_moves(most: int) -> None:
     stay, vanish = Warehouse([*staying(most)]), Warehouse([*vanishing(most)])
 

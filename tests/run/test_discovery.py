@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
@@ -444,7 +445,7 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
         assert early.figures()
 
 
-@pytest.mark.parametrize("what", ["count", pytest.param("top-k", marks=pytest.mark.long)])
+@pytest.mark.parametrize("what", ["count", long("top-k")])
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from scipy.stats import binom
+from some_cases import long
 
 from counton import Release, read
 from counton.base.arrays import Floats
@@ -190,13 +191,7 @@ def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, 
     return [*zip(names, table[column].tolist(), strict=True)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "pure, people" else pytest.mark.long)
-        for name in REPORTS
-    ],
-)
+@pytest.mark.parametrize("name", ["pure, people", *map(long, [*REPORTS][1:])])
 def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:
     """And intervals of the first report that are too narrow are seen."""
     planned = planned_job(made(name, tmp_path))

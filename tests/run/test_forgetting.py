@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from databases import looked_into
+from some_cases import long
 
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError
@@ -136,9 +137,7 @@ def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("same_secret")
-@pytest.mark.parametrize(  # all others are in the same one, or none
-    "buckets", [1, pytest.param(1024, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("buckets", [1, long(1024)])  # all others are in the same one, or none
 def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
     assert list(broken(tmp_path, buckets, monkeypatch)) == []
 

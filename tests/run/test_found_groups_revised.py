@@ -28,6 +28,7 @@ from found_groups import (
 )
 from keys import chosen_key
 from revised_jobs import released, share_used
+from some_cases import long
 
 from counton import Contribution
 from counton.base.distributions import DiscreteLaplace
@@ -57,7 +58,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Frac
     assert chance_of_being_shown(too_low, windows, law, 6, 1) > delta
 
 
-@pytest.mark.parametrize("revise", ["1d", pytest.param("2d", marks=pytest.mark.long)])
+@pytest.mark.parametrize("revise", ["1d", long("2d")])
 def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
     revise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,9 +168,7 @@ class KilledError(Exception):
     """A process ends."""
 
 
-@pytest.mark.parametrize(
-    "where", [(Stream, "_commit"), pytest.param((Witness, "note"), marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("where", [(Stream, "_commit"), long((Witness, "note"))])
 def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
     where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

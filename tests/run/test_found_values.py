@@ -13,6 +13,7 @@ from by_reference import state_by_reference
 from found_groups import FOUND, chance_of_being_shown, job_of, night_of, shown_by_numbers_alone
 from keys import chosen_key
 from revised_jobs import Row, released, share_used
+from some_cases import long
 
 from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
@@ -64,7 +65,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     assert 3 * chance_of_being_shown(several, windows, law, 6, 1) <= delta
 
 
-@pytest.mark.parametrize("what", ["average", pytest.param("sum", marks=pytest.mark.long)])
+@pytest.mark.parametrize("what", ["average", long("sum")])
 def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,11 +112,7 @@ def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "more", "compared"),
-    [
-        pytest.param("count", {}, (1, 1), marks=pytest.mark.long),
-        ("average", VALUES, (2, 60)),
-    ],
+    ("what", "more", "compared"), [long("count", {}, (1, 1)), ("average", VALUES, (2, 60))]
 )
 def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     what: str, more: dict[str, Any], compared: tuple[int, int]
@@ -178,9 +175,7 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
 # ----------------------------------------------------------------------- what readers get
 
 
-@pytest.mark.parametrize(
-    ("what", "revise"), [("average", "2d"), pytest.param("sum", None, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("what", "revise"), [("average", "2d"), long("sum", None)])
 def test_numbers_are_those_of_the_group_and_are_read_back(
     what: str, revise: str | None, tmp_path: Path
 ) -> None:

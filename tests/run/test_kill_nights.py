@@ -13,6 +13,7 @@ from forked_commands import forked_python
 from patience import HANGS
 from postgresql_server import Server
 from programs import run_program
+from some_cases import long
 
 from counton.base.private import open_private
 from counton.noise import Key
@@ -51,10 +52,10 @@ def slots_of(state: str, key: Key | None = None) -> list[tuple[int, ...]]:
         )
 
 
-LONG = ("whole", "many", "revised", "covered", "covered-postgres", "slots")
+MODES = ("whole", "many", "revised", "covered", "covered-postgres", "slots")
 
 
-@pytest.fixture(params=["append", *(pytest.param(mode, marks=pytest.mark.long) for mode in LONG)])
+@pytest.fixture(params=["append", *map(long, MODES)])
 def mode_and_states(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, str]:
     """How nights come, and two empty states."""
     mode, _, server = request.param.partition("-")

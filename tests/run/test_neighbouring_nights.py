@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from revised_jobs import Nights as Released
 from revised_jobs import share_of
+from some_cases import long
 from whole_nights import (
     CLOSED,
     Calendar,
@@ -282,7 +283,7 @@ def pairs(seed: int, unit: str | None = None) -> Iterator[Pair]:
     ("seed", "unit", "many"),
     [
         *((8, None, 9), (8, "event", 3)),  # each finds wrong rules of `tests/mutants.toml`
-        *(pytest.param(seed, None, 30, marks=pytest.mark.long) for seed in range(100)),
+        *(long(seed, None, 30) for seed in range(100)),
     ],
 )
 def test_a_unit_moves_what_is_stated(seed: int, unit: str | None, many: int) -> None:
@@ -292,7 +293,7 @@ def test_a_unit_moves_what_is_stated(seed: int, unit: str | None, many: int) -> 
     assert {pair.what.split()[-1] for pair in found if pair.far == pair.stated} >= {"stays"}
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [1, long(5)])
 def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None:
     """Of nights that come again, too early, or that are killed: any rows release the same. So do
     rows in another order. So many jobs of each unit.
@@ -326,13 +327,8 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None
     ("seed", "unit", "harm", "function"),
     [
         (8, "event", "takes what its input says for released", compare),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in (
-                (7, "event", "covered in part is covered", Windows.within),
-                (4, "event", "covered windows hang on the rows", AddedRows.beside),
-            )
-        ),
+        long(7, "event", "covered in part is covered", Windows.within),
+        long(4, "event", "covered windows hang on the rows", AddedRows.beside),
         (4, "person", "chooses a person's rows of open windows anew", ContributionBounder.choose),
     ],
 )

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from databases import looked_into
 from numpy.typing import NDArray
+from some_cases import long
 
 from counton import Key
 from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
@@ -34,7 +35,7 @@ STEPS = 36
 MORE = int(os.environ.get("COUNTON_FUZZ", "0"))
 LOGS = range(100, 100 + MORE) if MORE else (101, 103, 107, 112)
 #: Logs of the shorter searches.
-FEW_LOGS = (0, 3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2)))
+FEW_LOGS = (0, 3, long(1), long(2))
 GROUPS = ("a", "b")
 SECRET_FREE = 10**6  # epsilon with which the noise is 0 almost surely
 

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from revised_jobs import share_used
+from some_cases import long
 from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInput
@@ -25,18 +26,13 @@ from counton.state import Stream
 from counton.state.seen import Change
 
 A: Place = (1, "a")
+RHO = {"rho": "0.5"}
 OTHERS = [(1, "a", "u", "1", 1.0), (1, "b", "v", "2", 1.0), (2, "b", "v", "3", 1.0)]
 
 
 @pytest.mark.parametrize(
     ("most", "guarantee"),
-    [
-        (2, {"epsilon": 1}),
-        *(
-            pytest.param(most, guarantee, marks=pytest.mark.long)
-            for most, guarantee in ((1, {"epsilon": 1}), (1, {"rho": "0.5"}), (2, {"rho": "0.5"}))
-        ),
-    ],
+    [(2, {"epsilon": 1}), *(long(*one) for one in ((1, {"epsilon": 1}), (1, RHO), (2, RHO)))],
     ids=str,
 )
 def test_what_the_noise_is_made_for_is_attained(most: int, guarantee: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from revised_jobs import Night, Row, frame, released, share_used
 from revised_jobs import Nights as Released
+from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
@@ -32,11 +33,6 @@ GROUPS: dict[str, Any] = {"by": "group", "domain": "a,b"}
 GUARANTEES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}, {"epsilon": 1, "delta": "1e-6"}]
 
 
-def slowly(given: object) -> Any:
-    """A case that is left to the tests that take long."""
-    return pytest.param(given, marks=pytest.mark.long)
-
-
 def with_rows(more: Sequence[tuple[int, Row]], nights: Sequence[Night] = OTHERS) -> list[Any]:
     """The nights of others, and a unit's rows in some of them."""
     found: list[Any] = [list(rows) if not callable(rows) else rows for rows in nights]
@@ -51,7 +47,7 @@ def of_others(**options: Any) -> Released:
     return released(OTHERS, **GROUPS, **options)
 
 
-@pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(slowly, GUARANTEES[1:])], ids=str)
+@pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(long, GUARANTEES[1:])], ids=str)
 def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
     without, used = of_others(**guarantee), []
     for lag in range(4):
@@ -119,13 +115,13 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
     "people",
     [
         {"most": 3, "per": "1w"},
-        slowly({"most": 2}),
-        slowly({"most": 3, "per": "1w", "distinct": True}),
-        slowly({"most": 4, "per": "1w", "most_a_window": 2}),
+        long({"most": 2}),
+        long({"most": 3, "per": "1w", "distinct": True}),
+        long({"most": 4, "per": "1w", "most_a_window": 2}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("guarantee", [GUARANTEES[0], slowly(GUARANTEES[1])], ids=str)
+@pytest.mark.parametrize("guarantee", [GUARANTEES[0], long(GUARANTEES[1])], ids=str)
 def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
     options = {**GROUPS, **guarantee, **people, "user": "user"}
     without, used = released(OTHERS, **options), []
@@ -150,24 +146,16 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
     ("what", "options"),
     [
         ("average", SUMS),
-        *(
-            pytest.param(what, options, marks=pytest.mark.long)
-            for what, options in {
-                "sum": SUMS,
-                "reach": {"user": "user", "at_least": "1", "per": "1d"},
-                "quantiles": {"value": "value", "edges": "0,1,2,4,8"},
-                "contingency": {
-                    "columns": "group,id",
-                    "domain": "group=a,b;id=1,2,3,4,5,6,7,8,9,new",
-                },
-                "moments": {"columns": "value", "bounds": "0:5", "grid": 4},
-                "report": {
-                    "statistics": {
-                        "n": {"statistic": "count"},
-                        "paid": {"statistic": "average", **SUMS},
-                    },
-                },
-            }.items()
+        long("sum", SUMS),
+        long("reach", {"user": "user", "at_least": "1", "per": "1d"}),
+        long("quantiles", {"value": "value", "edges": "0,1,2,4,8"}),
+        long(
+            "contingency", {"columns": "group,id", "domain": "group=a,b;id=1,2,3,4,5,6,7,8,9,new"}
+        ),
+        long("moments", {"columns": "value", "bounds": "0:5", "grid": 4}),
+        long(
+            "report",
+            {"statistics": {"n": {"statistic": "count"}, "paid": {"statistic": "average", **SUMS}}},
         ),
     ],
     ids=lambda one: one if isinstance(one, str) else "",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
+from some_cases import long
 
 from counton.base.private import Private, open_private
 from counton.run import Definition, Job
@@ -150,10 +151,7 @@ def check(case: Case) -> bool:
     ("rows", "ended", "lags", "recounts"),
     [
         (ROWS[1], ENDED[1], 2, 1),
-        *(
-            pytest.param(rows, ended, 1, 2, marks=pytest.mark.long)
-            for rows, ended in itertools.product(ROWS, ENDED)
-        ),
+        *(long(*both, 1, 2) for both in itertools.product(ROWS, ENDED)),
     ],
 )
 def test_no_history_moves_more_than_its_slots(
