@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from forked_commands import forked_counton
 from programs import run_program
+from some_cases import long
 
 ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
 NEW = [
@@ -74,9 +75,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "typed", ["n\n", "\n", "maybe\n", pytest.param("\x03", marks=pytest.mark.long), "\x04"]
-)
+@pytest.mark.parametrize("typed", ["n\n", "\n", "maybe\n", long("\x03"), "\x04"])
 def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
     code, screen = on_a_terminal(folder, NEW, typed)
     assert code == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from some_cases import long
 from witnesses import without_witness
 
 from tests.net import nights, streams
@@ -21,6 +22,7 @@ from tests.net import nights, streams
 FILE = Path(__file__).with_name("released.json")
 KNOWN: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
 NIGHTS = dict(nights.cases())
+PURE, APPROXIMATE, CONCENTRATED = streams.GUARANTEES
 #: One of each family of statistics and each kind of input, which `make test` runs; each guarantee.
 OF_EACH_KIND = {
     *("other, over time", "found, over time", "both, over time", "sum by group, over time"),
@@ -42,10 +44,7 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in OF_EACH_KIND else pytest.mark.long) for name in NIGHTS],
-)
+@pytest.mark.parametrize("name", [name if name in OF_EACH_KIND else long(name) for name in NIGHTS])
 def test_jobs_release_what_they_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,14 +54,7 @@ def test_jobs_release_what_they_did(
     )
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    [
-        pytest.param(one, marks=pytest.mark.long if "delta" in str(one) else ())
-        for one in streams.GUARANTEES
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("guarantee", [PURE, CONCENTRATED, long(APPROXIMATE)], ids=str)
 def test_noise_of_every_strategy_is_what_it_was(guarantee: Any) -> None:
     known = {name: case for name, case in KNOWN.items() if name.startswith("counter, ")}
     of_it = {name: case for name, case in known.items() if name.endswith(f", {guarantee}")}

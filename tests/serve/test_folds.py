@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from databases import heard
 from inside import EXACT, Inside, inside, visit
+from some_cases import long
 
 from counton import Stream
 from counton.base.errors import InvalidInput, StreamConflict
@@ -27,7 +28,6 @@ from counton.state.inbox import Fold, waiting_batches
 from counton.state.sql import Connection
 
 pytestmark = pytest.mark.slow
-LONG = pytest.mark.long
 
 FOLDS = int(os.environ.get("COUNTON_FOLDS", "10"))
 #: Where a run can be killed: after the last one nobody dies.
@@ -110,7 +110,7 @@ def killed_everywhere(
     return [round(row["estimate"]) for row in windows], sent
 
 
-@pytest.mark.parametrize("parts", [(2,), pytest.param((1, 2), marks=LONG)])
+@pytest.mark.parametrize("parts", [(2,), long((1, 2))])
 def test_a_fold_is_counted_once_wherever_it_is_killed(
     tmp_path: Path, parts: tuple[int, ...]
 ) -> None:
@@ -119,7 +119,7 @@ def test_a_fold_is_counted_once_wherever_it_is_killed(
         assert counted == sent
 
 
-@pytest.mark.parametrize("early", [True, pytest.param(False, marks=LONG)])
+@pytest.mark.parametrize("early", [True, long(False)])
 def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
     tmp_path: Path, early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,8 +191,7 @@ def rows_of(state: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "people",
-    [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, pytest.param({}, marks=LONG)],
+    "people", [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, long({})]
 )
 def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
@@ -267,9 +266,7 @@ def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
     assert max(read) < 11  # of 13, had it read all
 
 
-@pytest.mark.parametrize(
-    "missing", ["last > ", *(pytest.param(one, marks=LONG) for one in ("written >= ", "step <= "))]
-)
+@pytest.mark.parametrize("missing", ["last > ", long("written >= "), long("step <= ")])
 def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, missing: str) -> None:
     """The test above sees it if any of the three is not read."""
     rows = Connection.rows

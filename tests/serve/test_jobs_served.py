@@ -14,6 +14,7 @@ import pytest
 from calls import calls_of
 from inside import EXACT, Inside, inside, metric, visit
 from services import START, copied, counted, job_file
+from some_cases import long
 
 from counton import PureDP
 from counton.base.errors import StateError
@@ -27,8 +28,6 @@ from counton.state import Store, Stream, verify
 from counton.state.inbox import Batch, Inbox
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.solved import _BlockSums
-
-LONG = pytest.mark.long
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ FEW: dict[str, tuple[dict[str, Any], int, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ranges", *(pytest.param(n, marks=LONG) for n in [*FEW][1:])])
+@pytest.mark.parametrize("name", ["ranges", long("contingency"), long("sum")])
 def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
     """A stream that is sent as much as it takes, again and again, counts all of it."""
     job, largest, size = FEW[name]
@@ -494,7 +493,7 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
     assert 0 < sum(changed) <= 3
 
 
-@pytest.mark.parametrize("rows_of_one", [3000, pytest.param(1, marks=LONG)])
+@pytest.mark.parametrize("rows_of_one", [3000, long(1)])
 def test_how_long_a_run_takes_decides_nothing_of_other_users(
     tmp_path: Path, rows_of_one: int
 ) -> None:

@@ -13,6 +13,7 @@ from databases import looked_into, rows_in
 from forked_commands import forked_python
 from patience import HANGS
 from programs import run_program
+from some_cases import long
 
 from counton import Key, PureDP, Stream
 from counton.base.private import Private
@@ -78,7 +79,7 @@ def shown_values(lines: list[str]) -> dict[int, set[str]]:
     return values
 
 
-@pytest.mark.parametrize("kills", [18, pytest.param(36, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [18, long(36)])
 def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
     state: str, tmp_path: Path, key_file: Path, killing: Any, kills: int
 ) -> None:
@@ -144,7 +145,7 @@ def test_writers_which_fight_over_a_stream_show_one_value_per_step(
         assert texts == {np.ascontiguousarray(values[step - 1]).tobytes().hex()}
 
 
-@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("apart", [4, long(1)])
 def test_killed_while_it_is_created_a_state_can_be_used_without_repair(
     tmp_path: Path, key_file: Path, apart: int
 ) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from in_turn import in_turn
+from some_cases import long
 from states_put_back import Files, Place, Server
 from witnesses import witness_file
 
@@ -49,7 +50,6 @@ class Run(NamedTuple):
 
 RUNS = [Run(home, named) for home in ("H1", "H2") for named in (None, "W1", "W2")]
 COPY, BACK = "copy", "back"
-LONG = (pytest.mark.slow, pytest.mark.long)
 Move = Run | str
 
 
@@ -150,9 +150,7 @@ def tried(world: World, history: Sequence[Move]) -> None:
     assert world.number == len(history) - 2
 
 
-@pytest.mark.parametrize(
-    ("length", "every"), [(3, 2), pytest.param(3, 1, marks=LONG), pytest.param(4, 7, marks=LONG)]
-)
+@pytest.mark.parametrize(("length", "every"), [(3, 2), long(3, 1), long(4, 7)])
 def test_no_history_releases_a_step_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, every: int
 ) -> None:
@@ -163,7 +161,7 @@ def test_no_history_releases_a_step_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [14, pytest.param(3, marks=LONG)])
+@pytest.mark.parametrize("every", [14, long(3)])
 def test_no_history_on_a_server_releases_a_step_twice(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
