@@ -48,6 +48,7 @@ def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     assert again(path) is None
 
 
+@pytest.mark.long
 def test_another_value_than_the_reference_finds_is_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

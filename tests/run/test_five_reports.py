@@ -236,6 +236,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     return halves, np.mean(found, axis=0)
 
 
+@pytest.mark.long
 def test_quantiles_of_a_report_are_planned_to_a_fifth(tmp_path: Path) -> None:
     """On average over keys: an interval ends at edges, and moves with the noise of all cells."""
     planned, released = quantiles_planned_and_released(tmp_path, 30)

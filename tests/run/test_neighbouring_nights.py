@@ -329,7 +329,9 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None
         (8, "event", "takes what its input says for released", compare),
         long(7, "event", "covered in part is covered", Windows.within),
         long(4, "event", "covered windows hang on the rows", AddedRows.beside),
-        (4, "person", "chooses a person's rows of open windows anew", ContributionBounder.choose),
+        long(
+            4, "person", "chooses a person's rows of open windows anew", ContributionBounder.choose
+        ),
     ],
 )
 def test_a_wrong_rule_moves_more(

@@ -35,7 +35,7 @@ STEPS = 36
 MORE = int(os.environ.get("COUNTON_FUZZ", "0"))
 LOGS = range(100, 100 + MORE) if MORE else (101, 103, 107, 112)
 #: Logs of the shorter searches.
-FEW_LOGS = (0, 3, long(1), long(2))
+FEW_LOGS = (0, *map(long, (1, 2, 3)))
 GROUPS = ("a", "b")
 SECRET_FREE = 10**6  # epsilon with which the noise is 0 almost surely
 
@@ -280,7 +280,7 @@ def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Pat
     assert over == 4
 
 
-@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+@pytest.mark.parametrize("append", [False, long(True)], ids=["all events", "new events"])
 def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
     append: bool, tmp_path: Path
 ) -> None:
