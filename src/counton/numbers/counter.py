@@ -358,11 +358,10 @@ class Counter:
             exact = values[part]
             if terms.strategy.facts.versions > 1:
                 sums = add_arrivals(sums, totals[part], exact)
-            elif terms.strategy.facts.workload == "totals":
-                exact[...] = totals[part]
-                sums = add_up(exact, sums).copy()
             else:
                 exact[...] = totals[part]
+                if terms.strategy.facts.workload == "totals":
+                    sums = add_up(exact, sums).copy()
             if terms.strategy.facts.fraction_bits:
                 exact <<= terms.strategy.facts.fraction_bits
             exact += noise

@@ -429,10 +429,6 @@ def join_numbers(
     return ClosedForm(put(values), ends, put([one.std for one in numbers]))
 
 
-def _nothing(_level: float) -> dict[str, NDArray[Any]]:
-    return {}
-
-
 class TableNumbers(NamedTuple):
     """A table of released numbers: one number in each row, and columns that describe the rows.
 
@@ -451,7 +447,7 @@ class TableNumbers(NamedTuple):
     about: Mapping[str, NDArray[Any]]
     numbers: ClosedForm
     called: str = "estimate"
-    beside: Callable[[float], Mapping[str, NDArray[Any]]] = _nothing
+    beside: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
 
     def columns(self, level: float) -> dict[str, NDArray[Any]]:
         low, high = self.numbers.interval(level)
@@ -804,14 +800,11 @@ class _Noise:
                 math.sqrt(nodes) * self._node
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
-        rounding = self._rounding_of(at)
+        # the largest rounding error of a weighted sum, in multiples of the resolution
+        cell = 2.0**-self._design.strategy.facts.fraction_bits
+        rounding = float((np.abs(at) * self._rounding).sum()) * cell
         half = quantile * std + self._coarse * jump + rounding
         return float(self._design.errors.in_data_units(half))
-
-    def _rounding_of(self, at: NDArray[np.float64]) -> float:
-        """Return the largest rounding error of a weighted sum, in multiples of the resolution."""
-        cell = 2.0**-self._design.strategy.facts.fraction_bits
-        return float((np.abs(at) * self._rounding).sum()) * cell
 
 
 class StreamParts(NamedTuple):

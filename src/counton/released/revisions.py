@@ -46,10 +46,6 @@ class Revisions:
         """Number of windows that end before a window's count is final."""
         return self.design.strategy.lags
 
-    def lags_of(self, windows: NDArray[np.int64] | range, night: int) -> NDArray[np.int64]:
-        """Return how many windows, at most `lags`, had ended after each at its newest count."""
-        return np.minimum(night - np.asarray(windows, np.int64), self.lags)
-
     def names(self, declared: Sequence[str]) -> Sequence[str]:
         """Return ``declared``, or the names of found groups."""
         return declared if self.since is None else tuple(self.since)
@@ -63,7 +59,8 @@ class Revisions:
     def newest(self, night: int) -> NDArray[Any]:
         """Return the newest count of each window after a night, shape ``(night, *cells)``."""
         windows = np.arange(1, night + 1)
-        lags = self.lags_of(windows, night)
+        # how many windows, at most `lags`, had ended after each at its newest count
+        lags = np.minimum(night - windows, self.lags)
         found: NDArray[Any] = np.moveaxis(self.values, -1, 1)[windows + lags - 1, lags]
         return found
 

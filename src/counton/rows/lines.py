@@ -378,16 +378,13 @@ def _fault_of_json(line: bytes, number: int) -> str:
     except RecursionError:
         return "is nested too deeply"
     except ValueError as error:
-        if number == 1 and line.lstrip()[:1] in (b"[", b"{") and _ends_early(error):
+        early = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip())
+        if early and number == 1 and line.lstrip()[:1] in (b"[", b"{"):
             return _SEVERAL_LINES
         return "is no JSON object"
     if number == 1 and isinstance(found, list):
         return _ONE_ARRAY
     return "is no JSON object"
-
-
-def _ends_early(error: ValueError) -> bool:
-    return isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip())
 
 
 _SEVERAL_LINES = (

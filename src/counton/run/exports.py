@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import REVISED, WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
-from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import check_text
 from counton.frame.windows import load_zone, moment
 from counton.numbers.intervals import check_level
@@ -26,6 +25,7 @@ from counton.released.release import Release
 from counton.released.release_facts import promise_of
 from counton.released.release_files import is_table, read_public
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.series import finite
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     level_of,
@@ -108,16 +108,14 @@ def _rows_of(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the published rows of some steps, with totals so far and of the window alone."""
     definition = released.definition
-    floats = pl.selectors.float()  # NaN and infinity become NULL
-    table = released.table(steps).with_columns(pl.when(floats.is_finite()).then(floats))
+    table = finite(released.table(steps))
     if definition.shows_cells and definition.cut.lags:  # numbers of windows alone
         table = table.rename({number: f"window_{number}" for number in _NUMBERS})
     first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
     numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
     # A line has running totals, which are sums of its published cells.
     aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
-    if definition.cut.lags:
-        aside.update(REVISED)
+    aside.update(REVISED if definition.cut.lags else ())
     labels = [column for column in table.columns if column not in aside]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0

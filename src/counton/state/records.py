@@ -106,12 +106,6 @@ def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, A
     return facts
 
 
-def refuse_altered_names(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse stored group names that do not match their digest in the JSON text."""
-    for fact, said in json.loads(text).get(_NAMES, {}).items():
-        _blocks(connection, stream_id, fact, said)
-
-
 def _blocks(
     connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
 ) -> list[bytes]:
@@ -292,7 +286,8 @@ def check_seal(connection: Connection, row: Any, key: Key) -> None:
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = seal_of(key, row.name, row.step, row.details, known)
-        refuse_altered_names(connection, row.id, row.details)
+        for fact, said in json.loads(row.details).get(_NAMES, {}).items():
+            _blocks(connection, row.id, fact, said)  # refuses names that were altered
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
             f"the public facts of stream {row.name!r} (groups and their order, first window, "

@@ -120,10 +120,7 @@ class QuantilesReading(Reading):
         if first >= last:
             raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
         variance = this.line.variance(np.array([first]), np.array([last]))
-        return self._linear(float(self._below[last] - self._below[first]), variance)
-
-    def _linear(self, value: float, variance: Floats) -> ClosedForm:
-        """Return a linear function's interval; ``variance`` is for sums of variance 1."""
+        value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 

@@ -207,8 +207,7 @@ class Hats(OwnCells):
 
     def fits(self, lines: NDArray[Any]) -> bool:
         """Return whether such lines are quicker multiplied by `dense`."""
-        few = len(lines) > 1 and self.rows * self.cells <= _DENSE
-        return few and lines.dtype == np.float64
+        return lines.dtype == float and len(lines) > 1 and self.rows * self.cells <= _DENSE
 
     @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -535,41 +534,30 @@ class _HatEquations(NormalEquations):
 
     @override
     def solve(self, right: Floats) -> Floats:
+        hats = self._strategy.over(right * self._alone)
         if self._strategy.fits(right):
-            reads, spreads = self._dense
-            found = right - (right @ reads) @ spreads
-            found *= self._alone
-            return found
-        rows = max(1, _CHUNK // self._cells)
-        columns = np.empty((self._strategy.rows, len(right)))
-        for part in _slices(len(right), rows):
-            columns[:, part] = self._strategy.over(right[part] * self._alone).T
-        if len(right) == 1:
-            columns[:, 0] = self._solve_column(self._own.tolist(), columns[:, 0].tolist())
+            hats = hats @ self._inverse
+        elif len(right) == 1:
+            hats[0] = self._solve_column(self._own.tolist(), hats[0].tolist())
         else:
-            self._solve_columns(columns)
-        hats = np.ascontiguousarray(columns.T)
-        found = np.empty_like(right)
-        for part in _slices(len(right), rows):
-            found[part] = (right[part] - self._strategy.under(hats[part])) * self._alone
+            hats = np.ascontiguousarray(self._solve_columns(np.ascontiguousarray(hats.T)).T)
+        found: Floats = right - self._strategy.under(hats)
+        found *= self._alone
         return found
 
     @cached_property
-    def _dense(self) -> tuple[Floats, Floats]:
-        """D^-1 H^T, shape (cells, hats), and K^-1 H, shape (hats, cells); see `Hats.fits`."""
-        spreads = self._strategy.dense.copy()
-        reads = np.ascontiguousarray((spreads * self._alone).T)
-        self._solve_columns(spreads)
-        return reads, spreads
+    def _inverse(self) -> Floats:
+        return self._solve_columns(np.eye(self._strategy.rows))
 
-    def _solve_columns(self, columns: Floats) -> None:
-        """Overwrite each column with K^-1 times it, with the factors of K from `_factor`."""
+    def _solve_columns(self, columns: Floats) -> Floats:
+        """Return K^-1 times each column (overwritten), with the factors of K from `_factor`."""
         own = self._own.tolist()
         for event, hat in enumerate(own):
             columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
         columns[self._own] /= self._pivots[:, None]
         for event in range(len(own) - 1, -1, -1):
             columns[own[event]] -= self._ratios[event] @ columns[self._others[event]]
+        return columns
 
     def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
         """Return K^-1 ``right`` (overwritten) for a single column, faster than `solve`."""

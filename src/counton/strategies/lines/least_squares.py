@@ -142,8 +142,8 @@ class IntegerEquations:
         while len(lines):
             digit = self.equations.solve(real)
             digit /= self._factor
-            solved = _largest(digit)
-            size = max(solved, _largest(np.cumsum(digit, axis=1)), 2.0**-60)
+            solved = float(np.abs(digit).max())
+            size = max(solved, float(np.abs(np.cumsum(digit, axis=1)).max()), 2.0**-60)
             error = self._rounding * (largest + self._largest * solved)
             room = _ALONE if further is None else self._room
             more = room - 2 - math.ceil(math.log2(max(error, 2.0**-60)))
@@ -153,7 +153,8 @@ class IntegerEquations:
             least = 1 if places else max(bits, 0) + 2
             while more >= least:
                 whole = np.rint(digit * 2.0**more)
-                most = _largest(real * 2.0**more - self._times(whole)) + 1.01 * error * 2.0**more
+                left = float(np.abs(real * 2.0**more - self._times(whole)).max())
+                most = left + 1.01 * error * 2.0**more
                 if most < 2.0**room:
                     break
                 by = math.ceil(math.log2(most)) - room + 2
@@ -176,7 +177,7 @@ class IntegerEquations:
                 product = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
                 further = (further * pow(2, more, _PRIME) - product) % _PRIME
                 real += _multiples(residual, further) * 2.0**64
-            largest = _largest(real)
+            largest = float(np.abs(real).max())
             norms = np.sqrt((real**2) @ (1.0 / self._floor)) * _RESERVE
             sums_of_digits = np.cumsum(digits, axis=1)
             if not places:
@@ -214,11 +215,6 @@ class IntegerEquations:
             lines, residual, real = lines[keep], residual[keep], real[keep]
             further = None if further is None else further[keep]
         return found
-
-
-def _largest(numbers: Floats) -> float:
-    """Return the largest magnitude."""
-    return max(float(numbers.max()), -float(numbers.min()))
 
 
 def modulo_prime(

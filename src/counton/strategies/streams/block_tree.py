@@ -272,7 +272,7 @@ class BlockTree:
 
     # ------------------------------------------------------------------------------ exactly
 
-    def _read(
+    def read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
         """Add ``taken`` times a node's estimate to the ``weights`` of a release by (level, index).
@@ -290,16 +290,10 @@ class BlockTree:
         radix = self.radices[level - 1]
         for child in range(node * radix, (node + 1) * radix):
             if level == self.top:
-                self._read(weights, level - 1, child, part * taken)
+                self.read(weights, level - 1, child, part * taken)
                 continue
             known = weights.get((level, child), Fraction(0))
             weights[level, child] = known + part * taken / self.shares[level - 1]
-
-    def read_root(
-        self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
-    ) -> None:
-        """Add ``taken`` times the tree's estimate of a block's total to a release's weights."""
-        self._read(weights, self.top, block, taken)
 
     def read_inside(
         self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
@@ -312,7 +306,7 @@ class BlockTree:
             read = (node - first + part) / radix
             for child in range(first, first + radix):
                 over = part if child == node else Fraction(child < node)
-                self._read(weights, level, child, taken * (over - read))
+                self.read(weights, level, child, taken * (over - read))
             part = read
 
 

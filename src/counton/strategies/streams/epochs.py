@@ -227,15 +227,10 @@ class Epochs(EndlessStrategy):
             high = np.clip(last - epoch.before, 0, epoch.horizon)
             some = high > low
             if some.any():
-                width = self._width(epoch, law)
+                squared = float(self._node_factor(epoch.level)) ** 2
+                width = squared if law is None else node_law(self, law, epoch.level).variance
                 found[some] += width * epoch.variance(high[some], low[some])
         return found
-
-    def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
-        """Return the variance of the nodes of an epoch."""
-        if law is None:
-            return float(self._node_factor(epoch.level)) ** 2
-        return node_law(self, law, epoch.level).variance
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Return a bound on rounding of the counts of the steps first + 1 .. last, in 2^-16."""

@@ -487,7 +487,7 @@ class LeastSquaresFactorization(StreamStrategy):
                 weights[0, row] = known + variance.numerator * unit * weight * value / determinant
             own = int(self.line.own[cell])
             taken = variance.denominator * own * value / determinant
-            self._tree.read_root(weights, cell, taken)
+            self._tree.read(weights, self._tree.top, cell, taken)
         if self.radices:
             self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
         scale = 1 << self.facts.lattice_bits
