@@ -166,6 +166,7 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
         *(pytest.param(targets, marks=pytest.mark.long) for targets in ({1: 1}, {0: 0.001})),
     ],
 )
+@pytest.mark.long
 def test_names_of_losses_stay_beside_the_axis_and_apart(targets: dict[int, float]) -> None:
     figure = plot_loss(counton.plan_expiring(targets), {"a day": 1, "ten years": 87600}, "Loss")
     ax = figure.axes[0]

@@ -109,6 +109,7 @@ def test_probes_ask_the_port_that_is_listened_at() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_nightly_job_runs_as_its_pod_does(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

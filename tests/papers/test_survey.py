@@ -34,6 +34,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return reproduce("survey", tmp_path_factory.mktemp("survey"), quick=True)
 
 
+@pytest.mark.long
 def test_nothing_published_for_streams_is_below_the_plan(survey: Evidence) -> None:
     for row in survey.errors:
         at = (row.guarantee, row.metric, row.horizon)

@@ -188,6 +188,7 @@ def test_one_paper_is_compared_and_its_figures_are_written(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_sheet_shows_panels_boxes_and_a_legend_in_few_colours(tmp_path: Path) -> None:
     from matplotlib.image import imread
 

@@ -188,6 +188,7 @@ def test_the_bound_on_all_errors_holds_and_is_not_far_off(guarantee: Any, law: A
     ],
 )
 @pytest.mark.slow
+@pytest.mark.long
 def test_rho_is_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float
 ) -> None:

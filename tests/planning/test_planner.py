@@ -263,6 +263,7 @@ def planned_crossing(horizon: int, strategies: Iterable[StreamStrategy] | None =
     ],
 )
 @pytest.mark.slow
+@pytest.mark.long
 def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: str) -> None:
     assert f"{paper_crossing(horizon):.3g}" == in_print
     # Even arities, discrete laws and composed losses move the crossing a little.
@@ -365,6 +366,7 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     assert all(choice.strategy.facts.local and not choice.row()["held"] for choice in simple)
 
 
+@pytest.mark.long
 def test_what_is_not_compared_is_not_the_best() -> None:
     """From 64 steps on, for every kind of noise and however often units count."""
     units = [

@@ -31,6 +31,7 @@ def test_no_change_moves_nodes_further_than_is_claimed() -> None:
     assert all(one.pairs > 300 and min(one.shares) > 0.9 for one in tried), [*map(str, tried)]
 
 
+@pytest.mark.long
 def test_contributions_need_neither_rows_nor_accountants() -> None:
     """Whoever checks them installs neither polars nor dp_accounting."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('polars', 'dp_accounting')))"
@@ -68,6 +69,7 @@ def test_no_person_does(promise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.usefixtures("jobs_lie_with_the_tests")
+@pytest.mark.long
 def test_no_unit_whose_rows_come_and_go_does(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "DOORS", {door: DOORS[door]})
     (tried,) = try_deliveries(share=1e-4)
@@ -94,6 +96,7 @@ def test_rows_that_decide_about_those_of_others_are_found(
         list(try_deliveries())
 
 
+@pytest.mark.long
 def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
     tried = {one.name: one for one in try_rows()}
     promised = [one for name, one in tried.items() if name.endswith("as promised")]

@@ -33,13 +33,15 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-#: Numbers of the papers, or beside what others have published; and plans that take long: doctests
-#: of `counton.training` and `papers.constants` make smaller ones.
-MARKS = {
-    "docs/beside.md": [pytest.mark.evidence],
-    "docs/training.md": [pytest.mark.long],
-    "docs/papers/constants.md": [pytest.mark.long],
-}
+#: Numbers of the papers, or beside what others have published; and pages whose commands take long.
+#: `make test` runs those of a first publication, of every night, of people and of late rows.
+LONG = (
+    *("choosing", "from-python", "how-to-check", "keys", "operating", "papers/constants"),
+    *("reading", "reference/papers", "reference/strategies", "research", "statistics", "tables"),
+    *("training", "words-and-graphs"),
+)
+MARKS = {f"docs/{page}.md": [pytest.mark.long] for page in LONG}
+MARKS["docs/beside.md"] = [pytest.mark.evidence]
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",

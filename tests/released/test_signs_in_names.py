@@ -34,6 +34,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow  # it draws
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_path: Path) -> None:
     asked: dict[str, Any] = {
         "time": "at", "every": "1h", "start": "2024-03-01", "steps": 4, "epsilon": 9,

@@ -16,7 +16,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from some_cases import long
 from typer.testing import CliRunner
 
 from counton import read
@@ -147,7 +146,8 @@ class Warehouse:
         return int(far.max())
 
 
-@pytest.mark.parametrize("most", [1, long(5)])
+@pytest.mark.parametrize("most", [1, 5])
+@pytest.mark.long
 def test_the_page_says_how_far_a_person_moves(most: int) -> None:
     stay, vanish = Warehouse([*staying(most)]), Warehouse([*vanishing(most)])
 

@@ -66,6 +66,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
 
 
 @pytest.mark.parametrize("what", ["average", long("sum")])
+@pytest.mark.long
 def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,8 +113,9 @@ def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "more", "compared"), [long("count", {}, (1, 1)), ("average", VALUES, (2, 60))]
+    ("what", "more", "compared"), [("count", {}, (1, 1)), ("average", VALUES, (2, 60))]
 )
+@pytest.mark.long
 def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     what: str, more: dict[str, Any], compared: tuple[int, int]
 ) -> None:
@@ -175,7 +177,7 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
 # ----------------------------------------------------------------------- what readers get
 
 
-@pytest.mark.parametrize(("what", "revise"), [("average", "2d"), long("sum", None)])
+@pytest.mark.parametrize(("what", "revise"), [("average", "2d"), ("sum", None)])
 def test_numbers_are_those_of_the_group_and_are_read_back(
     what: str, revise: str | None, tmp_path: Path
 ) -> None:
@@ -213,6 +215,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
         assert set(by_then["group"]) == {"home"}
 
 
+@pytest.mark.long
 def test_windows_are_shown_each_by_itself(tmp_path: Path) -> None:
     """Without revisions too: from the window on that shows the group; a row is in one window."""
     told = {**FOUND, **VALUES, "revise": None, "release": "windows"}

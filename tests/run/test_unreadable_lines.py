@@ -265,6 +265,7 @@ def test_skippable_frames_of_zstd_are_passed_over(tmp_path: Path) -> None:
             run(asked(file, "count", tmp_path))
 
 
+@pytest.mark.long
 def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> None:
     """As far as it shows: where the last field alone is cut, it may be whole."""
     line = b"7,Central,a,2026-09-01T09:17:31+02:00"

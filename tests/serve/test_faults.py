@@ -18,7 +18,6 @@ import pytest
 from databases import heard
 from inside import EXACT, Inside, metric, visit
 from services import START, job_file
-from some_cases import long
 
 from counton.base.errors import CountonError
 
@@ -48,7 +47,8 @@ class Faults:
         self._hearing.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("policies", [True, long(False)])
+@pytest.mark.parametrize("policies", [True, False])
+@pytest.mark.long
 def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: Path) -> None:
     """Statements and commits fail, services end in between; senders repeat what is not answered.
 

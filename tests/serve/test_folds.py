@@ -190,9 +190,8 @@ def rows_of(state: Path) -> dict[str, int]:
         }
 
 
-@pytest.mark.parametrize(
-    "people", [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, long({})]
-)
+@pytest.mark.parametrize("people", [{"user": "who", "most": 2, "per": "1h", "unit": "user"}, {}])
+@pytest.mark.long
 def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
 
@@ -259,6 +258,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
     return seen == sent, read
 
 
+@pytest.mark.long
 def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
     """Of its own, of those that go on, and of those that have had rows since the last release."""
     right, read = counted_and_read(tmp_path, 12)

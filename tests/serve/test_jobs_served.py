@@ -46,6 +46,7 @@ def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path:
         assert 'counton_rows_total{outcome="accepted",stream="visits"} 6.0\n' in text
 
 
+@pytest.mark.long
 def test_a_strategy_is_solved_once_and_not_for_every_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -493,7 +494,8 @@ def test_which_rows_count_hangs_on_no_other_users_rows(tmp_path: Path) -> None:
     assert 0 < sum(changed) <= 3
 
 
-@pytest.mark.parametrize("rows_of_one", [3000, long(1)])
+@pytest.mark.parametrize("rows_of_one", [3000, 1])
+@pytest.mark.long
 def test_how_long_a_run_takes_decides_nothing_of_other_users(
     tmp_path: Path, rows_of_one: int
 ) -> None:

@@ -81,6 +81,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield service
 
 
+@pytest.mark.long
 def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
     with connected(impatient) as silent, connected(impatient) as slow, connected(impatient) as half:
         half.sendall(b"GET /health HTTP/1.1\r\nHost:")

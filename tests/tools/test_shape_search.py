@@ -130,6 +130,7 @@ def test_a_small_search_finds_what_is_shipped(metric: Metric, cells: int) -> Non
 
 
 @pytest.mark.parametrize("cells", [10, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_rows_of_any_form_are_found_again_from_hats(cells: int) -> None:
     problem = Problem(cells)
     hats, start = search(problem)

@@ -165,6 +165,7 @@ def test_a_banded_root_with_momentum_has_another_address() -> None:
     np.testing.assert_allclose(np.convolve(root, root)[:8], [1, -1.9, 0.9, *[0] * 5], atol=1e-12)
 
 
+@pytest.mark.long
 def test_plans_with_random_batches_are_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_plan, "multiplier", lambda *_: 1.0)  # it takes half a minute
     key, optimizer = Key.generate(), SGD(0.9, rate=falling)

@@ -304,7 +304,8 @@ def searched() -> list[dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("settings", [*map(long, PROCESSORS[:-1]), PROCESSORS[-1]], ids=str)
+@pytest.mark.parametrize("settings", PROCESSORS, ids=str)
+@pytest.mark.long
 def test_every_processor_draws_the_noise_that_a_run_says(settings: dict[str, str]) -> None:
     """And finds the same strategy where a search has one end, since what it finds is rounded."""
     key = InsecureSeededKey(7)

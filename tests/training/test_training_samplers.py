@@ -283,6 +283,7 @@ def test_a_plan_for_a_sampler_fits_it() -> None:
         wrong.noise(key=chosen_key(), name="run", sampler=SAMPLERS[3])
 
 
+@pytest.mark.long
 def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
     found = plan(steps=24, epochs=2, dimension=1000, guarantee=ZCDP(2), clip=0.5, buffers=1)
     errors = [choice.rmse for choice in found.choices]
@@ -354,6 +355,7 @@ def test_poisson_batches_are_independent_and_have_their_rate() -> None:
     assert len(poisson(1.0).batch(3)) == 500
 
 
+@pytest.mark.long
 def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
     sampler, guarantee = poisson(), ApproxDP(1, 1e-5)
     best = plan(sampler=sampler, dimension=9, guarantee=guarantee).best
