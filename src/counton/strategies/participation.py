@@ -289,7 +289,8 @@ def sensitivities(
     # unit with one step, for all positions of its steps.
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        known = _known_sensitivities(strategy)
+        # Kept in the object, and not by parameters: equal ones may not identify a strategy.
+        known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
         if schedule not in known:
             known[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
         return known[schedule]
@@ -309,13 +310,6 @@ def sensitivities(
     single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None
     return Sensitivity(*scaled_norms(int(columns[0]), int(columns[1]), by=steps), entries)
-
-
-def _known_sensitivities(strategy: _StepNodes) -> dict[object, Sensitivity]:
-    """Return the sensitivities kept in a strategy object, by the steps of a unit."""
-    # Not in a cache by parameters: equal parameters may not identify a strategy.
-    known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-    return known
 
 
 def sensitivity(
@@ -457,7 +451,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
     # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
     # changes fell into one step.
-    known = _known_sensitivities(strategy)
+    known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if pattern in known:
         return known[pattern]
     one = sensitivities(strategy)

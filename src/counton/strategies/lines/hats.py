@@ -117,6 +117,8 @@ class Hats(OwnCells):
             hats += len(knots)
         self.rows = hats
         self.measurements = hats + self.cells
+        #: Whether several lines of floats are quicker multiplied by `dense`.
+        self.few = self.rows * self.cells <= _DENSE
         #: Weight of each cell's own measurement: int64, shape (cells,).
         self.own: Integers = self._leftover()
 
@@ -205,13 +207,9 @@ class Hats(OwnCells):
         """H, shape (rows, cells)."""
         return self.under(np.eye(self.rows, dtype=np.int64)).astype(np.float64)
 
-    def fits(self, lines: NDArray[Any]) -> bool:
-        """Return whether such lines are quicker multiplied by `dense`."""
-        return lines.dtype == float and len(lines) > 1 and self.rows * self.cells <= _DENSE
-
     @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if self.fits(cells):
+        if self.few and len(cells) > 1 and cells.dtype == float:
             return np.asarray(cells @ self.dense.T)
         out = np.zeros((len(cells), self.rows), cells.dtype)
         for level in self._levels:
@@ -223,7 +221,7 @@ class Hats(OwnCells):
 
     @override
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
-        if self.fits(hats):
+        if self.few and len(hats) > 1 and hats.dtype == float:
             return np.asarray(hats @ self.dense)
         out = np.zeros((len(hats), self.cells), hats.dtype)
         spread = np.empty_like(out)
@@ -535,7 +533,7 @@ class _HatEquations(NormalEquations):
     @override
     def solve(self, right: Floats) -> Floats:
         hats = self._strategy.over(right * self._alone)
-        if self._strategy.fits(right):
+        if self._strategy.few and len(right) > 1:
             hats = hats @ self._inverse
         elif len(right) == 1:
             hats[0] = self._solve_column(self._own.tolist(), hats[0].tolist())
