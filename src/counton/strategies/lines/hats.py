@@ -539,9 +539,7 @@ class _HatEquations(NormalEquations):
             hats[0] = self._solve_column(self._own.tolist(), hats[0].tolist())
         else:
             hats = np.ascontiguousarray(self._solve_columns(np.ascontiguousarray(hats.T)).T)
-        found: Floats = right - self._strategy.under(hats)
-        found *= self._alone
-        return found
+        return np.asarray((right - self._strategy.under(hats)) * self._alone)
 
     @cached_property
     def _inverse(self) -> Floats:

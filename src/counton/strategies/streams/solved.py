@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -35,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, one_thread
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
@@ -719,9 +720,10 @@ class _BlockSums(Reader):
         else:
             known = self._field.run(1, range(cells)).reshape(cells, size)
         sums = np.zeros((cells + 1, size), np.int64)
-        for at in range(0, size, width := max(1, _SOLVED // cells)):
-            part = slice(at, at + width)
-            sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
+        with one_thread() if size > 1 else nullcontext():  # else no matrices are multiplied
+            for at in range(0, size, width := max(1, _SOLVED // cells)):
+                part = slice(at, at + width)
+                sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
         return sums
 
     def _solve_rows(self, rows: Integers, known: Integers) -> Integers:
