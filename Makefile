@@ -308,7 +308,7 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.
 .PHONY: test
-test: $(READY) ## every check, at most two cases of each: style, types, layers, tests, examples, documentation
+test: $(READY) ## every check but the long ones, at most two cases of each: style, types, layers, tests, examples, pages
 	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
