@@ -103,10 +103,9 @@ def _calendar_edges(
     local = first.replace(tzinfo=None)
     begin, length = microseconds(start), amount * _NOMINAL_DAYS[unit] * _DAY
     no_changes = unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
-    edges = np.arange(steps + 1, dtype=np.int64)
-    if no_changes and begin + steps * length < microseconds(_LATEST):
-        edges, steps = begin + length * edges, -1  # none is left to be found by the calendar
-    for k in range(steps + 1):
+    alike = no_changes and begin + steps * length < microseconds(_LATEST)
+    edges = begin + length * np.arange(steps + 1) if alike else np.empty(steps + 1, np.int64)
+    for k in range(0 if alike else steps + 1):
         try:
             later = _by_calendar(local, k * amount, unit)
         except (OverflowError, ValueError) as error:
