@@ -87,13 +87,14 @@ class BlockSource(threading.local):
         self._subkey = subkey
         self._encryptor: Any = None
         self._counters: NDArray[np.uint64] = np.empty((0, 2), np.dtype("<u8"))
-        self._cipher = bytearray(0)
+        self._plain = self._cipher = memoryview(b"")
 
     def _reserve(self, blocks: int) -> NDArray[np.uint64]:
         """Return scratch space for the counters of ``blocks`` blocks, shape (blocks, 2)."""
         if len(self._counters) < blocks:
             self._counters = np.empty((blocks, 2), np.dtype("<u8"))
-            self._cipher = bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1)
+            self._plain = self._counters.data.cast("B")
+            self._cipher = memoryview(bytearray(blocks * BLOCK_BYTES + BLOCK_BYTES - 1))
         return self._counters[:blocks]
 
     def _encrypt(self, blocks: int) -> memoryview:
@@ -102,9 +103,8 @@ class BlockSource(threading.local):
 
             self._encryptor = Cipher(algorithms.AES(self._subkey), modes.ECB()).encryptor()
         size = blocks * BLOCK_BYTES
-        plain = self._counters.data.cast("B")[:size]
-        self._encryptor.update_into(plain, self._cipher)
-        return memoryview(self._cipher)[:size]
+        self._encryptor.update_into(self._plain[:size], self._cipher)
+        return self._cipher[:size]
 
     def words_of_tile(self, address: BlockAddress, tile: Tile, dtype: str) -> NDArray[Any]:
         """Return a uniform random word for each sample of a tile: shape ``(rows, columns)``.
@@ -129,6 +129,5 @@ class BlockSource(threading.local):
         blocks = len(rows)
         counters = self._reserve(blocks)
         counters[:, 0] = columns
-        counters[:, 1] = rows
-        counters[:, 1] |= np.uint64(address.high(lane))
+        np.bitwise_or(rows, np.uint64(address.high(lane)), out=counters[:, 1])
         return np.frombuffer(self._encrypt(blocks), "<u8").astype(np.uint64).reshape(blocks, 2)

@@ -241,9 +241,9 @@ class InverseTable:
         self._guard = np.uint64((1 << guard_bits) - 1)
         self.lowest, floors = self._thresholds()
         assert max(-self.lowest, self.lowest + len(floors)) < -UNDECIDED
-        self._floors = np.array(floors, np.uint64)
+        self._floors = np.array([*floors, 2**64 - 1], np.uint64)  # nothing is above the last
         edges = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
-        below = np.searchsorted(self._floors, edges, side="left")
+        below = np.searchsorted(self._floors[:-1], edges, side="left")
         above = np.append(below[1:], len(floors))
         self.cells = np.where(below == above, below + self.lowest, UNDECIDED).astype(np.int16)
 
@@ -273,13 +273,12 @@ class InverseTable:
     ) -> None:
         """Write exact draws of all samples of a tile to ``out``: shape ``(rows, columns)``."""
         sixteen = source.words_of_tile(address, tile, "<u2")
-        cells = self.cells.take(sixteen, mode="wrap")
+        cells = self.cells.take(sixteen, mode="clip")  # none is outside; numpy's quickest mode
         out[...] = cells
         (undecided,) = (cells == UNDECIDED).reshape(-1).nonzero()
         if len(undecided):
             at = np.divmod(undecided, tile.columns)
-            known = sixteen[at].astype(np.uint64)
-            out[at] = self.settle(source, address, *tile.places(*at), known)
+            out[at] = self.settle(source, address, *tile.places(*at), sixteen[at].astype(np.uint64))
 
     def settle(
         self,
@@ -292,12 +291,13 @@ class InverseTable:
         """Return the draws of samples for which the first sixteen random bits do not decide."""
         leading = leading_bits(source, address, rows, columns, sixteen)
         # A real threshold lies within one unit above its floor, so equality decides nothing.
-        least = leading - np.minimum(leading, self._guard)
-        most = leading + np.minimum(~leading, self._guard)
+        least = most = leading
+        if self._guard:
+            least = leading - np.minimum(leading, self._guard)
+            most = leading + np.minimum(~leading, self._guard)
         ranks = self._floors.searchsorted(least, side="left")
         values = ranks + self.lowest
-        near = self._floors.take(ranks, mode="clip") <= most
-        for i in (near & (ranks < len(self._floors))).nonzero()[0]:
+        for i in (self._floors.take(ranks) <= most).nonzero()[0]:
             sample = int(rows[i]), int(columns[i]), int(sixteen[i])
             values[i] = self._exact(Uniform(source, address, *sample), int(values[i]))
         return values

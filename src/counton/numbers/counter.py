@@ -358,10 +358,10 @@ class Counter:
             exact = values[part]
             if terms.strategy.facts.versions > 1:
                 sums = add_arrivals(sums, totals[part], exact)
+            elif terms.strategy.facts.workload == "totals":
+                sums = add_up(totals[part], sums, exact).copy()
             else:
                 exact[...] = totals[part]
-                if terms.strategy.facts.workload == "totals":
-                    sums = add_up(exact, sums).copy()
             if terms.strategy.facts.fraction_bits:
                 exact <<= terms.strategy.facts.fraction_bits
             exact += noise

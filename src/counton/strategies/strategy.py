@@ -32,7 +32,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -60,18 +59,22 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = PART) -> int:
     return max(1, numbers // max(1, math.prod(shape)))
 
 
-def add_up(rows: Integers, before: Integers | None = None) -> Integers:
-    """Turn rows into running sums that begin at ``before``, in place, and return the last."""
+def add_up(rows: Integers, before: Integers | None = None, out: Integers | None = None) -> Integers:
+    """Write the running sums of rows, which begin at ``before``, to ``out``; return the last.
+
+    Without ``out`` they take the place of the rows.
+    """
     # Wide rows are added one by one, because numpy's cumsum adds up each coordinate separately,
     # which is slower for them.
-    if before is not None:
-        rows[0] += before
+    out = rows if out is None else out
     if math.prod(rows.shape[1:]) >= WIDE:
-        for one, following in pairwise(rows):
-            following += one
+        for row, total in zip(rows, out, strict=True):
+            before = np.add(row, 0 if before is None else before, out=total)
     else:
-        np.cumsum(rows, axis=0, out=rows)
-    last: Integers = rows[-1]
+        np.cumsum(rows, axis=0, out=out)
+        if before is not None:
+            out += before
+    last: Integers = out[-1]
     return last
 
 

@@ -74,11 +74,11 @@ class Measuring:
         strategy, sums = self.strategy, self.node_sums(leaves)
         parts = [strategy.total * sums[0]]
         for level, nodes in enumerate(self._measured_nodes):
-            above = self.tree.parents[level][nodes]
-            part = strategy.own[level][above] * sums[level + 1].take(nodes, axis=1)
+            above = self.tree.parents[level].take(nodes)
+            part = strategy.own[level].take(above) * sums[level + 1].take(nodes, axis=1)
             part -= (strategy.shared[level] * sums[level]).take(above, axis=1)
             parts.append(part)
-        return np.concatenate(parts, axis=1).astype(np.int64)
+        return np.concatenate(parts, axis=1, dtype=np.int64)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
         """Return the estimates of nodes by level: ``(steps, size)`` to ``(steps, nodes)``.
@@ -128,22 +128,22 @@ class Measuring:
         refuse_beyond_exact(abs(total), bits)
         found = [np.array([total], np.int64)]
         for level, away in enumerate(self.differences(given)):
-            size = self.tree.children[level]
+            size, units = self.tree.children[level], away[0]
             inner = size > 0
-            units = away[0] * 2.0**bits
-            fair = np.abs(found[-1][inner]).max(initial=0)
-            refuse_beyond_exact(float(np.abs(units).max(initial=0) + fair), bits)
-            first = self.tree.starts[level][inner]
-            found.append(shared_out(found[-1][inner], units, first, size[inner]))
+            above = found[-1][inner]
+            units *= 2.0**bits
+            most = max(units.max(initial=0), -units.min(initial=0))
+            refuse_beyond_exact(float(most + np.abs(above).max(initial=0)), bits)
+            found.append(shared_out(above, units, self.tree.starts[level][inner], size[inner]))
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
         """Return by level, ``(steps, nodes)``, each estimate minus the mean of its siblings."""
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
         for level, nodes in enumerate(self._measured_nodes):
-            parents, children = tree.parents[level], tree.children[level]
-            inner, starts = children > 0, tree.starts[level]
-            y = np.zeros((len(cells), len(parents)))
+            children, starts = tree.children[level], tree.starts[level]
+            inner = children > 0
+            y = np.zeros((len(cells), tree.sizes[level + 1]))
             y[:, nodes] = cells[:, begin : begin + len(nodes)]
             begin += len(nodes)
             second = starts[children == 2] + 1
@@ -151,8 +151,8 @@ class Measuring:
             mean = np.zeros((len(cells), len(children)))
             if inner.any():
                 mean[:, inner] = np.add.reduceat(y, starts[inner], axis=1) / children[inner]
-            y -= mean.take(parents, axis=1)
-            y /= np.where(strategy.own[level] > 0, strategy.own[level], np.inf)[parents]
+            y -= mean.repeat(children, axis=1)
+            y /= np.where(strategy.own[level] > 0, strategy.own[level], np.inf).repeat(children)
             found.append(y)
         return found
 
