@@ -1005,18 +1005,18 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     """
     width = node.shape[1]
     places, held = np.arange(width), node >= 0
-    change = np.ones((len(node), width + 1), bool)
+    stop = np.minimum(places + k, width)
+    total = np.zeros((len(node), width + 1), np.int64)
+    if norm == 1:
+        np.cumsum(held, axis=1, out=total[:, 1:])
+        return np.asarray(total.take(stop, axis=1) - total[:, :-1])
+    change = np.ones(total.shape, bool)
     change[:, 1:-1] = node[:, 1:] != node[:, :-1]
     begins = np.maximum.accumulate(np.where(change[:, :-1], places, 0), axis=1)
     # 1 + 3 + 5 + .. is a square: the sum over all places of a run up to one place.
-    total = np.zeros(change.shape, np.int64)
-    added = 2 * (places - begins) + 1 if norm == 2 else 1
-    np.cumsum(np.where(held, added, 0), axis=1, out=total[:, 1:])
-    stop = np.minimum(places + k, width)
-    if norm == 1:
-        return np.asarray(total[:, stop] - total[:, :-1])
+    np.cumsum((2 * (places - begins) + 1) * held, axis=1, out=total[:, 1:])
     ends = np.where(change[:, 1:], places + 1, width)
-    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
-    first_end = np.minimum(ends, stop)
-    first = np.where(held, first_end - places, 0)
-    return np.asarray(first**2 + total[:, stop] - np.take_along_axis(total, first_end, axis=1))
+    first_end = np.minimum(np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], stop)
+    first = (first_end - places) * held
+    after = total.take(stop, axis=1) - np.take_along_axis(total, first_end, axis=1)
+    return np.asarray(first**2 + after)
