@@ -71,6 +71,19 @@ class _SharedKeys:
             return (yield)
 
 
+class _Turned:
+    """Each process begins with another folder: what one has compiled, others read."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_directory(self, path: Path, parent: Any) -> Generator[None, Any, Any]:
+        found = yield
+        if found and path == Path(__file__).parent:
+            worker, inside = parent.config.workerinput, list(found.collect())
+            first = int(worker["workerid"][2:]) * len(inside) // worker["workercount"]
+            found.collect = lambda: inside[first:] + inside[:first]
+        return found
+
+
 @pytest.fixture(scope="session", autouse=True)
 def witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[str]]:
     """No witness is in the home of whoever runs the tests: names of folders to be made."""
@@ -142,6 +155,8 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
 def pytest_configure(config: pytest.Config) -> None:
     """Processes that run all tests share the one which forks commands."""
     config.pluginmanager.register(_SharedKeys())
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Turned())
     several = config.getoption("numprocesses", 0) and not hasattr(config, "workerinput")
     if several and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         begin()

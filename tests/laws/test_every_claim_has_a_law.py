@@ -71,14 +71,7 @@ from counton.strategies.participation import (
     pattern_sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import (
-    WIDE,
-    Reader,
-    Steps,
-    Workload,
-    window_ends,
-    window_rows,
-)
+from counton.strategies.strategy import WIDE, Reader, Steps, Workload, window_ends, window_rows
 from counton.strategies.streams.expiring import below_split
 from counton.tables import Hats
 
@@ -409,11 +402,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     ("counton.laws.stream_laws.matrices", lambda strategy, steps: (np.eye(2), np.eye(2)), _TREE),
     ("own_laws.errors.noise_variance", _half(noise_variance), _TREE),
     ("own_laws.errors.noise_variance", _half(noise_variance), Epochs(3)),
-    (
-        "own_laws.arguments.check_ends",
-        lambda strategy, *ends: np.broadcast_arrays(*ends),
-        _TREE,
-    ),
+    ("own_laws.arguments.check_ends", lambda strategy, *ends: np.broadcast_arrays(*ends), _TREE),
     ("own_laws.arguments.check_step", lambda strategy, step: step, _TREE),
     ("own_laws.arguments.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
     ("own_laws.arguments.check_window", lambda strategy, steps: steps, _TREE),

@@ -16,17 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from revised_jobs import share_used
-from whole_nights import (
-    CLOSED,
-    Night,
-    Place,
-    changes_of,
-    day,
-    kept,
-    now,
-    released,
-    share_of_closed,
-)
+from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, released, share_of_closed
 
 from counton import Contribution, read
 from counton.base.errors import InvalidInput
@@ -297,10 +287,7 @@ def together(events: Sequence[Sequence[Place]]) -> list[list[Place]]:
 @pytest.mark.parametrize("recounts", [None, 1])
 @pytest.mark.parametrize("revised", [False, True])
 def test_a_person_moves_as_many_events_as_the_table_was_made_of(
-    revised: bool,
-    recounts: int | None,
-    guarantee: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
+    revised: bool, recounts: int | None, guarantee: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``moves`` times what an event moves: 1 + 2K where windows are revised, else 1 + K."""
     options = {**(REVISED if revised else {**CLOSED, "steps": 4}), **PEOPLE, "recounts": recounts}
