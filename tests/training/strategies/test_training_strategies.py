@@ -163,10 +163,10 @@ def test_a_share_for_each_epoch_where_only_separation_is_promised(
     assert again.rmse == strategy.rmse
 
 
-def test_shares_of_epochs_are_never_worse_than_equal_ones() -> None:
-    for separation in (3, 4):
-        strategy = BufferedToeplitz.fit(14, 3, "separated", separation)
-        assert strategy.with_scaling("epochs").rmse <= strategy.with_scaling("equal").rmse
+@pytest.mark.parametrize("separation", [long(3), 4])
+def test_shares_of_epochs_are_never_worse_than_equal_ones(separation: int) -> None:
+    strategy = BufferedToeplitz.fit(14, 3, "separated", separation)
+    assert strategy.with_scaling("epochs").rmse <= strategy.with_scaling("equal").rmse
 
 
 @pytest.mark.long
@@ -227,7 +227,7 @@ WEIGHTS_8 = (1.0, 1.2068, 0.7023, 1.2501, 0.0793, 0.0339, 0.7741, 1.1293, 1.5663
     ("steps", "epochs", "weights", "bar", "reached"),
     [
         (512, 1, WEIGHTS_ONCE, 0.98, 2.752981),
-        (1024, 1, WEIGHTS_ONCE[:5] + WEIGHTS_ONCE[5:6] * 2 + WEIGHTS_ONCE[6:], 0.98, 2.969886),
+        long(1024, 1, WEIGHTS_ONCE[:5] + WEIGHTS_ONCE[5:6] * 2 + WEIGHTS_ONCE[6:], 0.98, 2.969886),
         (512, 8, WEIGHTS_8, 0.985, 9.473903),
     ],
 )
