@@ -308,7 +308,7 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 # A type checker runs in one process, and tests wait for servers and disks: beside each other both
 # end earlier.
 .PHONY: test
-test: $(READY) ## every check but the long ones, at most two cases of each: style, types, layers, tests, examples, pages
+test: $(READY) ## every check but the long ones, at most two cases of each: style, types of all but tests, layers, tests, examples, pages
 	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
@@ -330,15 +330,17 @@ pytest: $(READY)
 	COUNTON_CASES=$(CASES) $(CHECKS) -m 'not evidence and not types and not long'
 
 .PHONY: test-long
-test-long: $(READY) ## the tests that take long, two cases of each: histories, kills, rates of errors, figures, pages
+test-long: lint ## the types of tests, and the tests that take long, two cases of each: histories, kills, rates of errors, figures, pages
 	COUNTON_CASES=$(CASES) $(CHECKS) -m long
 
 .PHONY: test-cases
 test-cases: $(READY) ## the cases that `make test` and `make test-long` leave out: they run at most two of each test
 	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS) -m 'not evidence and not types'
 
-# After the type checker, whose cache it reads.
+# After the type checker, whose cache it reads. The tests' own types take it as long as all others:
+# they are left to `make lint` and `make test-long`.
 .PHONY: types
+types: TYPED := src papers examples tools benchmarks proofs
 types: lint
 	$(PYTEST) -n 0 -m types tests/project/test_wall.py
 
@@ -433,11 +435,14 @@ test-lowest: $(LOWEST_READY) ## one case of each test of `make quick` with the l
 	COUNTON_CASES=1 $(QUICKLY) $(LOWEST) -m pytest -p no:anyio -W ignore::DeprecationWarning -n $(JOBS) -q \
 		-o tmp_path_retention_count=1 -m 'not slow and not evidence and not long' $(PYTHON_TESTS)
 
+# Folders whose types are checked; all, if none is given.
+TYPED ?=
+
 .PHONY: lint
 lint: $(READY) ## style, types and layers only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(TYPED)
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: format
