@@ -69,9 +69,8 @@ class FadingPlan(Plan[Design[Expiring]]):
         the last, and a worse step.
         """
         limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
-        worst = worst_step(self.best.errors, self.steps)
-        steps = dict.fromkeys((1, self.steps, *([] if worst is None else [worst])))
-        halves = {step: self.halfwidth(step, level) for step in steps}
+        worst = worst_step(self.best.errors, self.steps, level)
+        halves = {step: self.halfwidth(step, level) for step in {1, self.steps, worst or 1}}
         delay = self.best.strategy.facts.delay
         held = f", besides what came in the newest {delay:,} steps" if delay else ""
         off = off_in_words("a total", halves, worst=worst, ends=False)

@@ -236,24 +236,26 @@ def off_in_words(
 _MOST_SEARCHED = 2**16
 
 
-def worst_step(errors: Errors, steps: int, *, over: int | None = None) -> int | None:
-    """Return the first step with the largest error; None if there are too many to compare.
+def worst_step(errors: Errors, steps: int, level: float, *, over: int | None = None) -> int | None:
+    """Return the step with the largest half-width, and of several that with the largest standard
+    deviation; None if there are too many to compare.
 
     With ``over``, errors are of the sum over so many latest steps.
 
-    >>> from counton import ZCDP, plan
-    >>> found = plan(1024, ZCDP(0.5), strategies=["binary"])
-    >>> worst_step(found.best.errors, 1024)
-    1023
+    >>> from counton import PureDP, plan
+    >>> errors = plan(22, PureDP(1), strategies=["sqrt"]).best.errors
+    >>> worst_step(errors, 22, 0.95), 1 + int(errors.std().argmax())
+    (19, 22)
     """
     if steps > _MOST_SEARCHED:
         return None
     stops = np.arange(1, steps + 1)
     if over is None:
-        std = errors.std(range(1, steps + 1))
+        half, std = errors.halfwidths(stops, level), errors.std(stops)
     else:
-        std = errors.window_std(np.maximum(stops - over, 0), stops)
-    return 1 + int(np.argmax(std))
+        ends = np.maximum(stops - over, 0), stops
+        half, std = errors.window_halfwidths(*ends, level), errors.window_std(*ends)
+    return 1 + int(np.lexsort((std, half))[-1])
 
 
 def loss_of(guarantee: Guarantee) -> str:
@@ -390,8 +392,8 @@ class StreamPlan(Plan[Design]):
         windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
         own = "the number of one step" if windows else counts
-        worst = worst_step(self.best.errors, self.steps, over=over)
-        steps = dict.fromkeys((1, self.steps, *([] if worst is None else [worst])))
+        worst = worst_step(self.best.errors, self.steps, level, over=over)
+        steps = {1, self.steps, worst or 1}
         ends = {step: self.halfwidths(step, level, over=over) for step in steps}
         return "; ".join(
             off_in_words(
