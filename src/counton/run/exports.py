@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.columns import REVISED, WHEN
+from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.frame.options import check_text
 from counton.frame.windows import load_zone, moment
@@ -100,9 +100,6 @@ def publish_new(
     return Publication(name, place.label, 0 if known is None else known.step, source.step)
 
 
-_NUMBERS = ("estimate", "std", "lower", "upper")
-
-
 def _rows_of(
     released: ReleasedNumbers, steps: range, *, is_sqlite: bool
 ) -> Iterator[tuple[Any, ...]]:
@@ -110,12 +107,13 @@ def _rows_of(
     definition = released.definition
     table = finite(released.table(steps))
     if definition.shows_cells and definition.cut.lags:  # numbers of windows alone
-        table = table.rename({number: f"window_{number}" for number in _NUMBERS})
+        table = table.rename({number: f"window_{number}" for number in ADDED})
     first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
-    numbers = (first, *_NUMBERS[1:], *(f"window_{number}" for number in _NUMBERS))
+    numbers = (first, *ADDED[1:], *(f"window_{number}" for number in ADDED))
     # A line has running totals, which are sums of its published cells.
     aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
     aside.update(REVISED if definition.cut.lags else ())
+    aside -= {part.name for part in definition.inner.parts if part.kind == "label"}
     labels = [column for column in table.columns if column not in aside]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0
@@ -125,7 +123,7 @@ def _rows_of(
         if definition.shows_cells:
             label = row.get("group", "all")
         else:
-            label = definition.inner.label({column: row[column] for column in labels})
+            label = definition.inner.label({column: row.pop(column) for column in labels})
         yield (step, number, *times[step], label, *map(row.get, (*numbers, "note")))
 
 
