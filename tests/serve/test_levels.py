@@ -45,10 +45,17 @@ def test_every_path_has_the_level_of_the_files(
         assert wide["rows"] != series["rows"]
 
 
-def test_numbers_stand_beside_what_protects_them(tmp_path: Path) -> None:
-    with inside(tmp_path) as service:
-        before = asked(service, "/series")
+@pytest.mark.parametrize("job", [{}, AVERAGE, {"release": "both"}])
+def test_answers_before_the_first_release_are_as_afterwards(
+    tmp_path: Path, job: dict[str, Any]
+) -> None:
+    unknown = "/v1/streams/visits/series?group=elsewhere"
+    with inside(tmp_path, **job, level=0.8) as service:
+        before, refused = asked(service, "/series"), service("GET", unknown)
+        assert before["rows"] == asked(service, "/series", group="home")["rows"] == []
+        assert before["level"] == asked(service, "")["level"] == 0.8
         service.at(2)
+        assert (refused.status_code, refused.text) == (422, service("GET", unknown).text)
         about, whole = asked(service, ""), asked(service, "/release")
         for told in (before, asked(service, "/series")):
             for name in ("unit", "protected", "guarantee"):
@@ -69,11 +76,3 @@ def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, 
         assert Fraction(law["scale"]) < 100
         last = asked(service, "/series", last=1)["rows"][-1]  # of an average: the count
         assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["std"])
-
-
-def test_a_stream_that_has_released_nothing_says_the_level_that_it_will_have(
-    tmp_path: Path,
-) -> None:
-    with inside(tmp_path, level=0.8) as service:
-        assert asked(service, "/series")["level"] == 0.8
-        assert asked(service, "")["level"] == 0.8

@@ -394,7 +394,7 @@ class ReleasedNumbers:
             return None
         if self.design.strategy.facts.workload == "windows":
             return self.series.part(steps)
-        stops = np.asarray(steps)
+        stops = np.asarray(steps, np.int64)
         if self.own_windows is None:
             return self.between(stops - 1, stops)
         found = self._between(stops - 1, stops, self.own_windows[stops - 1])
@@ -801,7 +801,8 @@ class ReleasedNumbers:
         if published in ("both", chosen):
             prefix = self.definition.of_windows if chosen == "windows" else ""
             return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
-        stops = np.asarray(self.shown_steps)  # unpublished numbers follow from published ones
+        # Unpublished numbers follow from published ones.
+        stops = np.asarray(self.shown_steps, np.int64)
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 

@@ -272,12 +272,7 @@ class Journal:
         if known == asked:
             return table
         windows = self.definition.cut
-        if not self.step:
-            time = pl.Datetime("us", windows.timezone)
-            schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
-            schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
-            return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
-        released = self.read(level)
+        released = self.read(level) if self.step else self._kept(self._position, self.level)
         first, stop = 1, len(released.steps) + 1
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
@@ -289,7 +284,9 @@ class Journal:
             first = max(first, stop - last)
         steps = range(first, stop)
         if not steps:
-            return released.only(range(1, 2)).plain_table(of).head(0)
+            # A group that is found in the rows may be shown later.
+            known = list(groups) if self.definition.cells.named_beforehand else None
+            return released.only(released.steps[:1], known or None).plain_table(of).head(0)
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(
