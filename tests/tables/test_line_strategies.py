@@ -191,6 +191,7 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
     """Half of the entries are zeros, the others have 16 bits: 2 bytes, and a third for text."""
     strategy = optimal_gaussian(AllRanges(200))
     assert len(json.dumps(strategy.to_dict())) < 1.5 * 200 * 201 / 2 * 2
+    assert strategy.to_dict()["matrix"] is strategy.to_dict()["matrix"]  # compressed only once
 
 
 @pytest.mark.parametrize(

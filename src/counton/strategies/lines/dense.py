@@ -42,8 +42,7 @@ class Dense(OwnCells):
     sources = ("optimal",)
 
     def __init__(self, matrix: NDArray[Any], name: str, formula: str | None = None) -> None:
-        matrix = without_mask(matrix, "the matrix")
-        matrix = np.asarray(matrix)
+        matrix = np.asarray(without_mask(matrix, "the matrix"))
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
             raise InvalidInput(
                 f"the matrix has shape {matrix.shape} and type {matrix.dtype}; give a matrix of "
@@ -65,6 +64,8 @@ class Dense(OwnCells):
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
         self.name, self._formula = name, formula
+        #: The matrix as text, once it was asked for: a large one takes long to compress.
+        self._text: str | None = None
         #: Rows of C over several cells, and the weights of rows of one: int64, shape (rows, cells)
         #: and (cells,). A cell without such a row has the weight 0. Of several, the largest counts,
         #: and the others are in the first array.
@@ -102,7 +103,8 @@ class Dense(OwnCells):
         description = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**description, "formula": self._formula}
-        return {**description, "matrix": integers_to_text(self._matrix)}
+        self._text = self._text or integers_to_text(self._matrix)
+        return {**description, "matrix": self._text}
 
     @classmethod
     def _from_description(
