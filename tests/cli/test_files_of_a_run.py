@@ -88,9 +88,12 @@ def test_no_state_is_made_without_a_limit_that_can_be_set(
     assert contents() == {}
 
 
-@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    ("ending", "theirs"),  # the table, its description, or a table described by it
+    [("csv", "csv.json"), ("csv.json", "csv"), ("json", "json"), ("parquet", "parquet")],
+)
 def test_a_table_is_replaced_by_its_own_stream_alone(
-    ending: str, place: Any, contents: Contents
+    ending: str, theirs: str, place: Any, contents: Contents
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "01:10,b"])
     out = ["--out", str(place.folder / f"out.{ending}")]
@@ -100,7 +103,7 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     table = contents()
     # Another state, also by a link; another name in the state; the state and its key lost.
     other = place.new(state=str(place.folder / "other.db"))
-    said = place("count", events, *other, *out).refused()
+    said = place("count", events, *other, "--out", str(place.folder / f"out.{theirs}")).refused()
     assert "was released by another stream ('count'), and this one would replace it" in said
     assert "give another --out, or move this table away" in said
     link = place.folder / f"link.{ending}"

@@ -59,10 +59,7 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
-    written = [path]
-    if path.suffix.lower() in TABLES and path.suffix.lower() != ".parquet":
-        written.append(beside(path))
-    for mine in written:
+    for mine in [path, beside(path)] if path.suffix.lower() in (".csv", ".json") else [path]:
         place, there = mine.resolve(), mine.exists()
         for other in inputs:
             both = there and other.exists()
@@ -75,24 +72,29 @@ def check_output(
 
 
 def refuse_another_streams(path: Path, noise_id: str | None) -> None:
-    """Refuse to replace a table that another stream released, as one whose state was lost.
+    """Refuse to replace a table that another stream released, as one whose state was lost, or the
+    description beside it.
 
     Args:
         path: path of the table, which may not exist yet.
         noise_id: identity of this stream's noise; None: the stream is new.
     """
-    places = [path, path.resolve()] if path.is_symlink() else [path]
-    for one in places if path.exists() else ():
+    places, kind = [path, path.resolve()], path.suffix.lower()
+    if kind in (".csv", ".json"):
+        places.append(beside(path))  # a table, which this one's description would replace
+    if kind == ".json" and path.stem.lower().endswith((".csv", ".json")):
+        places.append(path.with_suffix(""))  # a table, whose description this one would replace
+    for one in (place for place in places if place.exists()):
         name, theirs = None, None
         with suppress(Exception):  # whatever is wrong with another program's file
             facts: Any = facts_in(one)
             name, theirs = facts["name"], facts["description"]["terms"]["noise_id"]
         if theirs not in (None, noise_id):
             raise InvalidInput(
-                f"{str(one)!r} was released by another stream ({quote(name)}), and "
-                "this one would replace it. If that stream's state was moved or lost, give it "
-                "back, and its table goes on; else, as for a stream that follows an ended one, "
-                f"give another {field('out')}, or move this table away"
+                f"{str(one)!r} was released by another stream ({quote(name)}), and this one would "
+                "replace it, or the description beside it. If that stream's state was moved or "
+                "lost, give it back, and its table goes on; else, as for a stream that follows an "
+                f"ended one, give another {field('out')}, or move this table away"
             )
 
 
