@@ -303,10 +303,9 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None
         case = draw_case(chance)
         drawn, other = draw_nights(chance, case), list[Night]()
         news = np.diff(drawn.steps, prepend=0).tolist()
+        # People count by arrival.
         arrives = case.unit == "person" and not case.lags and drawn.nights[0].covers is None
-        if (
-            many[case.unit] >= most or not news[-1] or all(news) or arrives
-        ):  # people by arrival count
+        if many[case.unit] >= most or not news[-1] or all(news) or arrives:
             continue
         many[case.unit] += 1
         for night, new in zip(drawn.nights, news, strict=True):

@@ -113,12 +113,8 @@ def test_one_token_writes_and_one_reads(service: Running) -> None:
         given = [(b"Content-Type", media["Content-Type"].encode())]
         given.append((b"Authorization", wrong.encode("latin-1")))
         assert httpx.post(url, content=body, headers=given, **PLAIN).status_code == 401
-    assert (
-        httpx.post(
-            url, content=body, headers={**media, **service.header("read")}, **PLAIN
-        ).status_code
-        == 403
-    )
+    to_read = {**media, **service.header("read")}
+    assert httpx.post(url, content=body, headers=to_read, **PLAIN).status_code == 403
     assert service.get("/metrics", "read").status_code == 403
     assert service.get("/metrics").status_code == 401
     assert service.get("/metrics", "write").status_code == 200
