@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 import pytest
 from inside import Inside, inside, visit
 
+from counton.base.columns import ADDED
 from counton.base.distributions import law_from_dict
 from counton.run.exports import export
 
@@ -52,6 +53,8 @@ def test_answers_before_the_first_release_are_as_afterwards(
     unknown = "/v1/streams/visits/series?group=elsewhere"
     with inside(tmp_path, **job, level=0.8) as service:
         before, refused = asked(service, "/series"), service("GET", unknown)
+        columns = service("GET", "/v1/streams/visits/series?format=csv").text.strip().split(",")
+        assert {"step", "window_start", *ADDED} <= {*columns}
         assert before["rows"] == asked(service, "/series", group="home")["rows"] == []
         assert before["level"] == asked(service, "")["level"] == 0.8
         service.at(2)

@@ -59,7 +59,7 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
-    for mine in [path, beside(path)] if path.suffix.lower() in (".csv", ".json") else [path]:
+    for mine in _replaced(path):
         place, there = mine.resolve(), mine.exists()
         for other in inputs:
             both = there and other.exists()
@@ -73,17 +73,15 @@ def check_output(
 
 def refuse_another_streams(path: Path, noise_id: str | None) -> None:
     """Refuse to replace a table that another stream released, as one whose state was lost, or the
-    description beside it.
+    description beside such a table.
 
     Args:
         path: path of the table, which may not exist yet.
         noise_id: identity of this stream's noise; None: the stream is new.
     """
-    places, kind = [path, path.resolve()], path.suffix.lower()
-    if kind in (".csv", ".json"):
-        places.append(beside(path))  # a table, which this one's description would replace
-    if kind == ".json" and path.stem.lower().endswith((".csv", ".json")):
-        places.append(path.with_suffix(""))  # a table, whose description this one would replace
+    places = [one.resolve() for one in _replaced(path)]
+    described = [one.with_suffix("") for one in places if one.suffix.lower() == ".json"]
+    places += [one for one in described if one.suffix.lower() in (".csv", ".json")]
     for one in (place for place in places if place.exists()):
         name, theirs = None, None
         with suppress(Exception):  # whatever is wrong with another program's file
@@ -96,6 +94,13 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
                 "lost, give it back, and its table goes on; else, as for a stream that follows an "
                 f"ended one, give another {field('out')}, or move this table away"
             )
+        if theirs is not None:
+            return  # this stream's own table, which was written before
+
+
+def _replaced(path: Path) -> list[Path]:
+    """Return the paths that writing a table replaces: its own, and that of its description."""
+    return [path, beside(path)] if path.suffix.lower() in (".csv", ".json") else [path]
 
 
 def _check_parent(path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from counton.base.columns import ADDED
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import figures_above
 from counton.frame.windows import microseconds, parse_time
@@ -286,7 +287,9 @@ class Journal:
         if not steps:
             # A group that is found in the rows may be shown later.
             known = list(groups) if self.definition.cells.named_beforehand else None
-            return released.only(released.steps[:1], known or None).plain_table(of).head(0)
+            empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
+            more = [name for name in ADDED if name not in empty.columns]  # nothing is released yet
+            return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(

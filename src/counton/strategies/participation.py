@@ -1017,6 +1017,5 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     np.cumsum((2 * (places - begins) + 1) * held, axis=1, out=total[:, 1:])
     ends = np.where(change[:, 1:], places + 1, width)
     first_end = np.minimum(np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], stop)
-    first = (first_end - places) * held
-    after = total.take(stop, axis=1) - np.take_along_axis(total, first_end, axis=1)
-    return np.asarray(first**2 + after)
+    first = ((first_end - places) * held) ** 2
+    return np.asarray(first + total.take(stop, axis=1) - np.take_along_axis(total, first_end, 1))

@@ -78,7 +78,7 @@ class Measuring:
             part = strategy.own[level].take(above) * sums[level + 1].take(nodes, axis=1)
             part -= (strategy.shared[level] * sums[level]).take(above, axis=1)
             parts.append(part)
-        return np.concatenate(parts, axis=1, dtype=np.int64)
+        return np.concatenate(parts, axis=1).astype(np.int64, copy=False)
 
     def estimates(self, cells: Integers | Floats) -> list[Floats]:
         """Return the estimates of nodes by level: ``(steps, size)`` to ``(steps, nodes)``.
@@ -128,10 +128,9 @@ class Measuring:
         refuse_beyond_exact(abs(total), bits)
         found = [np.array([total], np.int64)]
         for level, away in enumerate(self.differences(given)):
-            size, units = self.tree.children[level], away[0]
+            size, units = self.tree.children[level], away[0] * 2.0**bits
             inner = size > 0
             above = found[-1][inner]
-            units *= 2.0**bits
             most = max(units.max(initial=0), -units.min(initial=0))
             refuse_beyond_exact(float(most + np.abs(above).max(initial=0)), bits)
             found.append(shared_out(above, units, self.tree.starts[level][inner], size[inner]))
