@@ -14,6 +14,7 @@ from counton.base.distributions import law_from_dict
 from counton.run.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
+QUANTILES = {"statistic": "quantiles", "value": "spent", "lower": 0, "upper": 10, "cells": 8}
 
 
 def asked(service: Inside, path: str, **query: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def test_every_path_has_the_level_of_the_files(
         assert wide["rows"] != series["rows"]
 
 
-@pytest.mark.parametrize("job", [{}, AVERAGE, {"release": "both"}])
+@pytest.mark.parametrize("job", [{}, AVERAGE, QUANTILES, {"release": "both"}])
 def test_answers_before_the_first_release_are_as_afterwards(
     tmp_path: Path, job: dict[str, Any]
 ) -> None:
@@ -58,6 +59,8 @@ def test_answers_before_the_first_release_are_as_afterwards(
         assert before["rows"] == asked(service, "/series", group="home")["rows"] == []
         assert before["level"] == asked(service, "")["level"] == 0.8
         service.at(2)
+        journal = service.service.journals["visits"]
+        assert journal.series(until="2000-01-01").columns == journal.series().columns
         assert (refused.status_code, refused.text) == (422, service("GET", unknown).text)
         about, whole = asked(service, ""), asked(service, "/release")
         for told in (before, asked(service, "/series")):

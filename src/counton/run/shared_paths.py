@@ -131,12 +131,11 @@ def _place_of(state: str | os.PathLike[str]) -> str:
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:
     if job.output.out is not None:
-        from counton.run.written_files import beside
+        from counton.run.written_files import table_paths
 
-        out = Path(job.output.out)
-        yield _Use(name, "out", out)
-        if out.suffix.lower() in (".csv", ".json"):
-            yield _Use(name, "the description beside its out", beside(out))
+        called = "out", "the description beside its out"
+        for what, path in zip(called, table_paths(Path(job.output.out)), strict=False):
+            yield _Use(name, what, path)
     if job.output.plot is not None:
         from counton.run.written_files import pictures_of
 

@@ -59,7 +59,7 @@ def check_output(
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
-    for mine in _files_of(path):
+    for mine in table_paths(path):
         place, there = mine.resolve(), mine.exists()
         for other in inputs:
             both = there and other.exists()
@@ -79,7 +79,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
         path: path of the table, which may not exist yet.
         noise_id: identity of this stream's noise; None: the stream is new.
     """
-    places = [one.resolve() for one in _files_of(path)]
+    places = [one.resolve() for one in table_paths(path)]
     described = [one.with_suffix("") for one in places if one.suffix.lower() == ".json"]
     places += [one for one in described if one.suffix.lower() in (".csv", ".json")]
     for one in (place for place in places if place.exists()):
@@ -98,7 +98,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
             return  # this stream's own table, which was written before
 
 
-def _files_of(path: Path) -> list[Path]:
+def table_paths(path: Path) -> list[Path]:
     """Return the paths that writing a table replaces: its own, and that of its description."""
     return [path, beside(path)] if path.suffix.lower() in (".csv", ".json") else [path]
 

@@ -288,7 +288,7 @@ class Journal:
             # A group that is found in the rows may be shown later.
             known = list(groups) if self.definition.cells.named_beforehand else None
             empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
-            more = [name for name in ADDED if name not in empty.columns]  # nothing is released yet
+            more = [name for name in ADDED if not self.step and name not in empty.columns]
             return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
