@@ -52,13 +52,18 @@ def withdrawn_cells(
 
 
 def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:
-    """Add a column ``note`` to a table with a row for each step, if any number is marked."""
+    """Add a column ``note`` to a table with a row for each step, if any number is marked.
+
+    It is the last column, and called ``window_note`` beside a column of the rows called ``note``.
+    """
     if not marks or "step" not in table.columns:
         return table
-    note = pl.lit(None, pl.String)
+    note, name = pl.lit(None, pl.String), "note"
+    while name in table.columns:
+        name = f"window_{name}"
     for mark in marks:
         there = pl.col("step") == mark.step
         if mark.group is not None and "group" in table.columns:
             there &= pl.col("group") == mark.group
         note = pl.when(there).then(pl.lit(mark.note)).otherwise(note)
-    return table.with_columns(note=note)
+    return table.with_columns(note.alias(name))

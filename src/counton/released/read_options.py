@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.frame.options import TOP
@@ -53,8 +54,7 @@ class View(NamedTuple):
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
         """Rebuild the selection from `to_dict`."""
-        ask = saved["ask"]
-        ask = None if ask is None else tuple(ask)
+        ask = None if saved["ask"] is None else tuple(saved["ask"])
         return cls(ask, saved["over"], saved["top"], saved.get("room"))
 
 
@@ -116,8 +116,8 @@ def check_shown(shown: View, definition: Description, level: float | None = None
     Raises:
         InvalidInput: names of cells are unknown, or given although all cells are
             released; or the number of steps is malformed, or given although cells are computed on
-            request, or are shown themselves; or the level is too near to 1 for the number of ranked
-            groups.
+            request, or are shown themselves, or a column of the events is called ``over``; or the
+            level is too near to 1 for the number of ranked groups.
     """
     inner = inner_of(definition.statistic)
     if shown.over is not None:
@@ -127,11 +127,10 @@ def check_shown(shown: View, definition: Description, level: float | None = None
                 f"{definition.kind} shows totals and single windows: leave it out, and ask the "
                 "release for the sum of some windows"
             )
-        check_integer("over", shown.over, 1)
-    if shown.top is not None and shown.top < 1:
-        raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
-    if shown.room is not None:
-        check_integer("room", shown.room, 1)
+        refuse_added([part.name for part in inner.parts if part.kind == "label"], "over")
+    for word in ("over", "top", "room"):
+        if (given := getattr(shown, word)) is not None:
+            check_integer(word, given, 1)
     for name in shown.ask or ():
         inner.check_asked(name)
     ranked: list[Any] = [one for one in (inner, *inner.statistics.values()) if one.ranks]

@@ -111,10 +111,10 @@ def _rows_of(
     first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
     numbers = (first, *ADDED[1:], *(f"window_{number}" for number in ADDED))
     # A line has running totals, which are sums of its published cells.
-    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
-    aside.update(REVISED if definition.cut.lags else ())
+    aside = {*WHEN, *REVISED, *numbers, "over", "running_total", "running_total_std"}
     aside -= {part.name for part in definition.inner.parts if part.kind == "label"}
-    labels = [column for column in table.columns if column not in aside]
+    note = table.columns[-1] if definition.marks else None
+    labels = [column for column in table.columns if column not in {*aside, note}]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0
     for row in table.iter_rows(named=True):
@@ -124,7 +124,7 @@ def _rows_of(
             label = row.get("group", "all")
         else:
             label = definition.inner.label({column: row.pop(column) for column in labels})
-        yield (step, number, *times[step], label, *map(row.get, (*numbers, "note")))
+        yield (step, number, *times[step], label, *map(row.get, (*numbers, note)))
 
 
 def _times_of(

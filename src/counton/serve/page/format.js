@@ -59,7 +59,7 @@ export function sentence(text) {
 
 /** Columns that say when or how much; other ones, such as a group or a degree, name a line. */
 const NO_NAMES = new Set([
-  "window_start", "window_end", "counted_until", "as_of", "note", "final", "sure",
+  "window_start", "window_end", "counted_until", "as_of", "note", "window_note", "final", "sure",
   "step", "last_step", "rank", "lag", "level", "value", "estimate", "std", "lower", "upper",
   "running_total", "running_total_std",
 ]);
