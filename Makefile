@@ -340,7 +340,7 @@ test-cases: $(READY) ## the cases that `make test` and `make test-long` leave ou
 # After the type checker, whose cache it reads. The tests' own types take it as long as all others:
 # they are left to `make lint` and `make test-long`.
 .PHONY: types
-types: TYPED := src papers examples tools benchmarks proofs
+types: TYPED := $(if $(filter lint test-long,$(MAKECMDGOALS)),,src papers examples tools benchmarks proofs)
 types: lint
 	$(PYTEST) -n 0 -m types tests/project/test_wall.py
 

@@ -238,6 +238,9 @@ def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
         assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
     assert "\nin_time test-cases\n" in script
+    # `make types` alone leaves out the types of tests.
+    asked = run_program(["make", "--dry-run", "types", "lint"], cwd=ROOT, check=True).stdout
+    assert re.search("bin/mypy *$", asked, re.MULTILINE)
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:

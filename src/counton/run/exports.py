@@ -113,7 +113,7 @@ def _rows_of(
     # A line has running totals, which are sums of its published cells.
     aside = {*WHEN, *REVISED, *numbers, "over", "running_total", "running_total_std"}
     aside -= {part.name for part in definition.inner.parts if part.kind == "label"}
-    note = table.columns[-1] if definition.marks else None
+    note = table.columns[-1] if definition.marks else ""
     labels = [column for column in table.columns if column not in {*aside, note}]
     times = _times_of(definition, steps, released.shown.over or 1, is_sqlite=is_sqlite)
     before, number = 0, 0
