@@ -367,8 +367,11 @@ def tally(
     *,
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
+    marked: pl.DataFrame | None = None,
 ) -> Private[Tally]:
     """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
+
+    ``marked``: the rows as `mark_rows` gives them, if they are read already.
 
     Raises:
         InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated
@@ -378,7 +381,7 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    found = _by_cell(source, reading, domain, bound, watch)
+    found = _by_cell(source, reading, domain, bound, watch, marked)
     sizes = [name for name in found.columns if name.startswith("magnitude")]
     most = found.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
     exact = [name for name, one in zip(sizes, most, strict=True) if one < _LARGEST_CELL]
@@ -445,8 +448,12 @@ def _by_cell(
     domain: Sequence[str] | None,
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
+    marked: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
+    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
+    if marked is not None:
+        return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
@@ -464,7 +471,6 @@ def _by_cell(
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)
-    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
     if bound is None:
         return collect(source, adding(rows))
     kept = bound.select(rows)

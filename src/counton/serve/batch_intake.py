@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 
@@ -16,8 +17,8 @@ from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds
-from counton.rows.row_reading import collect, mark_rows
-from counton.rows.sources import EventFrame, Source
+from counton.rows.row_reading import mark_rows
+from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
 from counton.run.clock import length_of
@@ -60,18 +61,16 @@ def checked_batch(
     if not definition.cells.named_beforehand:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
-    read = collect(source, mark_rows(source, reading))
+    read = mark_rows(source, reading).collect(engine="in-memory")
     bad = read["step"] < 0  # it is the code of a row's problem
     if bad.any():
         tally(source, reading, domain)  # refuses bad rows, unless they are skipped
     whole = bad.len()
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    source = Source((EventFrame(frame, part.name),), part.name)
-    found = open_private(tally(source, reading, domain))
+    found = open_private(tally(source, reading, domain, marked=read.filter(~bad)))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
-    totals: list[float] = sums["total"].to_list()
-    places = place_sums(found.cells, definition.sums.places)
-    refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
+    most: Any = sums["total"].max()
+    refuse_inexact_rows(definition, int(most or 0), place_sums(found.cells, definition.sums.places))
     # Late rows are released with the next window that is due.
     due = now - length_of(served.job.lateness.watermark)
     late = pl.max_horizontal("step", definition.cut.ended_by(due) + 1).alias("step")
@@ -97,10 +96,9 @@ def checked_batch(
         "counted": whole - sum(left.values()),
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
-    rows = pack_rows(frame)
     return Batch(
         *(served.job.keeping.name, id, digest, now, answer, whole),
-        *(rows, Private(parts)),
+        *(pack_rows(frame), Private(parts)),
         over=definition.cut.ended_by(due - _LONG),
     )
 
@@ -111,8 +109,7 @@ def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.D
     One that is also the group, the user, the id or a value stays as it is.
     """
     columns = served.definition.columns
-    others = (columns.group, *columns.parts, columns.user, columns.id)
-    if not columns.time or columns.time in others:
+    if columns.time in ("", columns.group, *columns.parts, columns.user, columns.id):
         return frame
     return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))
 

@@ -63,7 +63,7 @@ def read_rows(
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
-    there, first, row = set[str](), b"", 0
+    there, row = set[str](), 0
     for line in body.split(b"\n"):
         if not line.strip():
             continue
@@ -72,12 +72,12 @@ def read_rows(
         if isinstance(found, str):
             raise InvalidInput(f"row {row:,} of {name} {found}")
         there |= found.keys()
-        first = first or line
         for column, values in wanted.items():
             values.append(found.get(column))
     if not row:
         raise InvalidInput(f"{name} has no rows; send at least one")
     if not skips and (lacking := [column for column in columns if column not in there]):
+        first = next(filter(bytes.strip, body.split(b"\n")))
         raise no_column(name, lacking[0], [*_AS_TEXTS.decode(first.decode())])
     return EventFrame(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
 
@@ -85,12 +85,12 @@ def read_rows(
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
     """Return a line's values by column, or the predicate of a message."""
     try:
-        row = _AS_TEXTS.decode(line.decode("utf-8"))
+        row, end = _AS_TEXTS.raw_decode(text := line.decode().strip(" \t\r"))
     except UnicodeDecodeError:
         return "is not UTF-8; send text in UTF-8"
     except (ValueError, RecursionError):
         row = None
-    if not isinstance(row, dict):
+    if not isinstance(row, dict) or end < len(text):
         return (
             'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}'
         )
