@@ -95,6 +95,8 @@ def number_array(
 ) -> NDArray[Any]:
     """Convert values to an array of numbers (or objects); refuse masked values and other types.
 
+    Lists with booleans become arrays of objects, whose conversion names the first boolean.
+
     ``what`` is the values' plural name in messages; ``remedy`` advises if they form no array.
     """
     held = without_mask(values, f"the {what}")
@@ -104,6 +106,10 @@ def number_array(
         raise InvalidInput(
             f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
+    if numbers.size > 1 and isinstance(held, list | tuple):  # numpy counts a True among them as 1
+        parts = held if numbers.ndim == 1 else np.asarray(held, object).ravel().tolist()
+        if not {bool, np.bool_}.isdisjoint(map(type, parts)):
+            numbers = np.asarray(held, object)
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(
             f"{what} have type {numbers.dtype}; they must be numbers: convert them first"
@@ -180,8 +186,7 @@ def _each(
 ) -> NDArray[Any]:
     """Convert numbers one by one; an error message states the number's position."""
     converted = np.empty(numbers.shape, dtype=dtype)
-    for position in np.ndindex(numbers.shape):
-        value = numbers[position]
+    for position, value in np.ndenumerate(numbers):
         try:
             converted[position] = convert(value)
         except (InvalidInput, TypeError, ValueError, OverflowError) as error:
@@ -191,9 +196,7 @@ def _each(
 
 
 def _at(position: tuple[int, ...]) -> str:
-    if not position:
-        return ""
-    return f" at position {position[0] if len(position) == 1 else position}"
+    return f" at position {position[0] if len(position) == 1 else position}" if position else ""
 
 
 def _refuse(
@@ -203,7 +206,6 @@ def _refuse(
     remedy: str,
     kind: type[CountonError] = InvalidInput,
 ) -> None:
-    if not wrong.any():
-        return
-    position = tuple(int(i) for i in np.argwhere(wrong)[0])
-    raise kind(f"{what} {numbers[position]}{_at(position)}: {remedy}")
+    if wrong.any():
+        position = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise kind(f"{what} {numbers[position]}{_at(position)}: {remedy}")
