@@ -118,8 +118,11 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     place("count", events, *place.new(), *out).refused()
     kept = {name: one for name, one in contents().items() if name.startswith("out")}
     assert kept == {name: one for name, one in table.items() if name.startswith("out")}
-    # A file of another program is no table of a stream.
+    # A file of another program is no table of a stream, and a description is no table.
     free = place.folder / f"free.{ending}"
     free.write_bytes(b"PAR1" if ending == "parquet" else b"{}")
-    free.with_name(f"{free.name}.json").write_text('{"description": {"terms": []}}')
+    free.with_name(f"{free.name}.json").write_text('{"name": "visits", "description": {}}')
+    free.with_name(f"{free.name}.json.json").write_bytes(table.get(f"out.{ending}.json", b""))
     place("count", events, *other, "--out", str(free)).fine()
+    place("export", str(place.folder / "other.db"), "--out", str(free)).fine()
+    assert "by another stream" in place("export", str(place.folder / "other.db"), *out).refused()

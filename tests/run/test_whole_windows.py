@@ -356,8 +356,8 @@ def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     job = whole_job(tmp_path / "n.db", [(1, "a")], 1, revise=None, steps=9, recounts=1)
     with run(job) as outcome:
         assert "the guarantee covers 1 change of each" in outcome.read().methods(full=True)
-        export(tmp_path / "n.db", file)
-        assert "the guarantee covers 1 change of each" in read(file).describe()
+        export(tmp_path / "n.db", tmp_path / "n.csv")
+        assert "the guarantee covers 1 change of each" in read(tmp_path / "n.csv").describe()
 
 
 def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> None:

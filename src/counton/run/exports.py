@@ -32,7 +32,13 @@ from counton.run.journal_values import (
     read_released,
     shown_of,
 )
-from counton.run.written_files import PICTURES, beside, check_output, write_release
+from counton.run.written_files import (
+    PICTURES,
+    beside,
+    check_output,
+    refuse_another_streams,
+    write_release,
+)
 from counton.state import Store, Stream, published
 from counton.state.keys import state_files
 from counton.state.ledger_rows import record_in
@@ -191,7 +197,7 @@ def export(
         StateError: the state cannot be read, lacks the release, or has several and no name is
             given.
         InvalidInput: steps or groups are not among the released ones, or the file cannot be
-            written.
+            written, or another stream released the table there.
         OSError: the file could not be written; an old file is unchanged.
 
     >>> from counton.run import Job, run
@@ -217,8 +223,8 @@ def export(
             if doubt is not None:  # the state may be an old copy that was restored
                 found = found.with_note(doubt)
     if path is not None:
-        look: dict[str, Any] = {"title": title, "axis": axis, "source": source, "width": width}
-        write_release(found, path, **look)
+        refuse_another_streams(path, found.design.noise_id)
+        write_release(found, path, title=title, axis=axis, source=source, width=width)
     return Release(found)
 
 
@@ -266,9 +272,7 @@ def methods(
 
 
 def _released_names(store: Store, name: str | None) -> list[str]:
-    if name is not None:
-        return [name]
-    names = [one for one in store.streams if store.reader(one).step]
+    names = [one for one in store.streams if store.reader(one).step] if name is None else [name]
     if not names:
         raise RequestMismatch(
             f"state {store.database.label} has released nothing yet, so there is nothing to "

@@ -86,7 +86,8 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
         name, theirs = None, None
         with suppress(Exception):  # whatever is wrong with another program's file
             facts: Any = facts_in(one)
-            name, theirs = facts["name"], facts["description"]["terms"]["noise_id"]
+            name = facts["name"]
+            theirs = facts["description"]["terms"]["noise_id"]
         if theirs not in (None, noise_id):
             raise InvalidInput(
                 f"{str(one)!r} was released by another stream ({quote(name)}), and this one would "
@@ -94,8 +95,8 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
                 "lost, give it back, and its table goes on; else, as for a stream that follows an "
                 f"ended one, give another {field('out')}, or move this table away"
             )
-        if theirs is not None:
-            return  # this stream's own table, which was written before
+        if name is not None:
+            return  # a table that may be replaced, with its description
 
 
 def table_paths(path: Path) -> list[Path]:
