@@ -84,9 +84,9 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
 
 def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
     """Convert multiples of the resolution to data units: int64 for 1, else the nearest float64."""
-    if resolution == 1:
+    top, bottom = resolution.as_integer_ratio()
+    if top == bottom:
         return cells
-    top, bottom = resolution.numerator, resolution.denominator
     smallest, largest = extremes(cells)
     if top < 2**53 and bottom < 2**53 and max(largest, -smallest) <= 2**53 // top:
         if top == 1 and bottom.bit_count() == 1:

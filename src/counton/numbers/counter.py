@@ -341,29 +341,28 @@ class Counter:
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """Add noise to totals of shape ``(n, *self.shape)``; return releases and new progress."""
-        terms = self.design
+        terms, facts = self.design, self.design.strategy.facts
         step, sums, waiting = self._progress()
         count = len(totals)
-        if terms.strategy.facts.delay:
+        if facts.delay:
             queue = np.concatenate([waiting, totals])
             totals, waiting = queue[:count], queue[count:]
         if count == 1 and self._lookahead.by_cells:
             released, sums = self._compute_by_cells(totals, sums, step + 1)
             return released, StreamProgress(step + 1, sums, waiting)
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
-        released = values
-        start = 0
+        released, start = values, 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
             exact = values[part]
-            if terms.strategy.facts.versions > 1:
+            if facts.versions > 1:
                 sums = add_arrivals(sums, totals[part], exact)
-            elif terms.strategy.facts.workload == "totals":
+            elif facts.workload == "totals":
                 sums = add_up(totals[part], sums, exact).copy()
             else:
                 exact[...] = totals[part]
-            if terms.strategy.facts.fraction_bits:
-                exact <<= terms.strategy.facts.fraction_bits
+            if facts.fraction_bits:
+                exact <<= facts.fraction_bits
             exact += noise
             # Compute in parts that fit into the cache, each in place of its input.
             shown = terms.to_data(exact)

@@ -64,12 +64,12 @@ def add_up(rows: Integers, before: Integers | None = None, out: Integers | None 
 
     Without ``out`` they take the place of the rows.
     """
-    # Wide rows are added one by one, because numpy's cumsum adds up each coordinate separately,
-    # which is slower for them.
+    # Wide rows, or a single one, are added one by one, because numpy's cumsum adds up each
+    # coordinate separately, which is slower for them.
     out = rows if out is None else out
-    if math.prod(rows.shape[1:]) >= WIDE:
-        for row, total in zip(rows, out, strict=True):
-            before = np.add(row, 0 if before is None else before, out=total)
+    if len(rows) == 1 or math.prod(rows.shape[1:]) >= WIDE:
+        for i in range(len(rows)):
+            before = np.add(rows[i : i + 1], 0 if before is None else before, out=out[i : i + 1])
     else:
         np.cumsum(rows, axis=0, out=out)
         if before is not None:

@@ -16,7 +16,7 @@ from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
 
 #: Number of letters that are read at a time, each a bit of an integer.
-_BLOCK = 2**16
+_BLOCK = 2**17
 #: Row l - 1 is for words of up to l letters. Its entry k bounds the change by one changed letter
 #: in all words whose letters are k given letters besides the old and the new one: the number of
 #: changes (CHANGES) and the sum of their squares (SQUARES).
@@ -149,8 +149,7 @@ class _Ends(WordTally):
         waits, found = self._waits, self._found
         for begin in range(self.read, stop, _BLOCK):
             block = letters[begin : min(begin + _BLOCK, stop)]
-            size = len(block)
-            every = (1 << size) - 1
+            every = (1 << len(block)) - 1
             here = {
                 letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
                 for letter in self._letters
@@ -158,7 +157,8 @@ class _Ends(WordTally):
             # Bits of all other letters, and with a bit that waits at the first letter.
             others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
             # For each length of the present word, the places after its occurrences.
-            after = [every << 1] + [0] * max(length for length, _ in self._nodes)
+            longest = max(length for length, _ in self._nodes)
+            after = [every << 1] + [0] * longest
             for node, (length, letter) in enumerate(self._nodes):
                 begins, waiting = after[length - 1], waits[node]
                 if not begins and not waiting:
@@ -167,7 +167,8 @@ class _Ends(WordTally):
                 rest, bits = others[letter], here[letter]
                 passed = (rest[waiting] + (begins & rest[0])) | begins
                 ends = passed & bits
-                waits[node] = passed >> size > 0
+                waits[node] = passed > every
                 found[node] += ends.bit_count()
-                after[length] = ends << 1
+                if length < longest:
+                    after[length] = ends << 1
         self.counts = np.array(found, np.int64)[self._asked]
