@@ -124,13 +124,10 @@ def _halfwidths_of_draws(
     several, where = np.unique(numbers, return_inverse=True)
     found = np.empty(len(several))
 
-    def width(place: int, low: int, high: int | None) -> int:
-        return _within({law: int(several[place])}, level, low, high)
-
     if not len(several):
         return found
-    found[0] = lowest = width(0, 0, None)
-    found[-1] = width(len(several) - 1, lowest, None)
+    for place in (0, -1):
+        found[place] = _sum_halfwidth(((law, int(several[place])),), level)
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
         first, last = open_stretches.pop()
@@ -139,7 +136,7 @@ def _halfwidths_of_draws(
             found[first:last] = low
         elif last - first > 1:
             middle = (first + last) // 2
-            found[middle] = width(middle, low, high)
+            found[middle] = _within({law: int(several[middle])}, level, low, high)
             open_stretches += [(first, middle), (middle, last)]
     return found[where.reshape(-1)]
 
