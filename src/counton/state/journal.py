@@ -44,13 +44,14 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     >>> len(input_digests(bytes(32), range(1, 3), np.array([5, 7])))
     12
     """
-    rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
-    found = []
-    for step, row in zip(steps, rows, strict=True):
-        digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
-        digest.update(row.view(np.uint8).data)
-        found.append(digest.digest())
-    return b"".join(found)
+    rows = xs.reshape(len(steps), -1)
+    told = np.empty((len(rows), 1 + rows.shape[1]), "<i8")
+    told[:, 0], told[:, 1:] = steps, rows
+    size, parts = told[:1].nbytes, told.data.cast("B")
+    return b"".join(
+        blake2b(parts[at : at + size], key=subkey, digest_size=_DIGEST).digest()
+        for at in range(0, told.nbytes, size)
+    )
 
 
 @name_alone
@@ -306,7 +307,7 @@ def write_observed(
     Steps that the transaction releases count all rows read in windows up to the last of them. One
     database row holds totals of one array shape.
     """
-    by_shape: dict[str, tuple[list[int], list[NDArray[Any]]]] = {}
+    by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
@@ -314,10 +315,11 @@ def write_observed(
                 f"observed totals of window {step} have dtype {array.dtype}; windows must count "
                 "from 1, and totals must be integers within int64: convert them"
             )
-        steps, arrays = by_shape.setdefault(json.dumps(array.shape), ([], []))
+        steps, arrays = by_shape.setdefault(array.shape, ([], []))
         steps.append(int(step))
         arrays.append(array)
-    for shape, (steps, arrays) in by_shape.items():
+    for sizes, (steps, arrays) in by_shape.items():
+        shape = json.dumps(sizes)
         # No copy of a single window's totals.
         totals = arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64)
         seen = WindowTotals(stream_id, np.array(steps, np.int64), totals)
