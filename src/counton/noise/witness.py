@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,7 @@ def _text(entries: Entries) -> bytes:
     return f"[{lines}]\n".encode()
 
 
+@lru_cache(maxsize=4)  # a release reads the same text three times
 def parse_entries(data: bytes) -> Entries:
     """Parse the entries of a witness, JSON values; ignore what follows their closing bracket.
 
