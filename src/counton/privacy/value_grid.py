@@ -106,7 +106,8 @@ def number_array(
         raise InvalidInput(
             f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
-    if numbers.size > 1 and isinstance(held, list | tuple):  # numpy counts a True among them as 1
+    # Numpy counts a True in a list as 1. Lists of arrays are not taken apart: they are large.
+    if numbers.size > 1 and isinstance(held, list | tuple) and not isinstance(held[0], np.ndarray):
         parts = held if numbers.ndim == 1 else np.asarray(held, object).ravel().tolist()
         if not {bool, np.bool_}.isdisjoint(map(type, parts)):
             numbers = np.asarray(held, object)
