@@ -28,7 +28,8 @@ from counton.serve.tokens import tokens_of
 
 #: Events a second, in a batch, seconds of load, clients, readers.
 RATE, BATCH, SECONDS, CLIENTS, READERS = 20_000, 1_000, 10, 8, 1_000
-#: Batches sent as fast as can be, in turns with a database alone, as many in each turn.
+#: Batches sent as fast as can be in each turn, then stored by a database alone; the quickest turns
+#: count.
 MANY, TURNS = 50, 6
 
 

@@ -45,7 +45,9 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}')
     names = [*NAMES, "Äpfel, 東京", "\u202ertl", "👩\u200d👩"]
     script = (
-        'import { shownName } from "./format.js";\n'
+        'import { nameOf, noteOf, shownName } from "./format.js";\n'
+        'const row = { note: "x", estimate: 1 }, marked = { ...row, window_note: "late" };\n'
+        'if (nameOf(marked) + noteOf(marked) + noteOf(row) !== "xlatenull") throw 0;\n'
         f"console.log(JSON.stringify({names!r}.map(shownName)));"
     )
     (tmp_path / "ask.js").write_text(script)

@@ -123,7 +123,6 @@ def _halfwidths_of_draws(
     # between them have the same.
     several, where = np.unique(numbers, return_inverse=True)
     found = np.empty(len(several))
-
     if not len(several):
         return found
     for place in (0, -1):

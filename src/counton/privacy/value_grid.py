@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from numbers import Rational, Real
 from typing import Any
 
@@ -95,7 +96,8 @@ def number_array(
 ) -> NDArray[Any]:
     """Convert values to an array of numbers (or objects); refuse masked values and other types.
 
-    Lists with booleans become arrays of objects, whose conversion names the first boolean.
+    Lists of several numbers with a boolean among them become arrays of objects, of which the
+    conversion refuses booleans.
 
     ``what`` is the values' plural name in messages; ``remedy`` advises if they form no array.
     """
@@ -106,10 +108,12 @@ def number_array(
         raise InvalidInput(
             f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
-    # Numpy counts a True in a list as 1. Lists of arrays are not taken apart: they are large.
-    if numbers.size > 1 and isinstance(held, list | tuple) and not isinstance(held[0], np.ndarray):
-        parts = held if numbers.ndim == 1 else np.asarray(held, object).ravel().tolist()
-        if not {bool, np.bool_}.isdisjoint(map(type, parts)):
+    if numbers.size > 1 and isinstance(held, list | tuple):  # numpy counts a True among them as 1
+        rows = [held] if numbers.ndim == 1 else held  # of an array the first number is enough
+        some = [
+            x.flat[:1] if isinstance(x, np.ndarray) else np.asarray(x, object).flat for x in rows
+        ]
+        if not {bool, np.bool_}.isdisjoint(map(type, chain.from_iterable(some))):
             numbers = np.asarray(held, object)
     if numbers.dtype.kind not in "iufO":
         raise InvalidInput(

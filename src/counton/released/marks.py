@@ -54,7 +54,7 @@ def withdrawn_cells(
 def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:
     """Add a column ``note`` to a table with a row for each step, if any number is marked.
 
-    It is the last column, and called ``window_note`` beside a column of the rows called ``note``.
+    It is the last column. Its name is ``window_note`` if the table has a column ``note`` already.
     """
     if not marks or "step" not in table.columns:
         return table

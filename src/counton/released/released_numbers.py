@@ -777,8 +777,8 @@ class ReleasedNumbers:
             table = rows_among(table, there)
         if not (self.definition.cut.goes_on or self.has_cells):
             return table.drop("step")
-        table = with_notes(table, self.definition.marks)
-        return table if self.definition.ranks else with_parts(table, self.definition)
+        parted = table if self.definition.ranks else with_parts(table, self.definition)
+        return with_notes(parted, self.definition.marks)
 
     def plain_table(self, of: str | None = None) -> pl.DataFrame:
         """Return a row for each step and group, with the same columns for totals and for windows.

@@ -371,7 +371,8 @@ def tally(
 ) -> Private[Tally]:
     """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
 
-    ``marked``: the rows as `mark_rows` gives them, if they are read already.
+    ``marked``: the rows as `mark_rows` gives them, without ``raw_labels``, if they are read
+    already; ``bound`` and ``watch`` then hear of none.
 
     Raises:
         InvalidInput: a column is missing; a time is missing, unreadable, or skipped or repeated
@@ -452,6 +453,9 @@ def _by_cell(
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
     adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
+    kinds, groups = {one.kind for one in parts_of_columns(reading)}, len(domain or ())
+    if marked is not None and groups > MANY_GROUPS:
+        return sums_by_label(marked.lazy(), reading, domain, source)
     if marked is not None:
         return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, Spread):
@@ -460,14 +464,12 @@ def _by_cell(
                 bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
-    kinds, groups = {one.kind for one in parts_of_columns(reading)}, len(domain or ())
     labels = kinds == {"label"}
     spread = not (labels or reading.windows.whole_days)
     spread &= reading.windows.steps * groups > MANY_CELLS
-    few_labels = groups > MANY_GROUPS or not (spread or reading.unknown == "drop")
+    few = groups > MANY_GROUPS or not (spread or reading.unknown == "drop")
     # Rows that are counts are added up before: their labels are as many as they.
-    few_labels &= "count" not in kinds and (domain is not None or labels)
-    by_label = bound is None and few_labels
+    by_label = few and bound is None and "count" not in kinds and (domain is not None or labels)
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)

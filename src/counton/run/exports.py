@@ -117,7 +117,8 @@ def _rows_of(
     first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
     numbers = (first, *ADDED[1:], *(f"window_{number}" for number in ADDED))
     # A line has running totals, which are sums of its published cells.
-    aside = {*WHEN, *REVISED, *numbers, "over", "running_total", "running_total_std"}
+    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
+    aside.update(REVISED if definition.cut.lags else ())
     aside -= {part.name for part in definition.inner.parts if part.kind == "label"}
     note = table.columns[-1] if definition.marks else ""
     labels = [column for column in table.columns if column not in {*aside, note}]

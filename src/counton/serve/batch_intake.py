@@ -53,11 +53,10 @@ def checked_batch(
         InvalidInput: the message names the first refused row and the remedy; or sums would be too
             large. Nothing is taken.
     """
-    reading, definition = served.reading, served.definition
+    reading, definition, domain = served.reading, served.definition, served.definition.domain
     skips = reading.policies.missing == "skip"
     part = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch", skips=skips)
     source = Source((part,), part.name)
-    domain = definition.domain
     if not definition.cells.named_beforehand:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
@@ -65,7 +64,6 @@ def checked_batch(
     bad = read["step"] < 0  # it is the code of a row's problem
     if bad.any():
         tally(source, reading, domain)  # refuses bad rows, unless they are skipped
-    whole = bad.len()
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
     found = open_private(tally(source, reading, domain, marked=read.filter(~bad)))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
@@ -92,12 +90,12 @@ def checked_batch(
     }
     answer = {
         "batch": id,
-        "rows": whole,
-        "counted": whole - sum(left.values()),
+        "rows": read.height,
+        "counted": read.height - sum(left.values()),
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
     return Batch(
-        *(served.job.keeping.name, id, digest, now, answer, whole),
+        *(served.job.keeping.name, id, digest, now, answer, read.height),
         *(pack_rows(frame), Private(parts)),
         over=definition.cut.ended_by(due - _LONG),
     )

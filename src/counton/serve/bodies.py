@@ -64,10 +64,7 @@ def read_rows(
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
     there, row = set[str](), 0
-    for line in body.split(b"\n"):
-        if not line.strip():
-            continue
-        row += 1
+    for row, line in enumerate(filter(bytes.strip, body.split(b"\n")), 1):
         found = _row_of(line, columns)
         if isinstance(found, str):
             raise InvalidInput(f"row {row:,} of {name} {found}")

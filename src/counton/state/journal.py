@@ -44,14 +44,13 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     >>> len(input_digests(bytes(32), range(1, 3), np.array([5, 7])))
     12
     """
-    rows = xs.reshape(len(steps), -1)
-    told = np.empty((len(rows), 1 + rows.shape[1]), "<i8")
-    told[:, 0], told[:, 1:] = steps, rows
-    size, parts = told[:1].nbytes, told.data.cast("B")
-    return b"".join(
-        blake2b(parts[at : at + size], key=subkey, digest_size=_DIGEST).digest()
-        for at in range(0, told.nbytes, size)
-    )
+    rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
+    size, plain, found = rows[:1].nbytes, rows.reshape(-1).view(np.uint8).data, []
+    for place, step in enumerate(steps):
+        digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
+        digest.update(plain[place * size : (place + 1) * size])
+        found.append(digest.digest())
+    return b"".join(found)
 
 
 @name_alone

@@ -1,7 +1,7 @@
 // The page: it asks the service for released numbers, shows them, and asks again when more are due.
 
 import { Chart } from "./chart.js";
-import { Clock, band, count, everyWords, nameOf, number, percent, sentence, shownName, unitOf } from "./format.js";
+import { Clock, band, count, everyWords, nameOf, noteOf, number, percent, sentence, shownName, unitOf } from "./format.js";
 
 const find = (selector) => document.querySelector(selector);
 /** Windows that are shown: noise hides single ones sooner than totals. */
@@ -223,7 +223,7 @@ class App {
     }
     lines.forEach(([line, row], place) => {
       body.rows[place].querySelector("input").checked = line === this.line;
-      body.rows[place].lastChild.replaceChildren(...figure(row), row.note ? ` (${row.note})` : "");
+      body.rows[place].lastChild.replaceChildren(...figure(row), noteOf(row) ? ` (${noteOf(row)})` : "");
     });
     find("#newest-card").hidden = this.newest.size < 2;
     const more = this.newest.size - lines.length;
@@ -235,7 +235,7 @@ class App {
     const { history, stream } = this;
     this.chart.draw(history, clock, { stepped, fromZero: this.counts });
     const notes = [`The interval holds the true number with probability ${percent(stream.level)}.`];
-    if (history.some(({ note }) => note)) notes.push("Hollow: a window with a note.");
+    if (history.some(noteOf)) notes.push("Hollow: a window with a note.");
     if (history.some(({ final }) => final === false)) {
       notes.push("Windows with “provisional” still take late rows, and their numbers change.");
     }
@@ -243,11 +243,11 @@ class App {
     find("#when").textContent = stepped ? "Window" : "Until";
     const unit = unitOf(stream.units, history.at(-1));
     find("#what").textContent = unit ? `Number (${unit})` : "Number";
-    const noted = history.some(({ note, final }) => note || final === false);
+    const noted = history.some((row) => noteOf(row) || row.final === false);
     find("#history").classList.toggle("plain", !noted);
     const rows = history.slice(-ROWS).reverse().map((row) => {
       const [start, end] = [row.window_start, row.window_end].map(Date.parse);
-      const note = [row.final === false && "provisional", row.note].filter(Boolean).join("; ");
+      const note = [row.final === false && "provisional", noteOf(row)].filter(Boolean).join("; ");
       return element("tr", {}, element("th", { scope: "row", textContent: stepped ? clock.window(start, end) : clock.end(end) }),
         element("td", {}, ...figure(row)), element("td", { textContent: note }));
     });

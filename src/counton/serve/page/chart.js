@@ -1,6 +1,6 @@
 // One series with its interval, by uPlot, which the page loads before this module.
 
-import { quantity, tick } from "./format.js";
+import { noteOf, quantity, tick } from "./format.js";
 
 const { uPlot } = globalThis;
 /** Seconds that ticks may be apart; each is at most about twice the one before, so that there are several. */
@@ -38,7 +38,7 @@ export class Chart {
     this.shown = [rows, clock, { stepped, fromZero }];
     const columns = [rows.map((row) => Date.parse(row.window_end) / 1000)];
     for (const part of ["upper", "lower", "estimate"]) columns.push(rows.map((row) => row[part]));
-    columns.push(rows.map((row) => (row.note ? row.estimate : null)));
+    columns.push(rows.map((row) => (noteOf(row) ? row.estimate : null)));
     const [stroke, faint, grid, card] = ["accent", "faint", "grid", "card"].map((name) => this.colour(name));
     const paths = stepped ? uPlot.paths.stepped({ align: -1 }) : uPlot.paths.linear();
     const value = (plot, one, series, at) => {

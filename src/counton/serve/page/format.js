@@ -59,14 +59,24 @@ export function sentence(text) {
 
 /** Columns that say when or how much; other ones, such as a group or a degree, name a line. */
 const NO_NAMES = new Set([
-  "window_start", "window_end", "counted_until", "as_of", "note", "window_note", "final", "sure",
+  "window_start", "window_end", "counted_until", "as_of", "final", "sure",
   "step", "last_step", "rank", "lag", "level", "value", "estimate", "std", "lower", "upper",
   "running_total", "running_total_std",
 ]);
 
+/** A row's columns with their values, and the note of its window: the last column, if there is one. */
+function parted(row) {
+  const [columns, last] = [Object.entries(row), Object.keys(row).at(-1)];
+  return /^(window_)*note$/.test(last) ? [columns.slice(0, -1), row[last]] : [columns, null];
+}
+
+export function noteOf(row) {
+  return parted(row)[1];
+}
+
 /** The name of the line that a row belongs to. */
 export function nameOf(row) {
-  const words = Object.entries(row).map(([column, value]) => {
+  const words = parted(row)[0].map(([column, value]) => {
     if (typeof value === "string") return NO_NAMES.has(column) && column !== "level" ? "" : value;
     if (typeof value !== "number" || NO_NAMES.has(column)) return "";
     if (column !== "share") return `${column} ${value}`;
