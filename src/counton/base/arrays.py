@@ -151,6 +151,8 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)
+    if flat.size < 2 and width < 5:  # as in a single step: the number itself
+        return bytes([width | _PLAIN]) + largest.to_bytes(width, "little")[: width * flat.size]
     packed = list[bytes]()
     if width * flat.size > 4:  # else compression, which looks only for runs, never saves a byte
         packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)

@@ -125,8 +125,7 @@ def _halfwidths_of_draws(
     found = np.empty(len(several))
     if not len(several):
         return found
-    for place in (0, -1):
-        found[place] = _sum_halfwidth(((law, int(several[place])),), level)
+    found[[0, -1]] = [_sum_halfwidth(((law, int(n)),), level) for n in several[[0, -1]]]
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
         first, last = open_stretches.pop()

@@ -116,7 +116,7 @@ class Witness:
         self.folder = str(connection.value("SELECT witness FROM counton_database"))
         files = {
             folder: self._file(folder)
-            for folder in (self.folder, self._named, default_folder() or "")
+            for folder in dict.fromkeys((self.folder, self._named, default_folder() or ""))
             if folder not in ("", NONE)
         }
         # A user's folder may belong to somebody else, as under ``sudo``.
