@@ -3,7 +3,7 @@
     python -m benchmarks.device_noise [MILLIONS]
 
 It draws MILLIONS * 10^6 normals at a time (default 1,000 on a GPU, where it takes three minutes,
-and 1 on a CPU), noise of twelve terms, and steps of BLT-2. ``make training-ready`` makes an
+and 1 on a CPU), noise of 1 to 64 terms, and steps of BLT. ``make training-ready`` makes an
 environment with PyTorch and JAX.
 """
 
@@ -51,9 +51,14 @@ def noise_of(strategy: TrainingStrategy, where: str) -> TrainingNoise:
     return TrainingNoise(strategy, key=Key.generate(), name="bench", guarantee=ZCDP(1), where=where)
 
 
-def by_torch(strategy: TrainingStrategy, where: str, zeros: Any, first: int = 12) -> float:
+def first_step(strategy: TrainingStrategy) -> int:
+    """Return the number of steps before those that are timed: early ones have fewer terms."""
+    return 0 if strategy.buffers else 64
+
+
+def by_torch(strategy: TrainingStrategy, where: str, zeros: Any) -> float:
     """Return the time in which PyTorch's gradients get the noise of a step."""
-    noise, place = noise_of(strategy, where), {"step": 0 if strategy.buffers else first}
+    noise, place = noise_of(strategy, where), {"step": first_step(strategy)}
 
     def step() -> None:
         place["step"] += 1
@@ -65,17 +70,21 @@ def by_torch(strategy: TrainingStrategy, where: str, zeros: Any, first: int = 12
 def by_jax(strategy: TrainingStrategy, zeros: Any) -> float:
     """Return the time in which JAX's gradients get the noise of a step, inside ``jit``."""
     own = private_aggregate(noise_of(strategy, "device"), batch_size=1, per_example=False)
-    return stepped(own.init({"w": zeros}), jax.jit(own.update), zeros)
+    return stepped(own.init({"w": zeros}), jax.jit(own.update), zeros, first_step(strategy))
 
 
-def stepped(state: Any, update: Any, zeros: Any) -> float:
-    """Return the time of a step of a transformation, whose states follow each other."""
+def stepped(state: Any, update: Any, zeros: Any, before: int = 0) -> float:
+    """Return the time of a step of a transformation, whose states follow each other, after the
+    steps ``before``.
+    """
     held = [state]
 
     def step() -> None:
         found, held[0] = update({"w": zeros}, held[0])
         jax.block_until_ready(found)
 
+    for _ in range(before):
+        step()
     return shortest(step)
 
 
@@ -84,8 +93,12 @@ def main() -> None:
     cuda = torch.cuda.is_available()
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else (1000 if cuda else 1)
     size, device = millions * 10**6, torch.device("cuda" if cuda else "cpu")
-    one, twelve = BandedInverseSquareRoot(STEPS, 1), BandedInverseSquareRoot(STEPS, 12)
     blt = BufferedToeplitz.fit(STEPS, buffers=2)
+    cases: dict[str, TrainingStrategy] = {
+        "BLT-2": blt,
+        "BLT-3": BufferedToeplitz.fit(STEPS, buffers=3),
+        **{f"normals: {terms}": BandedInverseSquareRoot(STEPS, terms) for terms in (1, 4, 12, 64)},
+    }
     name = torch.cuda.get_device_name() if cuda else "CPU"
     print(f"{millions:,} million coordinates; torch {torch.__version__} on {name}, one thread on a")
     print(f"CPU; jax {jax.__version__} on {jax.devices()[0].device_kind}; milliseconds a step")
@@ -98,7 +111,7 @@ def main() -> None:
     wait = torch.cuda.synchronize if cuda else lambda: None
     normal = shortest(lambda: torch.randn(size, device=device), wait)
     row("torch.randn", normal, normal)
-    for what, strategy in (("one normal", one), ("twelve normals", twelve), ("BLT-2", blt)):
+    for what, strategy in cases.items():
         row(f"PyTorch, {what}, where='device'", by_torch(strategy, "device", zeros), normal)
         if size <= 10**8:
             row(f"PyTorch, {what}, where='host'", by_torch(strategy, "host", zeros), normal)
@@ -110,7 +123,7 @@ def main() -> None:
     draw = jax.jit(lambda key: jax.random.normal(key, (size,), jnp.float32))
     own = shortest(lambda: jax.block_until_ready(draw(key)))
     row("jax.random.normal", own, own)
-    for what, strategy in (("one normal", one), ("twelve normals", twelve), ("BLT-2", blt)):
+    for what, strategy in cases.items():
         row(f"JAX, {what}, where='device'", by_jax(strategy, given), own)
     theirs = buffered_toeplitz.BufferedToeplitz.build(
         buf_decay=list(blt.theta), output_scale=[0.3, 0.2]
