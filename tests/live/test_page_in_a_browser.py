@@ -521,7 +521,7 @@ def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
         ({"group": "home"}, "home"),
         ({}, "all"),
         ({"group": "home", "name": "mean"}, "home · mean"),
-        ({"rank": 1, "group": "home", "sure": True, "note": "broken"}, "home"),
+        ({"rank": 1, "group": "home", "sure": True}, "home"),
         ({"degree": 4}, "degree 4"),
         ({"share": 0.5}, "median"),
         ({"share": 0.9}, "90% below"),

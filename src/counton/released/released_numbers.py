@@ -62,7 +62,7 @@ Groups = str | Sequence[str] | Mapping[str, float]
 #: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
 Steps = str | range | None
 #: Columns of a table that say to what its numbers refer.
-_OF_WHAT = (*WHEN, "counted_until", "group", *REVISED, "note")
+_OF_WHAT = (*WHEN, "counted_until", "group", *REVISED)
 #: Name in place of the groups of a statistic if none is found yet.
 _NOBODY = "(none)"
 #: Largest number of table rows that are made at a time.
@@ -798,13 +798,15 @@ class ReleasedNumbers:
             raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
         table = self.table()
         when = [name for name in table.columns if name in _OF_WHAT]
+        note = table.columns[-1:] if self.definition.marks else []
         if published in ("both", chosen):
             prefix = self.definition.of_windows if chosen == "windows" else ""
-            return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
+            return table.select(*when, *(pl.col(f"{prefix}{x}").alias(x) for x in ADDED), *note)
         # Unpublished numbers follow from published ones.
         stops = np.asarray(self.shown_steps, np.int64)
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
-        return table.select(when).with_columns(**self.between(begins, stops).columns())
+        found = table.select(*when, *note).with_columns(**self.between(begins, stops).columns())
+        return found.select(pl.exclude(note), *note)
 
     def with_band(self) -> Self:
         """Return intervals that hold for all steps and groups at once, for a chart.

@@ -465,9 +465,8 @@ def _by_cell(
         return open_private(source.cells(reading, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
     labels = kinds == {"label"}
-    spread = not (labels or reading.windows.whole_days)
-    spread &= reading.windows.steps * groups > MANY_CELLS
-    few = groups > MANY_GROUPS or not (spread or reading.unknown == "drop")
+    dense = labels or reading.windows.whole_days or reading.windows.steps * groups <= MANY_CELLS
+    few = groups > MANY_GROUPS or (dense and reading.unknown != "drop")
     # Rows that are counts are added up before: their labels are as many as they.
     by_label = few and bound is None and "count" not in kinds and (domain is not None or labels)
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)

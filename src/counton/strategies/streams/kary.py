@@ -238,8 +238,7 @@ class DigitTree(StreamStrategy):
         found = found - sums[middle - first]
         sums = sums[own.start - first : own.stop - first]
         if len(own) == len(groups) * self.arity:  # whole groups
-            whole = sums.reshape(len(groups), self.arity, *named.shape)
-            whole += found[:, None]
+            sums.reshape(len(groups), self.arity, *named.shape)[:] += found[:, None]
             return sums
         counts = np.full(len(groups), self.arity)
         counts[0] -= own[0] - (middle[0] - self._digits.below)
