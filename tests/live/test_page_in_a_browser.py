@@ -530,7 +530,7 @@ def test_lines_are_named_by_what_is_no_measure(watched: Page) -> None:
     ):
         found = watched.page.evaluate(
             "async ([module, row]) => (await import(module)).nameOf(row)",
-            [module, {**when, **columns, **numbers}],
+            [module, {**when, **columns, **numbers, "note": "broken"}],
         )
         assert found == name
 
