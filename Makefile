@@ -56,6 +56,12 @@ define alone
 	@$(1)/bin/python -m pip install --quiet --no-deps --constraint requirements.lock $(2)
 endef
 
+# `make test-spark SMOKE=yes` runs the tests that are marked `smoke` alone: they install and start
+# the real program once. So do test-deploy and test-orchestrators.
+SMOKE ?=
+SELECTED = $(if $(SMOKE),-m smoke)
+SMOKE_CASES = $(if $(SMOKE),COUNTON_CASES=1)
+
 # Two stages, so that the demonstrations do not wait for what only tests and documents need.
 DEMO := .venv/.demo
 INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
@@ -192,7 +198,7 @@ KILLS ?= 2
 
 .PHONY: test-spark
 test-spark: $(SPARK_READY) ## tests of jobs over Spark, in .venv-spark; KILLS=2 times each is killed
-	$(MEMORY) COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q tests/spark
+	$(MEMORY) $(SMOKE_CASES) COUNTON_KILLS=$(KILLS) $(SPARK) -m pytest -n 0 -q $(SELECTED) tests/spark
 
 .PHONY: demo-spark
 demo-spark: $(SPARK_READY) ## count the departures with Spark on several processes, also as a stream
@@ -229,7 +235,7 @@ deploy-ready: $(DEPLOY_READY) ## make .venv-deploy with schemas of Kubernetes (t
 
 .PHONY: test-deploy
 test-deploy: $(DEPLOY_READY) ## files for operators, by schemas of the programs that read them, in .venv-deploy
-	$(QUICKLY) $(DEPLOY) -m pytest -n 0 -q tests/deploy/test_kubernetes.py
+	$(QUICKLY) $(SMOKE_CASES) $(DEPLOY) -m pytest -n 0 -q $(SELECTED) tests/deploy/test_kubernetes.py
 
 # Airflow runs nights in an environment of its own, apart from counton, whose command it calls.
 AIRFLOW_READY := .venv-airflow/.ready
@@ -248,7 +254,7 @@ BACKFILL ?= 6
 
 .PHONY: test-orchestrators
 test-orchestrators: $(READY) $(AIRFLOW_READY) ## the recipe for Airflow: killed, failed, BACKFILL=6 days at once
-	COUNTON_BACKFILL=$(BACKFILL) $(PYTEST) -n 2 tests/orchestrators
+	COUNTON_BACKFILL=$(BACKFILL) $(SMOKE_CASES) $(PYTEST) -n 2 $(SELECTED) tests/orchestrators
 
 # Others' auditors are run from checkouts of their sources, at the commits for which the tests were
 # written; nothing of them is in the repository: github.com/ObliviousAI/dp-recorder and
@@ -336,6 +342,14 @@ test-long: lint ## the types of tests, and the tests that take long, two cases o
 .PHONY: test-cases
 test-cases: $(READY) ## the cases that `make test` and `make test-long` leave out: they run at most two of each test
 	COUNTON_CASES=$(CASES) COUNTON_OTHER_CASES=1 $(CHECKS) -m 'not evidence and not types'
+
+# The stages need Java, a browser, PostgreSQL and Coq; see .ci/run.
+.PHONY: test-all
+test-all: ## every check there is, before a release (about two hours): all stages, all cases, all Pythons
+	@for stage in test test-long test-papers test-package test-proof test-training test-live test-spark \
+	    test-deploy test-orchestrators test-cases test-python; do \
+	  echo "== make $$stage"; $(MAKE) --no-print-directory $$stage || exit 1; \
+	done
 
 # After the type checker, whose cache it reads. The tests' own types take it as long as all others:
 # they are left to `make lint` and `make test-long`.

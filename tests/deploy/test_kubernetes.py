@@ -54,6 +54,7 @@ def refusals(part: dict[str, Any], version: str) -> str:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.smoke
 def test_every_part_keeps_its_schema(name: str, version: str) -> None:
     for part in parts(name):
         assert refusals(part, version) == ""

@@ -149,6 +149,7 @@ def _make_home(env: dict[str, str], folders: pytest.TempPathFactory) -> None:
 
 
 @pytest.mark.parametrize("program", RECIPES, indirect=True, ids=" ".join)
+@pytest.mark.smoke
 def test_days_in_any_order_are_released_once(program: Program) -> None:
     days = [*random.Random(1).sample(DAYS[:-1], BACKFILL - 1), DAYS[-1]]
     random.Random(2).shuffle(days)

@@ -41,6 +41,7 @@ def spread(spark: Any, frame: pl.DataFrame, seed: int) -> Any:
 
 
 @pytest.mark.parametrize("name", JOBS)
+@pytest.mark.smoke
 def test_the_bits_are_those_of_one_machine(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:

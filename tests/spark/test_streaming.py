@@ -71,6 +71,7 @@ def table(asked: Job) -> pl.DataFrame:
         "found",
     ],
 )  # fmt: skip
+@pytest.mark.smoke
 def test_a_query_releases_what_runs_over_new_events_do(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:
