@@ -32,7 +32,8 @@ def counted(events: Any, folder: Path, **own: Any) -> list[float]:
 
 #: Values that neither Arrow nor polars knows, by name.
 ODD: dict[str, list[Any]] = {
-    "complex": [1j, 2], "large": [2**200, 1], "mixed": ["a", 1], "objects": [object(), {}],
+    "complex": [1j, 2], "large": [2**200, 1], "mixed": ["c", 1], "objects": [object(), {}],
+    "period": [pd.Period("2024-03-01"), pd.NaT],
 }  # fmt: skip
 
 
@@ -40,8 +41,31 @@ ODD: dict[str, list[Any]] = {
 def test_a_column_that_nobody_reads_is_not_converted(odd: str, tmp_path: Path) -> None:
     frame = pd.DataFrame({"time": pd.to_datetime(DAYS), "z": pd.Series(ODD[odd])})
     assert counted(frame, tmp_path) == [1, 2]
-    with pytest.raises(InvalidInput, match="column 'z' of the data frame"):
+    match = "column 'z' of the data frame|groups in column 'z'|no group in column 'z'"
+    with pytest.raises(InvalidInput, match=match):
         counted(frame, tmp_path, by="z", domain="a,b")
+
+
+INDEXES: dict[str, tuple[Any, str]] = {
+    "times": (pd.to_datetime(DAYS), "index holds times: .* reset_index\\(names='time'\\)"),
+    "texts": (pd.Index(DAYS), "if its index holds them, .* reset_index\\(names='time'\\)"),
+    "periods": (pd.PeriodIndex(DAYS, freq="D"), "reset_index\\(names='time'\\)"),
+    "levels": (pd.MultiIndex.from_product([DAYS, [1]]), "several levels: .* reset_index\\(\\)"),
+    "named": (pd.Index(DAYS, name="time"), "'time' is in its index: .* reset_index\\(\\)"),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXES)
+def test_index_that_may_hold_the_times_is_named_in_the_refusal(kind: str, tmp_path: Path) -> None:
+    index, match = INDEXES[kind]
+    with pytest.raises(InvalidInput, match=match):
+        counted(pd.DataFrame({"z": [1, 2]}, index=index), tmp_path)
+
+
+@pytest.mark.parametrize("events", [pd.Series(DAYS), pl.Series(DAYS)], ids=type)
+def test_single_column_in_place_of_a_frame_is_refused(events: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="a single column, not a data frame; give"):
+        counted(events, tmp_path)
 
 
 class Picky:

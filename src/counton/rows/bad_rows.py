@@ -28,6 +28,8 @@ _SHOWN = 5
 #: Matches a number with a decimal comma.
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
+#: Matches a number whose points may group thousands.
+_GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
 
 #: Problems of rows with a missing value.
 _LACKING = (
@@ -179,6 +181,11 @@ def _explain(
         )
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
         remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
+    if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(str(text)):
+        remedy = (
+            "write it without the point; if points group thousands in this file, give "
+            f"{field('decimal', ',')}"
+        )
     return InvalidInput(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{many}; {remedy}"
     )

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateUnavailable, field, first_line
 from counton.base.lazy import require
+from counton.rows.object_cells import read_cell
 from counton.rows.paths import MOMENT
 from counton.rows.sources import FetchedColumns, Source
 
@@ -64,7 +65,9 @@ class QueryRows(FetchedColumns):
         said = f"WITH events ({head}) AS ({self._query}\n) SELECT {wanted} FROM events"  # noqa: S608
         schema = dict.fromkeys(names, pl.String())
         parts = [
-            pl.DataFrame([[_as_text(cell) for cell in row] for row in rows], schema, orient="row")
+            pl.DataFrame(
+                [[_text_of_cell(cell) for cell in row] for row in rows], schema, orient="row"
+            )
             for rows in self._rows(said)[1]
         ]
         return pl.concat([pl.DataFrame(schema=schema), *parts])
@@ -84,23 +87,8 @@ class _Connection:
         finalize(self, connection.close)
 
 
-def _as_text(cell: Any) -> str | None:
-    """Return a value as text; None for null, and for bytes that are not UTF-8.
-
-    Whole floats lose their point, because SQLite turns whole numbers into them.
-
-    >>> [_as_text(cell) for cell in ("a", b"a", b"\\xff", 7, 7.0, 2.5, None)]
-    ['a', 'a', None, '7', '7', '2.5', None]
-    """
-    if isinstance(cell, bytes):
-        try:
-            return cell.decode()
-        except UnicodeDecodeError:
-            return None
-    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
-        return str(int(cell))
-    # repr of another float is the shortest text that means it.
-    return cell if cell is None else str(cell)
+def _text_of_cell(cell: Any) -> str | None:
+    return read_cell(cell)[0]
 
 
 class SqliteRows(QueryRows):
@@ -120,7 +108,7 @@ class SqliteRows(QueryRows):
                 check_same_thread=False,
             )
             connection.execute("PRAGMA query_only = ON")
-            connection.text_factory = _as_text
+            connection.text_factory = _text_of_cell
             self._hold(connection)
             self._version = self._data_version()
         except sqlite3.Error as error:
@@ -160,6 +148,8 @@ class PostgreSQLRows(QueryRows):
     """The rows of a query to a server, in one read-only transaction of a single moment."""
 
     _text = "CAST(c0 AS text)"
+    #: Columns of the type numeric, whose texts have as many zeros as the type has places.
+    _numeric: frozenset[str] = frozenset()
 
     def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
         require("psycopg")
@@ -208,7 +198,13 @@ class PostgreSQLRows(QueryRows):
         except psycopg.Error as error:
             raise self._refusal(error) from error
         names = [one.name for one in cursor.description or ()]
+        numeric = [one.name for one in cursor.description or () if one.type_code == _NUMERIC]
+        self._numeric = self._numeric or frozenset(numeric)
         return names, iter(lambda: cursor.fetchmany(_AT_ONCE), [])
+
+    @override
+    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+        return given.str.replace(r"\.0+$", "") if column in self._numeric else given
 
 
 def _take_no_power(connection: Any) -> None:
@@ -234,6 +230,8 @@ _PLACE: Final = re.compile(
     rf"[a-z0-9+]+://(?:[^?#@/]*@)?({_SERVER}(?:,{_SERVER})*(?:/[^?#@]*)?)(?:[?#].*)?", re.DOTALL
 )
 
+#: The identifier of the type numeric.
+_NUMERIC: Final = 1700
 #: The first PostgreSQL with a role that reads all tables.
 _READS_ALL: Final = 140000
 

@@ -156,6 +156,15 @@ class EventFile(Rows):
         return given.str.replace_many([".", ","], [",", "."])  # a point is in no number
 
     @override
+    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+        if self.kind != "csv" or self.form.decimal == ".":
+            return self.number(given)
+        # Where a comma is the decimal sign, a point before three digits groups thousands.
+        plain = given.str.replace_all(".", "", literal=True)
+        grouped = given.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+(?:,0{1,2})?$")
+        return self.number(pl.when(grouped).then(plain).otherwise(given))
+
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         if self.kind == "parquet":
             return pl.scan_parquet(

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import IO, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -341,30 +342,112 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
                 yield from halves(lines[: len(lines) // 2])
                 yield from halves(lines[len(lines) // 2 :])
 
+    escapes = _escapes_of(columns)
     for block in blocks(stream):
         lines, first = block[:-1].split(b"\n"), number
         number += len(lines)
+        ambiguous = _ambiguous_lines(lines, columns, escapes, first)
+        plain = lines
+        if ambiguous:
+            plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
         try:
-            found = parse(lines)
+            found = parse(plain)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             pass
         else:
-            yield Piece(found, {})
+            yield Piece(found, ambiguous)
             continue
         kept = []
-        for line in lines:
+        for line in plain:
             text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
             kept.append(text.encode("utf-8", "surrogateescape"))
         row = 0
         for some in halves(kept):
             if some is not None:
-                yield Piece(some, {})
+                faults = {
+                    at - row: ambiguous[at]
+                    for at in range(row, row + some.height)
+                    if at in ambiguous
+                }
+                yield Piece(some, faults)
                 row += some.height
                 continue
             at, line = first + row, lines[row]
             empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
             yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
             row += 1
+
+
+#: A row without values, in place of a line that is refused.
+_NO_KEYS: Final = b"{}"
+#: Matches an escape that may be half of a surrogate pair; and one whose other half is missing.
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(
+    rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+)
+
+
+def _escapes_of(columns: Sequence[str]) -> re.Pattern[bytes]:
+    """Return a pattern of the escapes by which a key may be written in another way."""
+    units = {
+        unit
+        for name in columns
+        for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H")
+    }
+    short = "".join(re.escape(sign) for sign in '"\\/' if any(sign in name for name in columns))
+    long = "|".join(f"{unit:04x}" for unit in sorted(units)) or "(?!)"
+    return re.compile((f"\\\\(?i:u(?:{long}))" + (f"|\\\\[{short}]" if short else "")).encode())
+
+
+def _ambiguous_lines(
+    lines: Sequence[bytes], columns: Sequence[str], escapes: re.Pattern[bytes], first: int
+) -> dict[int, Fault]:
+    """Return faults of JSON objects that readers understand differently, by their place.
+
+    Args:
+        lines: The lines.
+        columns: The keys that are read; other keys may repeat.
+        escapes: The pattern from `_escapes_of`.
+        first: The number of the first line.
+    """
+    suspicious, block = set[int](), b"\n".join(lines)
+    for name in columns:
+        key = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        suspicious.update(row for row, line in enumerate(lines) if line.count(key) > 1)
+    if b"\\" in block:
+        halves = _SURROGATE.search(block) and _HALF.search(block)
+        for pattern in (escapes if escapes.search(block) else None, _HALF if halves else None):
+            if pattern is not None:
+                suspicious.update(row for row, line in enumerate(lines) if pattern.search(line))
+    faults = dict[int, Fault]()
+    for row in sorted(suspicious):
+        line = lines[row]
+        what = _ambiguity(line.decode("utf-8", "surrogateescape"), columns)
+        if what is not None:
+            faults[row] = Fault(first + row, line, what)
+    return faults
+
+
+def _ambiguity(line: str, columns: Sequence[str]) -> str | None:
+    """Return what readers of a JSON object would understand differently, or None."""
+    seen = set[str]()
+    for key, value in _values(line) or ():
+        if key not in columns:
+            continue
+        if key in seen:
+            return f"has the key {key!r} twice"
+        seen.add(key)
+        if value.startswith('"') and _has_half_character(value):
+            return f"has half a character (a lone surrogate) in {key!r}"
+    return None
+
+
+def _has_half_character(value: str) -> bool:
+    try:
+        json.loads(value).encode()
+    except ValueError:  # also of UTF-8 that is invalid; then the line is refused for that
+        return _SURROGATE.search(value.encode("utf-8", "surrogateescape")) is not None
+    return False
 
 
 def _fault_of_json(line: bytes, number: int) -> str:
@@ -411,18 +494,46 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     found = _values(line)
     if found is None:
         return None
-    # polars cannot read a number too large for a float; it becomes a text.
-    kept = [(key, json.dumps(value) if is_beyond_floats(value) else value) for key, value in found]
+    # polars cannot read a number too large for a float or an integer; it becomes a text.
+    kept = [(key, json.dumps(value) if _is_large(value) else value) for key, value in found]
     return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
 
 
 #: Matches a number that may be too large for a float.
 _LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
+#: Number of digits that an integer of 128 bits always holds.
+_DIGITS: Final = 38
 
 
 def is_beyond_floats(number: str) -> bool:
     """Return True for a JSON number that is too large for a float."""
     return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
+
+
+def _is_large(value: str) -> bool:
+    """Return True for a JSON number that polars does not read."""
+    digits = value.removeprefix("-")
+    return (digits.isdecimal() and len(digits) > _DIGITS) or is_beyond_floats(value)
+
+
+def number_text(number: str) -> str:
+    """Return the text of a JSON number, as columns of JSON lines hold it.
+
+    Args:
+        number: The number as it is written.
+
+    Returns:
+        An integer as it is written, and another number without exponent and trailing zeros.
+
+    >>> number_text("7.0"), number_text("1e3"), number_text("2.50"), number_text("1e-7")
+    ('7', '1000', '2.5', '0.0000001')
+    """
+    if number.removeprefix("-").isdecimal():
+        return "0" if number == "-0" else number
+    if is_beyond_floats(number):
+        return number
+    text = format(Decimal(repr(float(number))), "f")
+    return text.removesuffix(".0")
 
 
 def keys_of(line: str) -> list[str]:

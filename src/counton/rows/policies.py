@@ -60,7 +60,7 @@ _WORDS = {
     Problem.NOT_FINITE: "a value that is not a finite number",
     Problem.NO_USER: "no user",
     Problem.NO_ID: "no id",
-    Problem.NO_COUNT: "a count that is not a whole number from 0 to 2^53, in tables to 2^32",
+    Problem.NO_COUNT: "a count that is not written in digits alone, or is above 2^50 (in tables 2^32)",
     Problem.UNREADABLE_ROW: "a line that cannot be read",
 }
 
@@ -94,7 +94,7 @@ _REMEDIES = {
         f"give each row an id of its own, remove those without, or leave them out "
         f"({field('missing', 'skip')})"
     ),
-    Problem.NO_COUNT: "write how often the row counts, or split the row",
+    Problem.NO_COUNT: "write how often the row counts, as in 1000, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
 }
 

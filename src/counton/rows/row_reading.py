@@ -15,6 +15,7 @@ from counton.base.columns import MISSING, OUTSIDE
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT, Windows, microseconds
+from counton.rows.object_cells import CellKind
 from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Rows, Source, unreadable_errors
 from counton.rows.timestamps import (
@@ -248,21 +249,13 @@ def mark_part(
     every = {name: getattr(columns, name) for name in ("group", "user", "id")}
     whose = {name: column for name, column in every.items() if column is not None}
     told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
-    frame = part.scan(columns.names, told)
+    numbers = [column for column, one in parts if one.kind != "label"]
+    kinds = _kinds_columns(part, [columns.time, *numbers] if columns.time else numbers)
+    frame = part.scan(columns.names, told, list(kinds.values()))
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
     if columns.time:
-        us = moments(
-            columns.time,
-            types[columns.time],
-            reading.windows.timezone,
-            WITHIN_DAY if reading.windows.whole_days else reading.clock_change,
-            reading.time_format,
-        )
-        if reading.time_format in EPOCH_FORMATS and not types[columns.time].is_temporal():
-            serial = is_serial(pl.col(columns.time))
-            early = us < microseconds(reading.windows.start)
-            us = pl.when(serial & early).then(UNREADABLE_TIME).otherwise(us)
+        us = _times(reading, types[columns.time], kinds.get(columns.time))
     if watch is not None:
         us = _watch(us, watch)
     if part.unread:
@@ -273,8 +266,13 @@ def mark_part(
         taken[name] = taken[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
     for place, (column, one) in enumerate(parts):
         given = pl.col(column)
-        said = as_text(given, types[column]) if one.kind == "label" else part.number(given)
-        taken[f"part {place}"] = said
+        if one.kind == "label":
+            taken[f"part {place}"] = as_text(given, types[column])
+        elif one.kind == "count":
+            number = part.count(column, given)
+            taken[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
+        else:
+            taken[f"part {place}"] = _numbers_of_cells(part.number(given), kinds.get(column))
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
@@ -283,6 +281,7 @@ def mark_part(
         for name, problem in missing
         if name in taken
     ]
+    written = [types[column] == pl.String for column, _ in parts]
     values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
@@ -294,10 +293,8 @@ def mark_part(
         finite = value.is_finite().fill_null(False)
         problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
         if one.kind == "count":
-            if reading.policies.quarantine is not None:
-                # A row set aside for one event too many would move its sum by all its events.
-                value = value.clip(upper_bound=float(one.most))
-            whole = (value == value.floor()) & value.is_between(0, one.most)
+            set_aside = reading.policies.quarantine is not None
+            value, whole = _count_of(given, value, one.most, written[place], set_aside=set_aside)
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
@@ -315,6 +312,80 @@ def mark_part(
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
+
+
+def _kinds_columns(part: Rows, columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns of cell kinds by the columns of objects that they describe."""
+    present = part.of_file(columns)
+    part.check_columns(present)
+    kinds = {column: part.kinds_of(column) for column in present}
+    return {column: name for column, name in kinds.items() if name is not None}
+
+
+def _times(reading: RowReading, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
+    """Return the time of each row in microseconds since 1970, or a code of `moments`.
+
+    Args:
+        reading: The options by which rows are read.
+        dtype: The type of the column of times.
+        kinds: The column of the cells' kinds; None if the type says them.
+    """
+    name, windows = reading.columns.time, reading.windows
+    clock_change = WITHIN_DAY if windows.whole_days else reading.clock_change
+    us = moments(name, dtype, windows.timezone, clock_change, reading.time_format)
+    if reading.time_format in EPOCH_FORMATS and not dtype.is_temporal():
+        serial = is_serial(pl.col(name))
+        early = us < microseconds(windows.start)
+        us = pl.when(serial & early).then(UNREADABLE_TIME).otherwise(us)
+    if kinds is None:
+        return us
+    kind = pl.col(kinds)
+    if reading.time_format is not None:
+        # A stated format is for texts: a date of Python has no day and month to confuse.
+        as_iso = moments(name, dtype, windows.timezone, clock_change, None)
+        us = pl.when(kind == CellKind.TIME).then(as_iso).otherwise(us)
+    return pl.when(kind == CellKind.OTHER).then(UNREADABLE_TIME).otherwise(us)
+
+
+def _numbers_of_cells(given: pl.Expr, kinds: str | None) -> pl.Expr:
+    """Return the numbers of a column of objects: 1 and 0 for truth values, a text for no number."""
+    if kinds is None:
+        return given
+    kind = pl.col(kinds)
+    truth = pl.when(given == "true").then(pl.lit("1")).otherwise(pl.lit("0"))
+    number = pl.when(kind == CellKind.TRUTH).then(truth).otherwise(given)
+    return pl.when(kind == CellKind.OTHER).then(pl.lit("?")).otherwise(number)
+
+
+#: A count as it is written: digits alone, or followed by a point and one or two zeros. Three digits
+#: after a point may be thousands.
+_DIGITS_ALONE = r"^[0-9]+(?:\.0{1,2})?$"
+
+
+def _count_of(
+    given: pl.Expr, value: pl.Expr, most: int, written: bool, *, set_aside: bool
+) -> tuple[pl.Expr, pl.Expr]:
+    """Return how many events each row adds, and whether the row is in order.
+
+    Args:
+        given: The cells.
+        value: The cells as floats.
+        most: The largest count.
+        written: True if the cells are texts.
+        set_aside: True if other rows are written to a file, and the run goes on without them.
+
+    Returns:
+        The count, and True for a whole number in range that is written with digits alone. If bad
+        rows are set aside, a count above ``most`` adds as much less as it is above, down to 0 from
+        twice ``most`` on. Otherwise one event more would remove all events of its row from the sum.
+    """
+    whole = value == value.floor()
+    if written:
+        whole &= given.str.contains(_DIGITS_ALONE)
+    if not set_aside:
+        return value, whole & value.is_between(0, most)
+    fading = pl.when(value > most).then(2 * most - value).otherwise(value)
+    return fading, whole & fading.is_between(0, most) & (value < 2 * most)
 
 
 def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:

@@ -13,12 +13,12 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import IO, Any, ClassVar, cast
 
-import numpy as np
 from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, first_line
 from counton.frame.lazy_polars import polars as pl
+from counton.rows.pandas_columns import ArrowStream, convert_series
 from counton.rows.paths import SEPARATORS
 from counton.rows.timestamps import as_text, physical_us
 
@@ -77,9 +77,29 @@ class Rows(ABC):
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return these columns; all only for finding out their types. To read rows, use `scan`."""
 
+    def kinds_of(self, column: str) -> str | None:
+        """Return the column of each cell's kind, for `scan`; None if the type of ``column`` says it.
+
+        Args:
+            column: The name of a column of these rows.
+
+        Returns:
+            The name of a column of `CellKind` values, or None.
+        """
+        return None
+
     def number(self, given: pl.Expr) -> pl.Expr:
         """Replace the format's decimal sign, such as a comma, by a point."""
         return given
+
+    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+        """Return counts as the format writes them, without what groups their digits.
+
+        Args:
+            column: The name of the column.
+            given: Its cells.
+        """
+        return self.number(given)
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
         """Return the rows with at most ``most`` unreadable lines left empty."""
@@ -97,16 +117,25 @@ class Rows(ABC):
         """Return True if the rows were changed since they were opened."""
         return False
 
-    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
+    def scan(
+        self, columns: Sequence[str], names: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> pl.LazyFrame:
         """Return columns, as text if the format has no types of its own: texts of categories, and
         UTC for a fixed offset such as ``+05:30``.
 
-        A row's meaning depends on that row alone: no type is guessed from others. ``names`` are
-        columns whose texts identify groups, users or ids.
+        A row's meaning depends on that row alone: no type is guessed from others.
+
+        Args:
+            columns: The names of the columns.
+            names: Columns whose texts identify groups, users or ids.
+            kinds: Further columns, from `kinds_of`.
+
+        Raises:
+            InvalidInput: A column is missing, or its type holds no texts, numbers or times.
         """
         asked = self.of_file(columns)
         self.check_columns(asked)
-        found, plain = self.frame(asked), list[pl.Expr]()
+        found, plain = self.frame([*asked, *kinds]), list[pl.Expr]()
         types = found.collect_schema()
         for name in asked:
             dtype = types[name]
@@ -129,7 +158,7 @@ class Rows(ABC):
                 refuse_floats(self, part, types[part])
         if self.together:
             found = found.with_columns(self._combined_columns(columns, types))
-        return found.select(columns)
+        return found.select([*columns, *kinds])
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse rows that lack a column, or have two of its name."""
@@ -348,6 +377,15 @@ class EventFrame(Rows):
         return InvalidInput(f"{self.name} cannot be read ({first_line(error)}); correct the file")
 
 
+#: Beginning of the names of the columns that hold the kinds of another column's cells.
+_KINDS = "\0kinds of "
+
+
+def kinds_column(column: str) -> str:
+    """Return the name of the column that holds the kinds of a column's cells."""
+    return f"{_KINDS}{column}"
+
+
 class FetchedColumns(EventFrame):
     """Rows whose columns are fetched when needed: a column that nobody reads is never converted.
 
@@ -367,7 +405,7 @@ class FetchedColumns(EventFrame):
 
     @abstractmethod
     def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
-        """Return the columns of all rows."""
+        """Return the columns of all rows, and for columns of objects those of `kinds_column`."""
 
     @override
     @abstractmethod
@@ -376,11 +414,18 @@ class FetchedColumns(EventFrame):
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         asked = self.columns() if columns is None else columns
-        wanted = list(dict.fromkeys((*self._held.columns, *asked)))
-        if len(wanted) > self._held.width:
+        present = set(self._held.columns)
+        if not present.issuperset(asked):
             # All at once: a second reading may find the rows in another order.
-            self._held = self._fetch(wanted)
+            fetched = [name for name in self._held.columns if not name.startswith(_KINDS)]
+            self._held = self._fetch(list(dict.fromkeys((*fetched, *asked))))
         return self._held.lazy().select(asked)
+
+    @override
+    def kinds_of(self, column: str) -> str | None:
+        self.frame([column])
+        name = kinds_column(column)
+        return name if name in self._held.columns else None
 
 
 class LentFrame(FetchedColumns):
@@ -397,6 +442,11 @@ class LentFrame(FetchedColumns):
                 f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
                 f"polars, pandas, pyarrow or DuckDB"
             )
+        if hasattr(frame, "to_frame") or hasattr(frame, "chunks"):  # of pandas, polars or pyarrow
+            raise InvalidInput(
+                f"{field('events')} is a {type(frame).__name__}, which is a single column, not a "
+                "data frame; give a data frame with this column, as from series.to_frame('time')"
+            )
         super().__init__(numbered=type(frame).__module__.partition(".")[0] not in _UNORDERED)
         self._lent = frame
         if hasattr(frame, "select") or hasattr(frame, "iloc"):
@@ -405,7 +455,7 @@ class LentFrame(FetchedColumns):
             self._names = [str(name) for name in named]
         else:  # a stream, which is read once
             try:
-                self._held = pl.DataFrame(_Stream(frame))
+                self._held = pl.DataFrame(ArrowStream(frame))
             except (Exception, pl.exceptions.PanicException) as error:  # of any library
                 raise self.unreadable(error) from error
             self._names = self._held.columns
@@ -418,6 +468,8 @@ class LentFrame(FetchedColumns):
     def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
         try:
             return self._convert(names)
+        except InvalidInput:
+            raise
         except (Exception, pl.exceptions.PanicException) as error:  # of any library
             for name in names:
                 try:
@@ -432,16 +484,19 @@ class LentFrame(FetchedColumns):
     def _convert(self, names: Sequence[str]) -> pl.DataFrame:
         lent = self._lent
         if hasattr(lent, "iloc"):
-            places = map(self._names.index, names)
-            return pl.DataFrame(
-                [_column(name, lent.iloc[:, at]) for name, at in zip(names, places, strict=True)]
-            )
+            columns = list[pl.Series]()
+            for name in names:
+                converted = convert_series(name, lent.iloc[:, self._names.index(name)])
+                columns.append(converted.texts)
+                if converted.kinds is not None:
+                    columns.append(converted.kinds.alias(kinds_column(name)))
+            return pl.DataFrame(columns)
         if hasattr(lent, "project"):  # DuckDB takes expressions
             quoted = (name.replace('"', '""') for name in names)
             chosen = lent.project(", ".join(f'"{name}"' for name in quoted))
         else:
             chosen = lent.select(list(names))
-        return pl.DataFrame(_Stream(chosen)).select(names)
+        return pl.DataFrame(ArrowStream(chosen)).select(names)
 
     @override
     def _elsewhere(self, name: str) -> str:
@@ -450,8 +505,12 @@ class LentFrame(FetchedColumns):
             return ""
         if name in index.names:
             return f", and {name!r} is in its index: give the frame's reset_index()"
+        if getattr(index, "nlevels", 1) > 1:
+            return ", and its index has several levels: give the frame's reset_index()"
         if index.dtype.kind == "M":
             return f", and its index holds times: give the frame's reset_index(names={name!r})"
+        if type(index).__name__ != "RangeIndex":
+            return f"; if its index holds them, give the frame's reset_index(names={name!r})"
         return ""
 
     @override
@@ -460,34 +519,6 @@ class LentFrame(FetchedColumns):
             f"{field('events')} is a {type(self._lent).__name__} that cannot be read as a data "
             f"frame ({first_line(error)}); give its columns plain types, or give a path"
         )
-
-
-class _Stream:
-    """Hides a frame's type from polars, which keeps all types that it has seen."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__()
-
-
-def _column(name: str, given: Any) -> pl.Series:
-    """Convert a column of pandas."""
-    zone = getattr(given.dtype, "tz", None)
-    if zone is not None:
-        given = given.dt.tz_convert("UTC").dt.tz_localize(None)
-    if not isinstance(given.dtype, np.dtype) or given.dtype.kind not in "iufbM":
-        values = given.astype(object)
-        return pl.Series(name, values.where(values.notna(), None).tolist())
-    values = given.to_numpy()
-    if values.dtype == "datetime64[s]":  # polars has no such times
-        values = values.astype("datetime64[ms]")
-    found = pl.Series(name, values, nan_to_null=True)
-    if zone is None:
-        return found
-    # A fixed offset has no name.
-    return found.dt.replace_time_zone("UTC").dt.convert_time_zone(getattr(zone, "key", "UTC"))
 
 
 def open_frame(frame: Any) -> EventFrame:

@@ -235,6 +235,15 @@ def refuse_inexact_rows(
                 "count in larger units, such as thousands"
             ),
         )
+    elif inner.counts_units:  # numbers of events have no resolution
+        refuse_overflow(
+            largest,
+            most,
+            lambda: (
+                f"the counts add up to {largest:,}{also}; at most {bound:,} is exact: correct rows "
+                "with too large a count, or count in larger units, such as thousands"
+            ),
+        )
     else:
         refuse_overflow(
             largest,

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from counton.base.errors import InvalidInput
+from counton.rows.lines import blocks, number_text
 from counton.rows.sources import EventFrame, no_column
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ENCODINGS = ("identity", "gzip")
-#: Decoder of rows that reads numbers as texts.
-_AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+
+
+class _JsonObject(dict[str, Any]):
+    """A JSON object that knows which of its keys are written twice."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> _JsonObject:
+    made = _JsonObject(pairs)
+    if len(made) < len(pairs):
+        times = Counter(key for key, _ in pairs)
+        made.repeated = frozenset(key for key, number in times.items() if number > 1)
+    return made
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+#: Decoder of rows that reads numbers as texts, as `counton.rows.lines` does.
+_AS_TEXTS = json.JSONDecoder(
+    object_pairs_hook=_object_of,
+    parse_float=number_text,
+    parse_int=number_text,
+    parse_constant=_refuse_constant,
+)
 
 
 class TooLarge(Exception):
@@ -55,6 +83,8 @@ def read_rows(
 ) -> EventFrame:
     """Read columns of JSON lines, as `counton.rows.files` does.
 
+    A mark of byte order at the beginning and blank lines at the end are left out.
+
     Raises:
         TooLarge: there are more than ``most`` rows.
         InvalidInput: the body has no rows, or has lines that are no rows; or no row has one of the
@@ -64,7 +94,10 @@ def read_rows(
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
     there, row = set[str](), 0
-    for row, line in enumerate(filter(bytes.strip, body.split(b"\n")), 1):
+    lines = [line for block in blocks(io.BytesIO(body)) for line in block[:-1].split(b"\n")]
+    if len(lines) > most:
+        raise TooLarge
+    for row, line in enumerate(lines, 1):
         found = _row_of(line, columns)
         if isinstance(found, str):
             raise InvalidInput(f"row {row:,} of {name} {found}")
@@ -74,20 +107,21 @@ def read_rows(
     if not row:
         raise InvalidInput(f"{name} has no rows; send at least one")
     if not skips and (lacking := [column for column in columns if column not in there]):
-        first = next(filter(bytes.strip, body.split(b"\n")))
-        raise no_column(name, lacking[0], [*_AS_TEXTS.decode(first.decode())])
+        raise no_column(name, lacking[0], [*_AS_TEXTS.decode(lines[0].decode())])
     return EventFrame(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
     """Return a line's values by column, or the predicate of a message."""
+    if not line.strip():
+        return "is blank; send one JSON object a line"
     try:
         row, end = _AS_TEXTS.raw_decode(text := line.decode().strip(" \t\r"))
     except UnicodeDecodeError:
         return "is not UTF-8; send text in UTF-8"
     except (ValueError, RecursionError):
         row = None
-    if not isinstance(row, dict) or end < len(text):
+    if not isinstance(row, _JsonObject) or end < len(text):
         return (
             'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}'
         )
@@ -95,6 +129,8 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
     for column in columns:
         if column not in row:
             continue
+        if column in row.repeated:
+            return f"has the key {column!r} twice; send each key once"
         value: Any = row[column]
         if isinstance(value, bool):
             value = "true" if value else "false"

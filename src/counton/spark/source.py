@@ -19,7 +19,6 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.private import Private
 from counton.rows.bad_rows import change_error
-from counton.rows.policies import Policies
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import RowReading
 from counton.rows.sources import EventFrame, Rows
@@ -246,7 +245,9 @@ class _Work:
         *,
         alike: bool = False,
     ) -> None:
-        self.reading = reading._replace(policies=Policies())
+        # Executors read rows as the driver does: whether bad rows are set aside decides how much a
+        # count above the largest one adds.
+        self.reading = reading
         self.domain, self.alike = domain, alike
         self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
 

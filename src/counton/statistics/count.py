@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from typing_extensions import override
@@ -46,6 +46,10 @@ class _SumOfRows(TallyStatistic):
         return [(0, code)]
 
 
+#: Most events for which one row stands: a single row leaves every sum of a stream exact.
+MOST_EVENTS: Final = 2**50
+
+
 class Count(_SumOfRows):
     """Number of events: each row is one, or stands for as many as a column says.
 
@@ -81,7 +85,7 @@ class Count(_SumOfRows):
         self._call_units(unit)
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
-        self.parts = (Part("counts", "count", most=2**53),) if counts else ()
+        self.parts = (Part("counts", "count", most=MOST_EVENTS),) if counts else ()
 
     @classmethod
     @override
@@ -105,7 +109,7 @@ class Count(_SumOfRows):
         numbers, least, largest = totals_and_extremes(events, None)
         if least < 0 or largest > self.parts[0].most:
             span = f"{least} to {largest}"
-            raise InvalidInput(f"rows stand for {span} events; give whole numbers from 0 to 2^53")
+            raise InvalidInput(f"rows stand for {span} events; give whole numbers from 0 to 2^50")
         return (numbers,)
 
     @override
