@@ -109,6 +109,8 @@ def test_stated_formats_with_and_without_an_offset(time_format: str, text: str) 
         ("%x", "'%m/%d/%Y'"),
         ("%g-W%V-%u", "'%G-W%V-%u'"),
         ("%Y-%m-%d %H:%M:%S.%f", "'%Y-%m-%d %H:%M:%S%.f'"),
+        ("%Y-%m-%d %H:%M PM", "'%Y-%m-%d %I:%M %p'"),
+        ("%d.%m.%Y %k:%Ma.m.", "'%d.%m.%Y %I:%M%p'"),
         ("%s", "'epoch'"),
         ("%Y-%m-%d %I:%M", "no format by which"),
         ("%Y-%m-%d %H", "no format by which"),
@@ -135,11 +137,44 @@ def test_formats_that_say_an_instant_are_taken(form: str) -> None:
     Job("count", "events.csv", "s.db", time="at", time_format=form)
 
 
-def test_a_word_for_utc_is_not_read_in_another_zone() -> None:
-    text, form = "1970-01-01 05:00:00 UTC", "%Y-%m-%d %H:%M:%S UTC"
-    assert read([text], "UTC", form) == [5 * HOUR]
-    with pytest.raises(InvalidInput, match=r"has the word UTC.*read in America/New_York"):
-        read([text], "America/New_York", form)
+#: Texts that look like a zone or an offset, at the end of a format.
+ZONES = [
+    "UTC", " UTC", " GMT", " (utc)", "+0000", " +0000", " +00:00", " -00", " -0500", "-05:00", " +1",
+    " UTC+1", " EST", " est", " CEST", " MSK", " XYZT", " Europe/Berlin", " [Europe/Berlin]",
+    " (\u22120500)",
+]  # fmt: skip
+WORDS = [
+    "", " Uhr", " UHR", "h", "Z%z", " UTC%z", " %z EST", " o'clock", "\u65e5", " de", "(local)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_format_with_a_zone_as_text_is_refused_in_another_zone(zone: str) -> None:
+    form = f"%Y-%m-%d %H:%M:%S{zone}"
+    with pytest.raises(
+        InvalidInput, match=r"has the (word|offset) .*read in America/New_York"
+    ) as e:
+        read(["1970-01-01 05:00:00"], "America/New_York", form)
+    assert "%z" in str(e.value)
+    is_utc = zone.strip(" ()") in ("UTC", "GMT", "utc", "+0000", "+00:00", "-00")
+    if is_utc:
+        assert read([f"1970-01-01 05:00:00{zone}"], "UTC", form) == [5 * HOUR]
+        return
+    with pytest.raises(InvalidInput, match=r"has the (word|offset) "):
+        read(["1970-01-01 05:00:00"], "UTC", form)
+
+
+def test_format_with_the_name_of_the_zone_is_read_in_this_zone() -> None:
+    form = "%Y-%m-%d %H:%M:%S Europe/Berlin"
+    assert read(["1970-01-01 05:00:00 Europe/Berlin"], "Europe/Berlin", form) == [4 * HOUR]
+    assert read(["1970-01-01 05:00:00 EST"], "EST", "%Y-%m-%d %H:%M:%S EST") == [10 * HOUR]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_format_with_other_words_is_read_in_the_stated_zone(word: str) -> None:
+    form = f"%Y-%m-%d %H:%M:%S{word}"
+    text = f"1970-01-01 05:00:00{word}".replace("%z", "+0000")
+    assert read([text], "Asia/Tokyo", form) == [5 * HOUR if "%z" in word else -4 * HOUR]
 
 
 @pytest.mark.parametrize(

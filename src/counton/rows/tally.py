@@ -416,12 +416,17 @@ def tally(
     counted = counts > 0
     large = (found[name].to_numpy()[counted] for name in {*sizes} - {*exact})
     largest = max((one.max(initial=0) for one in large), default=0.0)
+    are_counts = any(part.kind == "count" for part in parts_of_columns(reading))
     refuse_overflow(
         float(largest),
         _LARGEST_CELL - 1,
         lambda: (
-            f"the values of one window and group add up to {largest:.3g} times the resolution; at "
-            "most 2^61 times is allowed: give a coarser resolution or narrower bounds"
+            f"the counts of one window and group add up to {largest:.3g}; at most 2^61 is exact: "
+            "correct rows with too large a count, or count in larger units, such as thousands"
+            if are_counts
+            else f"the values of one window and group add up to {largest:.3g} times the "
+            "resolution; at most 2^61 times is allowed: give a coarser resolution or narrower "
+            "bounds"
         ),
     )
     parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]

@@ -152,6 +152,11 @@ def check_time_format(form: str) -> None:
     for directive, right, why in _MISREAD:
         if directive in form and wrong is None:
             wrong = directive, why, form.replace(directive, right)
+    hour = re.search(r"(?<![A-Za-z])[AaPp]\.?[Mm]\b\.?", _DIRECTIVE.sub("\0", form))
+    if hour is not None:
+        why = "which would be ignored"
+        right = form.replace(hour[0], "%p").replace("%H", "%I").replace("%k", "%I")
+        wrong = f"the word {hour[0]}", why, right
     if re.search(r"(?<![A-Za-z])[Zz]\s*$", _DIRECTIVE.sub("0", form)):
         why = "which means UTC, but would be read as any other sign"
         wrong = "a Z at its end", why, re.sub(r"[Zz](\s*)$", r"%z\1", form)
@@ -191,16 +196,54 @@ def _read_back(form: str, moment: datetime) -> datetime | None:
     return None
 
 
+#: Words that name a time zone, in lower case; other abbreviations are in capitals.
+_ZONE_WORDS = frozenset(
+    "utc gmt ut zulu est edt cst cdt mst mdt pst pdt akst akdt hst ast adt nst ndt wet west cet cest "
+    "met mest eet eest bst msk ist pkt jst kst hkt sgt wib wita wit aest aedt acst acdt awst nzst "
+    "nzdt sast cat eat wat gst idt".split()
+)
+#: Words in capitals that are no zones.
+_OTHER_WORDS = ("UHR", "HRS")
+#: Names of UTC, as a word of a format and as a time zone.
+_NAMES_OF_UTC = ("utc", "gmt", "ut", "zulu", "z", "uct", "universal", "etc/utc", "etc/gmt")
+#: Matches a region such as Europe/Berlin, a word, or an offset such as +0000.
+_ZONE_LITERAL = re.compile(r"[A-Za-z_]+(?:/[A-Za-z_]+)+|[A-Za-z]+|[+\u2212-]\s?\d[\d:]*")
+
+
+def _zone_literals(form: str) -> list[str]:
+    """Return the parts of a format, other than directives, that look like a zone or an offset."""
+    found = list[str]()
+    for literal in _ZONE_LITERAL.findall(_DIRECTIVE.sub("\0", form)):
+        is_word = literal.isalpha()
+        is_abbreviation = re.fullmatch("[A-Z]{3,5}", literal) and literal not in _OTHER_WORDS
+        if not is_word or is_abbreviation or literal.lower() in _ZONE_WORDS:
+            found.append(literal)
+    return found
+
+
 def _refuse_other_zone(form: str, timezone: str) -> None:
-    """Refuse a format with UTC or GMT as a word, if times would be read in another zone."""
-    word = re.search(r"\b(UTC|GMT)\b", _DIRECTIVE.sub("0", form))
-    if word is None or timezone in ("UTC", "GMT", "Etc/UTC"):
+    """Refuse a format with a zone or an offset as text, if times would be read in another zone.
+
+    Args:
+        form: A strftime format.
+        timezone: The zone in which times without an offset are read.
+
+    Raises:
+        InvalidInput: The format has such a text and no directive for offsets.
+    """
+    if form in _EPOCHS or any(offset in form for offset in _OFFSETS):
         return
-    if not any(offset in form for offset in _OFFSETS):
+    in_utc = timezone.lower() in _NAMES_OF_UTC
+    for literal in _zone_literals(form):
+        is_utc = literal.lower() in _NAMES_OF_UTC or not re.search("[A-Za-z1-9]", literal)
+        if literal == timezone or (is_utc and in_utc):
+            continue
+        what = f"the word {literal}" if literal[0].isalpha() else f"the offset {literal}"
+        right = field("time_format", f"'{form.replace(literal, '%z')}'")
+        leave_out = f"leave {field('timezone')} out, or " if is_utc else ""
         raise InvalidInput(
-            f"{_as_format(form)} has the word {word[0]}, which is not read, and times would be "
-            f"read in {timezone}: leave {field('timezone')} out, or write offsets, as in +0000, "
-            "and %z"
+            f"{_as_format(form)} has {what}, which is not read, and times would be read in "
+            f"{timezone}: {leave_out}write times with offsets, as in +0000, for {right}"
         )
 
 
