@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counton import release
 from counton.base.errors import InvalidInput
 from counton.frame.windows import NO_MOMENT
 from counton.job.job import Job
@@ -58,6 +60,19 @@ def read(
         ("1970-01-01 05:00:00+00", 5),  # PostgreSQL's timestamptz
         ("1970-01-01 05:00:00.9-03", 8.00025),
         ("1970-01-01T05+05", 0),
+        ("1970-01-01 05:00:00 UTC", 5),  # BigQuery
+        ("1970-01-01 05:00:00.900000 UTC", 5.00025),
+        ("1970-01-01 05:00 GMT", 5),
+        ("19700101", 0),
+        ("19700101T0530", 5.5),
+        ("19700101T053000Z", 5.5),
+        ("19700101 053000+0100", 4.5),
+        ("1970-01-01 05:00:00,900", 5.00025),
+        ("1970-01-01T24:00", 24),
+        ("1970-01-01 24:00:00", 24),
+        ("1970-01-31T24:00:00.000", 31 * 24),
+        ("1970-01-01T24:00Z", 24),
+        ("1970-01-01T24:00:00+02:00", 22),
         ("1970-01-01T05:00+05:30", -0.5),
         ("1970-01-01T05:00:00+0530", -0.5),
     ],
@@ -277,3 +292,38 @@ def test_texts_that_repeat_are_read_as_each_alone() -> None:
         for text in texts
     ]
     assert read.to_list() == alone * 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1970-01-01T24:01", "1970-01-01T24:00:01", "19701301", "1970-01-01 05:00 EST", "1970-01",
+     "1970Q1", "197001", "0019700101", "1970010"],
+)  # fmt: skip
+def test_text_that_names_no_moment_is_no_time(text: str) -> None:
+    assert read(["1970-01-01", text], "Europe/Berlin") == [-HOUR, None]
+
+
+def test_end_of_a_day_is_the_next_midnight_of_its_zone() -> None:
+    texts = ["2024-03-30T24:00", "2024-03-31T24:00", "2024-03-31", "2024-04-01"]
+    moments_read = read(texts, "Europe/Berlin")
+    assert moments_read[:2] == moments_read[2:]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "match"),
+    [
+        ("2024-01", None, "a month, quarter or year is no moment: write its first day, as in 2024"),
+        ("2024Q1", None, "as in 2024-01-01"),
+        ("2024-Q3", None, "as in 2024-01-01"),
+        ("01.03.2024 24:00", "%d.%m.%Y %H:%M", "write 00:00 of the next day for 24:00"),
+        ("yesterday", None, "write ISO 8601"),
+    ],
+)
+def test_refusal_of_a_time_says_what_to_write(
+    text: str, form: str | None, match: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text(f"time\n{text}\n")
+    with pytest.raises(InvalidInput, match=match):
+        release("count", file, time="time", every="1d", start="2024-01-01", steps=9, epsilon=1,
+                unit="event", time_format=form, state=tmp_path / "s.db")  # fmt: skip

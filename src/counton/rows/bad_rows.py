@@ -29,7 +29,25 @@ _SHOWN = 5
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
 #: Matches a number whose points may group thousands.
-_GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
+_GROUPED_DIGITS = re.compile(
+    r"\d{1,3}(\.\d{3})+"
+)  #: Matches a month or a quarter of a year, in which every moment is meant.
+_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0?[1-9]|1[0-2])|[- ]?[qQ][1-4])\s*")
+#: Matches the end of a day, as a time of the day before.
+_END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
+
+
+def _remedy_of_time(text: str) -> str | None:
+    """Return what to do about a text that is no time, if its form says it."""
+    period = _PERIOD.fullmatch(text)
+    if period is not None:
+        return (
+            f"a month, quarter or year is no moment: write its first day, as in {period[1]}-01-01"
+        )
+    if _END_OF_DAY.fullmatch(text):
+        return "write 00:00 of the next day for 24:00"
+    return None
+
 
 #: Problems of rows with a missing value.
 _LACKING = (
@@ -179,6 +197,8 @@ def _explain(
             "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
             "since 1899-12-30, as Excel counts them: write these as dates, as in 2024-03-01"
         )
+    if problem == Problem.UNREADABLE_TIME:
+        remedy = _remedy_of_time(str(text)) or remedy
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
         remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
     if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(str(text)):

@@ -36,6 +36,7 @@ from counton.rows.lines import (
     keys_of,
     whole_lines,
 )
+from counton.rows.other_formats import content_of
 from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database, place_of_file
 from counton.rows.sources import Rows, Source, UnreadableRow, name_of, open_frame, unreadable_errors
 
@@ -89,6 +90,8 @@ class EventFile(Rows):
             self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
         else:
+            if stated is None and Path(path).is_file():
+                refuse_sqlite(path)
             self.kind = format_of(path, stated)
             if piped and Path(path).is_fifo():  # such as bash's <(command)
                 self._bytes = Path(path).read_bytes()
@@ -213,7 +216,11 @@ class EventFile(Rows):
     def _refuse_utf_16(self) -> None:
         """Refuse a text by its first line; JSON lines only by a mark, since each row decides."""
         with self._content() as stream:
-            first = re.split(rb"[\r\n]", stream.read(_LOOKED_AT))[0]
+            beginning = stream.read(_LOOKED_AT)
+        other = content_of(beginning) if self.kind == "csv" else None
+        if other is not None:
+            raise InvalidInput(f"{self.name} {other}")
+        first = re.split(rb"[\r\n]", beginning)[0]
         in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
         if in_utf16 or (self.kind == "csv" and b"\0" in first):
             raise InvalidInput(

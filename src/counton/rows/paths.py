@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 from counton.base.errors import InvalidInput, field, is_text
+from counton.rows.other_formats import other_format, refuse_address
 
 
 def is_file(name: str) -> bool:
@@ -113,6 +114,9 @@ def format_of(path: str, stated: str | None = None) -> Format:
         return stated
     found = SUFFIXES.get(ending(path))
     if found is None:
+        other = other_format(path)
+        if other is not None:
+            raise InvalidInput(f"{path!r} {other}")
         raise InvalidInput(
             f"the format of {path!r} cannot be told from its name; name it .csv, .parquet or "
             f".jsonl, or state the format ({', '.join(FORMATS)})"
@@ -264,6 +268,7 @@ def _find_files(given: object, stated: str | None) -> list[str]:
             f"{field('events')} is {path[:80]!r}, which is not valid UTF-8 (a byte of another "
             f"encoding, or NUL); rename the file"
         )
+    refuse_address(path)
     if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
         return [path]
     if os.path.isdir(path):

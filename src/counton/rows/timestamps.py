@@ -32,11 +32,18 @@ _LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
 _OFFSETS = ("%z", "%:z", "%#z", "%+")
 #: Replacements that turn other forms of times, of ISO 8601 and databases, into the formats above.
 _ISO_8601 = (
+    (r"^([0-9]{4})([0-9]{2})([0-9]{2})([T ]|$)", "${1}-${2}-${3}${4}"),
     (r"^(\d{4}-\d{2}-\d{2}) ", "${1}T"),
+    (r"^(.{10}T[0-9]{2})([0-9]{2})([0-9]{2})", "${1}:${2}:${3}"),
+    (r"^(.{10}T[0-9]{2})([0-9]{2})", "${1}:${2}"),
+    (r"(:[0-9]{2}),([0-9]+)", "${1}.${2}"),
+    (r" ?(?:UTC|GMT)$", "+0000"),  # as BigQuery writes
     (r"[Zz]$", "+0000"),
     (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
     (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
 )
+#: Matches the end of a day, which is the beginning of the next.
+_END_OF_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T24:00(?::00(?:\.0+)?)?(?:[+-]|$)"
 #: Matches a minute or second of one digit, which polars would misread.
 _ONE_DIGIT = ":[0-9]([^0-9]|$)"
 #: Matches a directive after a colon that is no hour, minute or second.
@@ -106,7 +113,8 @@ def moments(
     if dtype != pl.String:
         raise InvalidInput(
             f"column {name!r} holds {dtype}, not times; if it holds numbers since 1970, state the "
-            f"time format ({', '.join(EPOCH_FORMATS)})"
+            f"time format ({', '.join(EPOCH_FORMATS)}), and if it holds dates such as 20240301, "
+            "convert them to dates or text"
         )
 
     def read(texts: pl.Series) -> pl.Series:
@@ -435,6 +443,9 @@ def _from_any_shape(
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
     near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # otherwise the date may not exist
     clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
+    later = pl.lit(0, dtype=pl.Int64)
+    if time_format is None:
+        later = pl.when(pl.col("text").str.contains(_END_OF_DAY)).then(_DAY_US).otherwise(0)
     whole = pl.lit(True)
     if time_format is None or _OTHER_CLOCK.search(time_format) is None:
         whole = ~text_column.str.contains(_ONE_DIGIT)
@@ -442,14 +453,18 @@ def _from_any_shape(
     if time_format is None or "%s" not in time_format:
         digits = "^[0-9]{4}" if time_format is None else "[0-9]{4}"
         whole &= text_column.str.contains(digits)
+    midnight = text_column.str.replace("T24", "T00", literal=True)
     # In stages, so that each text is normalised and parsed once.
     return (
         pl.LazyFrame({"given": texts})
         .with_columns(text=text)
+        .with_columns(later=later.fill_null(0))
+        .with_columns(text=pl.when(pl.col("later") > 0).then(midnight).otherwise(text_column))
         .with_columns(text=pl.when(whole).then(text_column))
         .with_columns(
-            us=pl.coalesce(*absolute, nothing),
-            local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
+            us=pl.coalesce(*absolute, nothing) + pl.col("later"),
+            local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us")))
+            + pl.col("later").cast(pl.Duration("us")),
         )
         .select(
             _in_years(pl.coalesce("us", clocks)).fill_null(

@@ -31,6 +31,7 @@ from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain, refuse_events_as_domain
 from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_rows
+from counton.rows.other_formats import refuse_address
 from counton.rows.paths import (
     CsvForm,
     event_paths,
@@ -285,6 +286,9 @@ def open_source(
 
         source = open_query(job.events, job.rows.query, moments or {})
     else:
+        for events in job.events if isinstance(job.events, list | tuple) else [job.events]:
+            if isinstance(events, str):
+                refuse_address(events)
         if job.rows.query is not None:
             raise InvalidInput(
                 f"{field('query', job.rows.query[:40])} is for a database, and {field('events')} "
