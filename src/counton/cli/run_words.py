@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counton.base.exact import short_repr
+from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.job.job import NEWEST
@@ -129,7 +129,9 @@ def notes_on_names(found: Outcome | DryRun, definition: Definition) -> list[str]
             (f"rows seen of undeclared groups, {where}", counts.others),
         ]
     )
-    names = "; ".join(f"{short_repr(name)}, {rows:,}" for name, rows in counts.unlisted)
+    declared = definition.domain or ()
+    named = [f"{shown_beside(name, declared)}, {rows:,}" for name, rows in counts.unlisted]
+    names = "; ".join(named)
     return [f"{line} (most often {names})" if names else line for line in lines]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import short_repr
+from counton.base.look_alikes import look_alike, shown_beside
 from counton.base.private import open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
@@ -260,14 +261,14 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
         least = collect(source, found.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
         given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = short_repr(given.row(0) if len(labels) > 1 else given.row(0)[0])
+        shown = _labels_in_words(given.row(0), reading)
         what = f"rows of {', '.join(map(repr, labels))}"
     else:
         groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
         number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
         found_names = groups["group"].to_list()
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
-        shown = ", ".join(short_repr(name) for name in found_names[:_SHOWN]) + more
+        shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
         what = f"groups in column {reading.columns.group!r}"
     part = source.parts[number]
     where = f" of {part.name}" if len(source.parts) > 1 else ""
@@ -277,6 +278,16 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
         f"correct the data or {field('domain')}, or leave such rows out "
         f"({field('unknown', 'drop')})"
     )
+
+
+def _labels_in_words(row: Sequence[object], reading: RowReading) -> str:
+    """Return the labels of a row, and for a name that is not listed what it looks like."""
+    listed = [part.labels for part in parts_of_columns(reading) if part.kind == "label"]
+    pairs = list(zip(row, listed, strict=True))
+    for label, labels in pairs:
+        if isinstance(label, str) and label not in labels and look_alike(label, labels):
+            return shown_beside(label, labels)
+    return short_repr(tuple(row) if len(row) > 1 else row[0])
 
 
 def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple[str, int]]]:

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from counton.base.columns import BETWEEN
 from counton.base.errors import InvalidInput, field, first_line
+from counton.base.look_alikes import look_alike, with_code_points
 from counton.frame.lazy_polars import polars as pl
 from counton.rows.pandas_columns import ArrowStream, convert_series
 from counton.rows.paths import SEPARATORS
@@ -232,6 +233,12 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
 
 def no_column(where: str, name: str, present: Sequence[str], elsewhere: str = "") -> InvalidInput:
     """Build the error for a missing column; it proposes the nearest."""
+    alike = look_alike(name, present)
+    if alike is not None:
+        return InvalidInput(
+            f"{where} has no column {with_code_points(name)}, but {with_code_points(alike)}, which "
+            "looks equal; write the name as the column has it"
+        )
     near = get_close_matches(name, present, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidInput(f"{where} has no column {name!r}; {_listing(present)}{elsewhere}{meant}")
