@@ -249,6 +249,27 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     assert aside.read_text() == written
 
 
+def test_count_above_the_bound_is_set_aside_as_on_one_machine(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    aside = tmp_path / "bad.csv"
+    counts = [3, 2**50 + 1, 2**51, 2**53 + 1]
+    rows = pl.DataFrame({"at": ["2024-03-01T00:10"] * 4, "n": counts})
+    asked = Job(
+        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=3,
+        until="2024-03-02", epsilon=500, unit="event", counts="n", yes=True,
+        bad_rows=f"quarantine:{aside}",
+    )  # fmt: skip
+    with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
+        expected = told(outcome)
+        assert outcome.for_operator().quarantined == 2
+    for seed in range(3):
+        with counton_spark.run(
+            asked.having(state=tmp_path / f"{seed}.db"), spread(spark, rows, seed)
+        ) as outcome:
+            assert told(outcome) == expected
+
+
 def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
     asked = job("two columns", tmp_path, unknown="refuse")
     frame = spread(spark, events(rows=40), 2)
