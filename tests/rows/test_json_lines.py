@@ -82,7 +82,7 @@ def test_ambiguous_line_is_the_only_faulty_one(
 ) -> None:
     file = tmp_path / "e.jsonl"
     bodies = [body for body, _ in BODIES if b"\n" not in body.strip() and b"\r" not in body]
-    cells = {body: cells for body, cells in BODIES}
+    cells = dict(BODIES)
     chance = random.Random(1)
     for size in (7, 60, 2**22):
         monkeypatch.setattr(lines, "BLOCK", size)

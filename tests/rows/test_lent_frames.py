@@ -62,7 +62,7 @@ def test_index_that_may_hold_the_times_is_named_in_the_refusal(kind: str, tmp_pa
         counted(pd.DataFrame({"z": [1, 2]}, index=index), tmp_path)
 
 
-@pytest.mark.parametrize("events", [pd.Series(DAYS), pl.Series(DAYS)], ids=type)
+@pytest.mark.parametrize("events", [pd.Series(DAYS), pl.Series(DAYS), pd.Index(DAYS)], ids=type)
 def test_single_column_in_place_of_a_frame_is_refused(events: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="a single column, not a data frame; give"):
         counted(events, tmp_path)

@@ -24,7 +24,7 @@ PAIRS = [
 ]
 
 
-def refusal(folder: Path, what: str = "count", **options: Any) -> str:
+def refusal(folder: Path, what: Any = "count", **options: Any) -> str:
     with pytest.raises(InvalidInput) as error:
         release(
             what, time="time", every="1d", start="2024-03-01", steps=9, epsilon=1, unit="event",

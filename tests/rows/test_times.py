@@ -154,9 +154,9 @@ def test_formats_that_say_an_instant_are_taken(form: str) -> None:
 
 #: Texts that look like a zone or an offset, at the end of a format.
 ZONES = [
-    "UTC", " UTC", " GMT", " (utc)", "+0000", " +0000", " +00:00", " -00", " -0500", "-05:00", " +1",
-    " UTC+1", " EST", " est", " CEST", " MSK", " XYZT", " Europe/Berlin", " [Europe/Berlin]",
-    " (\u22120500)",
+    "UTC", " UTC", " GMT", " (utc)", "+0000", " +0000", " +00:00", " -00", " -0500", "-05:00",
+    " +1", " UTC+1", " EST", " est", " CEST", " MSK", " XYZT", " Europe/Berlin",
+    " [Europe/Berlin]", " (\u22120500)",
 ]  # fmt: skip
 WORDS = [
     "", " Uhr", " UHR", "h", "Z%z", " UTC%z", " %z EST", " o'clock", "\u65e5", " de", "(local)",

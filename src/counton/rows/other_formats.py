@@ -57,8 +57,8 @@ _BY_ENDING: Final = {
     **dict.fromkeys((".tsv", ".tab"), _TABS),
     ".json": (
         "JSON",
-        "write JSON lines, an object on each line: jq -c '.[]' {path} > {stem}.jsonl; if it has such "
-        f"lines, give {field('file_format', 'jsonl')}",
+        "write JSON lines, an object on each line: jq -c '.[]' {path} > {stem}.jsonl; if it has "
+        f"such lines, give {field('file_format', 'jsonl')}",
     ),
     ".avro": ("an Avro file", "read it in Python: polars.read_avro({path!r})"),
     ".orc": ("an ORC file", "read it in Python: pyarrow.orc.read_table({path!r})"),
@@ -145,7 +145,7 @@ def other_format(path: str) -> str | None:
 
 
 def content_of(beginning: bytes) -> str | None:
-    """Return what a file with these first bytes is and what to do, in words that follow its name."""
+    """Return what a file with these first bytes is and what to do, in words after its name."""
     for mark, what, remedy in _BY_FIRST_BYTES:
         if re.match(mark, beginning):
             return f"is {what}, whatever its name; {remedy}"

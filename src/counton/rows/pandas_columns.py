@@ -18,7 +18,7 @@ _UNITS = ("ms", "us", "ns")
 
 
 class ArrowStream:
-    """A frame that exports Arrow; its type is hidden from polars, which keeps all types it meets."""
+    """A frame that exports Arrow. Polars keeps all types that it meets, so this hides the type."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -79,13 +79,13 @@ class Rows(ABC):
         """Return these columns; all only for finding out their types. To read rows, use `scan`."""
 
     def kinds_of(self, column: str) -> str | None:
-        """Return the column of each cell's kind, for `scan`; None if the type of ``column`` says it.
+        """Return the column of each cell's kind, for `scan`.
 
         Args:
             column: The name of a column of these rows.
 
         Returns:
-            The name of a column of `CellKind` values, or None.
+            The name of a column of `CellKind` values; None if the type of ``column`` says it.
         """
         return None
 
@@ -443,16 +443,16 @@ class LentFrame(FetchedColumns):
     """
 
     def __init__(self, frame: Any) -> None:
+        if hasattr(frame, "to_frame") or hasattr(frame, "chunks"):  # of pandas, polars or pyarrow
+            raise InvalidInput(
+                f"{field('events')} is a {type(frame).__name__}, which is a single column, not a "
+                "data frame; give a data frame with this column, as from series.to_frame('time')"
+            )
         if not hasattr(frame, _STREAM):
             raise InvalidInput(
                 f"{field('events')} is of type {type(frame).__name__}, which is neither the path "
                 f"of a file nor a data frame that exports Arrow; give a path, or a frame of "
                 f"polars, pandas, pyarrow or DuckDB"
-            )
-        if hasattr(frame, "to_frame") or hasattr(frame, "chunks"):  # of pandas, polars or pyarrow
-            raise InvalidInput(
-                f"{field('events')} is a {type(frame).__name__}, which is a single column, not a "
-                "data frame; give a data frame with this column, as from series.to_frame('time')"
             )
         super().__init__(numbered=type(frame).__module__.partition(".")[0] not in _UNORDERED)
         self._lent = frame

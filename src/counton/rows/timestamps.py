@@ -205,11 +205,13 @@ def _read_back(form: str, moment: datetime) -> datetime | None:
 
 
 #: Words that name a time zone, in lower case; other abbreviations are in capitals.
-_ZONE_WORDS = frozenset(
-    "utc gmt ut zulu est edt cst cdt mst mdt pst pdt akst akdt hst ast adt nst ndt wet west cet cest "
-    "met mest eet eest bst msk ist pkt jst kst hkt sgt wib wita wit aest aedt acst acdt awst nzst "
-    "nzdt sast cat eat wat gst idt".split()
-)
+_ZONE_WORDS = {
+    "utc", "gmt", "ut", "zulu", "est", "edt", "cst", "cdt", "mst", "mdt", "pst", "pdt", "akst",
+    "akdt", "hst", "ast", "adt", "nst", "ndt", "wet", "west", "cet", "cest", "met", "mest",
+    "eet", "eest", "bst", "msk", "ist", "pkt", "jst", "kst", "hkt", "sgt", "wib", "wita", "wit",
+    "aest", "aedt", "acst", "acdt", "awst", "nzst", "nzdt", "sast", "cat", "eat", "wat", "gst",
+    "idt",
+}  # fmt: skip
 #: Words in capitals that are no zones.
 _OTHER_WORDS = ("UHR", "HRS")
 #: Names of UTC, as a word of a format and as a time zone.

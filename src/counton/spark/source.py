@@ -69,8 +69,10 @@ class SparkRows(Rows):
         return self._empty.frame(columns)
 
     @override
-    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        return self.empty.scan(columns, names)
+    def scan(
+        self, columns: Sequence[str], names: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> pl.LazyFrame:
+        return self.empty.scan(columns, names, kinds)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """Return the SHA-256 of names and types, the number of rows, and sums of row hashes.
