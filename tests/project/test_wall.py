@@ -331,7 +331,7 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
 
 
 #: Of the room of events: what says how rows are called, found and cut, and holds none.
-OF_NO_ROWS = {"__init__", "domains", "paths", "policies", "timestamps"}
+OF_NO_ROWS = {"__init__", "domains", "other_formats", "paths", "policies", "timestamps"}
 
 
 def test_no_public_face_names_where_rows_lie_open() -> None:
