@@ -292,7 +292,7 @@ def test_sums_beyond_int64_are_refused(write: Write) -> None:
         ("e.parquet", b"not parquet at all", "cannot be read as parquet"),
         ("e.jsonl", b"{broken", "cannot be read as jsonl"),
         ("e.csv", b"when,group\n2013-01-01,a\n", "no column 'time'; its columns are when, group"),
-        ("e.xlsx", b"x", "'e.xlsx'|name it .csv"),
+        ("e.xlsx", b"x", "e.xlsx' is a workbook of a spreadsheet"),
     ],
 )
 def test_files_that_cannot_be_read_are_refused(

@@ -516,7 +516,7 @@ class LentFrame(FetchedColumns):
             return ", and its index has several levels: give the frame's reset_index()"
         if index.dtype.kind == "M":
             return f", and its index holds times: give the frame's reset_index(names={name!r})"
-        if type(index).__name__ != "RangeIndex":
+        if index.dtype.kind not in "biuf":  # numbers mostly number the rows
             return f"; if its index holds them, give the frame's reset_index(names={name!r})"
         return ""
 
