@@ -7,7 +7,7 @@ a cell's text and kind depend on that cell only.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import IntEnum
@@ -74,9 +74,8 @@ def convert_objects(name: str, cells: Sequence[Any]) -> ObjectColumn:
             pass
     read = [read_cell(cell) for cell in cells]
     texts = pl.Series(name, [text for text, _ in read], dtype=pl.String)
-    if all(kind == CellKind.TEXT for _, kind in read):
-        return ObjectColumn(texts)
-    return ObjectColumn(texts, pl.Series([int(kind) for _, kind in read], dtype=pl.UInt8))
+    kinds = pl.Series([kind for _, kind in read], dtype=pl.UInt8)
+    return ObjectColumn(texts, kinds if (kinds != CellKind.TEXT).any() else None)
 
 
 def read_cell(cell: Any) -> tuple[str | None, CellKind]:
@@ -91,22 +90,23 @@ def read_cell(cell: Any) -> tuple[str | None, CellKind]:
     >>> [read_cell(cell)[0] for cell in ("a", b"a", b"\\xff", 7, 7.0, 2.5, True, None)]
     ['a', 'a', None, '7', '7', '2.5', 'true', None]
     """
-    if cell is None:
-        return None, CellKind.TEXT
+    read = _BY_TYPE.get(type(cell))
+    if read is not None:
+        return read(cell)
     if isinstance(cell, str):
         return _text_of_str(cell)
     if isinstance(cell, bool | np.bool_):
-        return ("true" if cell else "false"), CellKind.TRUTH
+        return _text_of_truth(bool(cell))
     if isinstance(cell, np.timedelta64):  # numpy counts it among the integers
         return None, CellKind.OTHER
     if isinstance(cell, int | np.integer):
         return _text_of_integer(int(cell))
     if isinstance(cell, float | np.floating):
-        return _text_of_float(float(cell)), CellKind.TEXT
+        return _text_of_float(float(cell))
     if isinstance(cell, Decimal):
-        return _text_of_decimal(cell), CellKind.TEXT
+        return _text_of_decimal(cell)
     if isinstance(cell, bytes):
-        return _text_of_bytes(cell), CellKind.TEXT
+        return _text_of_bytes(cell)
     if isinstance(cell, date):  # a datetime, or pandas' Timestamp, too
         return _text_of_date(cell)
     if isinstance(cell, np.datetime64):
@@ -133,39 +133,39 @@ def _text_of_integer(number: int) -> tuple[str | None, CellKind]:
         return None, CellKind.OTHER
 
 
-def _text_of_float(number: float) -> str | None:
+def _text_of_float(number: float) -> tuple[str | None, CellKind]:
     if number != number:  # NaN is a missing value
-        return None
+        return None, CellKind.TEXT
     if number.is_integer() and abs(number) < _WHOLE_FLOATS:
-        return str(int(number))
-    return repr(number)  # the shortest text that means this float
+        return str(int(number)), CellKind.TEXT
+    return repr(number), CellKind.TEXT  # the shortest text that means this float
 
 
-def _text_of_decimal(number: Decimal) -> str | None:
+def _text_of_decimal(number: Decimal) -> tuple[str | None, CellKind]:
     if number.is_nan():
-        return None
+        return None, CellKind.TEXT
     if not number.is_finite():
-        return str(float(number))
+        return str(float(number)), CellKind.TEXT
     digits = number.as_tuple()
     exponent = digits.exponent
     assert isinstance(exponent, int)
     if max(abs(exponent), len(digits.digits)) > _MOST_DIGITS:
-        return str(number)
+        return str(number), CellKind.TEXT
     whole = number == number.to_integral_value()
-    return str(int(number)) if whole else format(number, "f")
+    return (str(int(number)) if whole else format(number, "f")), CellKind.TEXT
 
 
-def _text_of_bytes(cell: bytes) -> str | None:
+def _text_of_bytes(cell: bytes) -> tuple[str | None, CellKind]:
     try:
-        return cell.decode()
+        return cell.decode(), CellKind.TEXT
     except UnicodeDecodeError:
-        return None
+        return None, CellKind.TEXT
 
 
 def _text_of_date(cell: date) -> tuple[str | None, CellKind]:
     if cell != cell:  # pandas' NaT
         return None, CellKind.TEXT
-    if not isinstance(cell, datetime):
+    if not isinstance(cell, datetime) or cell.tzinfo is None:
         return cell.isoformat(), CellKind.TIME
     try:
         offset = cell.utcoffset()
@@ -193,3 +193,25 @@ def _text_of_datetime64(cell: np.datetime64) -> tuple[str | None, CellKind]:
     elif unit in _SHORT_UNITS:
         cell = cell.astype("datetime64[ns]")
     return str(cell), CellKind.TIME
+
+
+def _nothing(_: None) -> tuple[str | None, CellKind]:
+    return None, CellKind.TEXT
+
+
+def _text_of_truth(cell: bool) -> tuple[str | None, CellKind]:
+    return ("true" if cell else "false"), CellKind.TRUTH
+
+
+#: The function that reads a cell of one of the usual types.
+_BY_TYPE: Final[dict[type, Callable[[Any], tuple[str | None, CellKind]]]] = {
+    type(None): _nothing,
+    str: _text_of_str,
+    bool: _text_of_truth,
+    int: _text_of_integer,
+    float: _text_of_float,
+    Decimal: _text_of_decimal,
+    bytes: _text_of_bytes,
+    date: _text_of_date,
+    datetime: _text_of_date,
+}

@@ -249,8 +249,10 @@ def mark_part(
     every = {name: getattr(columns, name) for name in ("group", "user", "id")}
     whose = {name: column for name, column in every.items() if column is not None}
     told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
-    numbers = [column for column, one in parts if one.kind != "label"]
-    kinds = _kinds_columns(part, [columns.time, *numbers] if columns.time else numbers)
+    read = {columns.time, *(column for column, one in parts if one.kind != "label")}
+    part.check_columns(part.of_file(columns.names))
+    every_kind = part.kinds_of(part.of_file(columns.names))
+    kinds = {column: name for column, name in every_kind.items() if column in read}
     frame = part.scan(columns.names, told, list(kinds.values()))
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
@@ -312,14 +314,6 @@ def mark_part(
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
     return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
-
-
-def _kinds_columns(part: Rows, columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns of cell kinds by the columns of objects that they describe."""
-    present = part.of_file(columns)
-    part.check_columns(present)
-    kinds = {column: part.kinds_of(column) for column in present}
-    return {column: name for column, name in kinds.items() if name is not None}
 
 
 def _times(reading: RowReading, dtype: pl.DataType, kinds: str | None) -> pl.Expr:

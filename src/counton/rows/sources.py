@@ -78,16 +78,16 @@ class Rows(ABC):
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return these columns; all only for finding out their types. To read rows, use `scan`."""
 
-    def kinds_of(self, column: str) -> str | None:
-        """Return the column of each cell's kind, for `scan`.
+    def kinds_of(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return the columns of each cell's kind, for `scan`, by the columns that they describe.
 
         Args:
-            column: The name of a column of these rows.
+            columns: All columns of these rows that will be read.
 
         Returns:
-            The name of a column of `CellKind` values; None if the type of ``column`` says it.
+            Names of columns of `CellKind` values; without columns whose type says what cells are.
         """
-        return None
+        return {}
 
     def number(self, given: pl.Expr) -> pl.Expr:
         """Replace the format's decimal sign, such as a comma, by a point."""
@@ -428,12 +428,6 @@ class FetchedColumns(EventFrame):
             self._held = self._fetch(list(dict.fromkeys((*fetched, *asked))))
         return self._held.lazy().select(asked)
 
-    @override
-    def kinds_of(self, column: str) -> str | None:
-        self.frame([column])
-        name = kinds_column(column)
-        return name if name in self._held.columns else None
-
 
 class LentFrame(FetchedColumns):
     """Rows of a frame with ``__arrow_c_stream__``; columns of pandas are read without pyarrow.
@@ -504,6 +498,12 @@ class LentFrame(FetchedColumns):
         else:
             chosen = lent.select(list(names))
         return pl.DataFrame(ArrowStream(chosen)).select(names)
+
+    @override
+    def kinds_of(self, columns: Sequence[str]) -> dict[str, str]:
+        self.frame(columns)
+        kinds = {column: kinds_column(column) for column in columns}
+        return {column: name for column, name in kinds.items() if name in self._held.columns}
 
     @override
     def _elsewhere(self, name: str) -> str:
