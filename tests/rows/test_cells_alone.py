@@ -158,6 +158,22 @@ def test_cell_removed_or_added_changes_no_other_cell(kind: str, role: str, tmp_p
         assert parsed == [each[place] for place in drawn]
 
 
+def test_cell_of_postgresql_removed_changes_no_other_cell(postgres: str) -> None:
+    """One cell of type JSON may be a number, a text or null; the server writes each as text."""
+    cells = ["null", "7", "7.0", "2.50", "1e3", '"2024-03-01"', '"x"', "true", str(EPOCH)]
+
+    def rows_of(texts: Sequence[str], reading: RowReading) -> list[tuple[Any, ...]]:
+        values = ", ".join(f"({place}, '{text}'::jsonb)" for place, text in enumerate(texts))
+        query = f"select c #>> '{{}}' as c from (values {values}) as v(place, c) order by place"  # noqa: S608
+        return marked(open_query(postgres, query), reading)
+
+    chance = random.Random(1)
+    for reading in READINGS.values():
+        each = {text: rows_of([text], reading)[0] for text in cells}
+        drawn = chance.choices(cells, k=20)
+        assert rows_of(drawn, reading) == [each[text] for text in drawn]
+
+
 def _polars(dtype: Any) -> Callable[[Path, Sequence[Any]], Source]:
     return lambda _, cells: open_source(pl.DataFrame({"c": pl.Series(list(cells), dtype=dtype)}))
 
