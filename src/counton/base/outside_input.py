@@ -91,8 +91,28 @@ def sqlite_header(path: Path) -> SqliteHeader | None:
     return SqliteHeader(*values)
 
 
+#: Matches a TOML string, which may lack its end, or a comment.
+_TOML_TEXT = re.compile(
+    r"""
+    "{3} (?: [^"\\] | \\. | "(?!"") )*+ (?: "{3,5} | \Z )
+    | '{3} (?: [^'] | '(?!'') )*+ (?: '{3,5} | \Z )
+    | " (?: [^"\\\n] | \\. )*+ "?
+    | ' [^'\n]*+ '?
+    | \# [^\n]*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: Matches a key with as many parts as there may be levels, in a text without strings.
+_TOML_LONG_KEY = re.compile(
+    rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){{{MOST_DEPTH - 1}}}"
+)
+
+
 def parse_toml(data: bytes) -> dict[str, Any]:
     """Parse TOML text that is not trusted.
+
+    Args:
+        data: the text, as bytes.
 
     Raises:
         InvalidInput: lists or tables are nested too deep.
@@ -103,8 +123,12 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     ...
     counton.base.errors.InvalidInput: it has lists or tables nested too deep to be read...
     """
+    text = data.decode()
+    # The time of Python's parser grows with the square of a key's parts, or faster.
+    if _TOML_LONG_KEY.search(_TOML_TEXT.sub("q", text)) is not None:
+        raise _too_deep()
     try:
-        found = tomllib.loads(data.decode())
+        found = tomllib.loads(text)
     except RecursionError:
         raise _too_deep() from None
     level: list[Any] = [found]

@@ -526,13 +526,14 @@ def save(
             f"name: give one of {', '.join(keywords())}"
         )
     try:
-        text = read_plain(file).decode() if file.exists() and not anew else ""
-        document = tomlkit.parse(text)
+        data = read_plain(file) if file.exists() and not anew else b""
+        parse_toml(data)  # refuses what takes too long
+        document = tomlkit.parse(data.decode())
     except OSError as error:
         raise InvalidInput(
             f"job file {str(file)!r} cannot be read ({error.strerror}); save it into another file"
         ) from error
-    except (TOMLKitError, UnicodeDecodeError) as error:
+    except (TOMLKitError, ValueError) as error:
         raise InvalidInput(
             f"job file {str(file)!r} is not valid TOML: {error}; correct it"
         ) from error
