@@ -207,7 +207,7 @@ def published_to(path: str | os.PathLike[str]) -> str | None:
         from counton.state.database import state_file
 
         called, named = f"'to' in [{PUBLISH}] of {str(file)!r}", to
-        to = _seen_from("state", named, file.parent) if named.strip() else ""
+        to = _seen_from("state", named, file.parent, called) if named.strip() else ""
         place = state_file(to, called)
         if place is not None and (place.is_dir() or not place.parent.is_dir()):
             why = "is a folder" if place.is_dir() else "lies in a folder that does not exist"
@@ -431,7 +431,7 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
                     f"{where}: {name!r} is {one!r}; it must be a section with options"
                 )
             paths = [file for file in ("domain", "out", "plot") if isinstance(one.get(file), str)]
-            found[name] = one | {file: _seen_from(file, one[file], folder) for file in paths}
+            found[name] = one | {file: _seen_from(file, one[file], folder, where) for file in paths}
         return found
     if item.by_name and isinstance(value, dict):  # such as lists of names by column
         for name, one in value.items():
@@ -455,12 +455,12 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
             raise InvalidInput(f"{where}: {key} is {value!r}; it must be {VALUES[kind].words}")
         if item.name == "domain":  # names of groups, even if a file of this name exists
             return [*map(str, value)]
-        return [_seen_from(item.name, str(one), folder) for one in value]
+        return [_seen_from(item.name, str(one), folder, where) for one in value]
     if isinstance(value, datetime | date):
         return value.isoformat()
     if kind == "text" and not isinstance(value, str):
         value = repr(value)
-    return _seen_from(item.name, value, folder) if isinstance(value, str) else value
+    return _seen_from(item.name, value, folder, where) if isinstance(value, str) else value
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
@@ -476,19 +476,33 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
         "bad_rows": not quarantine,
         "key": path.startswith(("env:", "command:")),
         "witness": path == "none",
-        "domain": not (folder / path).exists(),  # a list of groups
+        "domain": not os.path.exists(folder / path),  # a list of groups, which may be long
         "strategy": not is_file_of(path),
     }
     return None if names_none.get(name) else (before + quarantine, path)
 
 
-def _seen_from(name: str, value: str, folder: Path) -> str:
+def _seen_from(name: str, value: str, folder: Path, where: str) -> str:
     """Return the value of an option in a job file; if the value has a path, it is joined to the
     folder of the job file.
 
     A value that names no file is unchanged.
+
+    Args:
+        name: name of the option.
+        value: its value in the file.
+        folder: folder of the job file.
+        where: place of the value, for messages.
+
+    Raises:
+        InvalidInput: the value is empty in place of a path, which would mean the folder itself.
     """
     found = _path_in(name, value, folder)
+    if found is not None and not found[1].strip():
+        raise InvalidInput(
+            f"{where}: {name.replace('_', '-')} is {value!r}, which names no file: give a path, "
+            "or leave the key out"
+        )
     return value if found is None else found[0] + str(folder / found[1])
 
 

@@ -1,0 +1,71 @@
+"""Paths in job files: an empty one names no file, and a long list of groups is no path."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.job.jobfile import load
+
+JOB = """
+[defaults]
+events = "e.csv"
+time = "time"
+every = "1d"
+start = 2024-03-01
+steps = 30
+until = "2024-03-04"
+epsilon = 0.5
+unit = "event"
+witness = "guard"
+
+[jobs.visits]
+state = "v.db"
+out = "visits.csv"
+plot = "visits.svg"
+bad-rows = "quarantine:bad.csv"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A job file whose events exist."""
+    (tmp_path / "e.csv").write_text("time,page\n2024-03-01T09:00,home\n2024-03-02T10:15,shop\n")
+    path = tmp_path / "nightly.toml"
+    path.write_text(JOB)
+    return path
+
+
+@pytest.mark.parametrize("key", ["events", "state", "key", "witness", "out", "plot", "bad-rows"])
+@pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
+def test_empty_text_in_place_of_a_path_is_refused(
+    file: Path, place: Any, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    """Joined to the folder of the file it would be that folder, with all files in it."""
+    if value.startswith("[") and key != "events":
+        return
+    monkeypatch.setenv("NOTHING", "")
+    if key == "bad-rows":
+        value = value.replace('"', '"quarantine:', 1)
+    lines = [line for line in JOB.splitlines() if not line.startswith(f"{key} ")]
+    file.write_text("\n".join([*lines, f"{key} = {value}"]))
+    before = sorted(file.parent.iterdir())
+    done = place("run", str(file))
+    assert done.code == 2
+    assert f"job 'visits' of {str(file)!r}: {key} is " in done.err
+    assert "which names no file: give a path, or leave the key out" in " ".join(done.err.split())
+    assert sorted(file.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("key", ["domain", "out", "plot"])
+def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str) -> None:
+    file.write_text(f'{JOB}[report.all]\n[report.all.one]\n{key} = ""\n')
+    with pytest.raises(InvalidInput, match=f"{key} is '', which names no file"):
+        load(file)
+
+
+def test_list_of_groups_longer_than_a_path_is_read(file: Path) -> None:
+    names = [f"group-{number}" for number in range(200)]
+    file.write_text(f'{JOB}by = "page"\ndomain = "{",".join(names)}"\n')
+    assert load(file)["visits"].groups.domain == ",".join(names)
