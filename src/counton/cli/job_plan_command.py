@@ -17,6 +17,7 @@ from counton.job.job import Job, options_of
 from counton.job.jobfile import load, published_to
 from counton.job.stated_options import refuse_stated
 from counton.run.job_plan import PlannedJob, PlannedNumber, planned_job, planned_jobs
+from counton.run.shared_paths import refuse_publishing_over
 from counton.statistics.by_group import inner_of
 
 #: Options of ``plan`` that may be given with a job file. The file states all others.
@@ -31,7 +32,9 @@ def print_job_plan(options: PlanOptions) -> None:
     if options.size is not None:
         check_integer(field("size"), options.size, 1)
     jobs = load(options.asked, without_rows=True)
-    published_to(options.asked)  # refuses what a run refuses
+    publish_to = published_to(options.asked)
+    if publish_to is not None:
+        refuse_publishing_over(jobs, publish_to)
     found = planned_jobs(jobs, size=options.size)
     console, errors = Console(), Console(stderr=True)
     codes, reports = [], {}

@@ -18,7 +18,7 @@ from counton.job.jobfile import (
     schema,
     select_jobs,
 )
-from counton.run.shared_paths import JobStates, refuse_shared
+from counton.run.shared_paths import JobStates, refuse_publishing_over, refuse_shared
 from counton.state.database import parse_address
 from counton.state.published import checked_address
 
@@ -39,6 +39,7 @@ def perform(options: RunOptions) -> None:
         refuse_shared(states.jobs)
         publish_to, jobs = published_to(options.file), select_jobs(loaded, options.only)
         if publish_to is not None:
+            refuse_publishing_over(states.jobs, publish_to)
             for job in jobs.values():
                 checked_address(publish_to, parse_address(job.keeping.state))
         if options.dry_run:

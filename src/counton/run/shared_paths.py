@@ -11,14 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.job.job import Job
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.settlement import as_before
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.keys import state_files
-from counton.state.sqlite_file import NoState
+from counton.state.sqlite_file import NoState, files_of
+from counton.state.state_witness import NONE
 
 
 class _Use(NamedTuple):
@@ -69,6 +70,43 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                     refuse_among_events(job.events, use.path)
                 except InvalidInput as error:
                     raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
+
+
+def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
+    """Refuse a database for published numbers if it is a file that a job keeps or writes.
+
+    A run would find that out only after it has released. The state itself may hold the published
+    numbers, if it is the state of all jobs.
+
+    Args:
+        jobs: all jobs of the file.
+        to: path or URL of the database.
+
+    Raises:
+        InvalidInput: a job uses the file.
+    """
+    address = parse_address(to, field("to"))
+    if address.file is None:
+        return
+    owners = [name for name, job in jobs.items() if state_of(job) == address.label]
+    is_own_state = len(owners) == len(jobs)
+    if owners and not is_own_state:
+        other = next(name for name in jobs if name not in owners)
+        raise InvalidInput(
+            f"{field('to', to)} in [publish] is the state of job {owners[0]!r}, which is secret, "
+            f"and job {other!r} has another state: give a file of its own for the published numbers"
+        )
+    if is_own_state:
+        return
+    paths = files_of(address.file)
+    published = {place for path in paths for place in _Use("", "to", path).places}
+    for name, job in jobs.items():
+        for use in (*_writes(name, job), *_keeps(name, job)):
+            if not published.isdisjoint(use.places):
+                raise InvalidInput(
+                    f"{field('to', to)} in [publish] is {str(use.path)!r}, which job {name!r} uses "
+                    f"({use.what}): give a file of its own for the published numbers"
+                )
 
 
 class JobStates(Closing):
@@ -145,6 +183,16 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
         aside = job.format.policies().quarantine
         if aside is not None:
             yield _Use(name, "bad-rows", aside)
+
+
+def _keeps(name: str, job: Job) -> Iterator[_Use]:
+    """Yield the files of a job's state and key, and the folder of its witness."""
+    with suppress(CountonError):
+        for path in state_files(job.keeping.state, job.keeping.key):
+            yield _Use(name, "state", path)
+    witness = job.keeping.witness
+    if witness not in (None, NONE):
+        yield _Use(name, "witness", Path(os.fspath(witness)))
 
 
 def _reads(name: str, job: Job) -> Iterator[_Use]:
