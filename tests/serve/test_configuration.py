@@ -173,11 +173,22 @@ def test_two_tokens_that_are_one_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
-def test_tokens_that_others_may_write_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o640, 0o444, 0o660, 0o602, 0o601, 0o666])
+def test_tokens_that_others_may_read_or_write_are_refused(tmp_path: Path, mode: int) -> None:
     tokens_of(tmp_path / "tokens")
-    (tmp_path / "tokens").chmod(0o666)
-    with pytest.raises(InvalidInput, match="chmod 600"):
+    (tmp_path / "tokens").chmod(mode)
+    with pytest.raises(InvalidInput, match=f"have mode {mode:04o}.*chmod 600"):
         tokens_of(tmp_path / "tokens")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440])
+def test_tokens_of_their_owner_or_as_orchestrators_hand_them_out_are_read(
+    tmp_path: Path, mode: int
+) -> None:
+    made = tokens_of(tmp_path / "tokens")
+    (tmp_path / "tokens").chmod(mode)
+    assert tokens_of(tmp_path / "tokens") == made
 
 
 def test_the_command_says_what_cannot_be_served(tmp_path: Path) -> None:

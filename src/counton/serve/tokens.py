@@ -23,9 +23,15 @@ class Tokens(NamedTuple):
 def tokens_of(file: str | Path) -> Tokens:
     """Read both tokens from a file, which is made with random ones if it is missing.
 
+    Its mode follows the rule of a key file: nothing for group and others, or 0440, as
+    orchestrators hand out secrets.
+
+    Args:
+        file: path of the file.
+
     Raises:
         InvalidInput: the file cannot be read or written, does not have both tokens, or others may
-            write it.
+            read or write it.
     """
     path = Path(file)
     made = Tokens(*(f"counton_{secrets.token_urlsafe(32)}" for _ in Tokens._fields))
@@ -40,11 +46,8 @@ def tokens_of(file: str | Path) -> Tokens:
             f"tokens cannot be written into {str(path)!r} ({error.strerror}); give a file in a "
             "folder that exists"
         ) from error
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o022:
-        raise InvalidInput(
-            f"tokens in {str(path)!r} may be written by others; make it 0600 (chmod 600)"
-        )
     try:
+        mode = stat.S_IMODE(path.stat().st_mode)
         kept = json.loads(read_plain(path))
         found = Tokens(str(kept["write"]), str(kept["read"]))
     except (OSError, ValueError, TypeError, LookupError) as error:
@@ -52,6 +55,12 @@ def tokens_of(file: str | Path) -> Tokens:
             f"tokens in {str(path)!r} cannot be read ({type(error).__name__}): restore the file, "
             "or remove it, and the service makes new ones"
         ) from error
+    if os.name == "posix" and mode & 0o077 and mode != 0o440:
+        raise InvalidInput(
+            f"tokens in {str(path)!r} have mode {mode:04o}, which lets others read or write them. "
+            "Make the file 0600 (chmod 600), or 0440 for its group alone. If somebody may have "
+            "read them, remove it, and the service makes new ones"
+        )
     if min(map(len, found)) < 16 or found.write == found.read:
         raise InvalidInput(
             f"the tokens to write and to read in {str(path)!r} must differ, and have 16 characters "
