@@ -780,33 +780,46 @@ class ReleasedNumbers:
         parted = table if self.definition.ranks else with_parts(table, self.definition)
         return with_notes(parted, self.definition.marks)
 
-    def plain_table(self, of: str | None = None) -> pl.DataFrame:
+    def plain_table(self, of: str | None = None, steps: range | None = None) -> pl.DataFrame:
         """Return a row for each step and group, with the same columns for totals and for windows.
 
-        ``of`` is ``"totals"`` or ``"windows"``; None: totals if they are released.
+        Args:
+            of: ``"totals"`` or ``"windows"``; None: totals if they are released.
+            steps: the steps of the rows; None: all shown steps.
         """
+        steps = self.shown_steps if steps is None else steps
         if not self._by_group:
             if of is not None:
                 raise InvalidInput(
                     f"{field('of', of)} is only for statistics with several numbers, but "
                     f"{self.design.name!r} is a {self.definition.what}; leave it out"
                 )
-            return self.table()
+            return self.table(steps)
         published = self.definition.release
         chosen = ("windows" if published == "windows" else "totals") if of is None else of
         if chosen not in ("totals", "windows"):
             raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
-        table = self.table()
+        table = self.table(steps)
         when = [name for name in table.columns if name in _OF_WHAT]
         note = table.columns[-1:] if self.definition.marks else []
         if published in ("both", chosen):
             prefix = self.definition.of_windows if chosen == "windows" else ""
             return table.select(*when, *(pl.col(f"{prefix}{x}").alias(x) for x in ADDED), *note)
         # Unpublished numbers follow from published ones.
-        stops = np.asarray(self.shown_steps, np.int64)
+        stops = np.asarray(steps, np.int64)
         begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
-        found = table.select(*when, *note).with_columns(**self.between(begins, stops).columns())
-        return found.select(pl.exclude(note), *note)
+        numbers = pl.DataFrame(self.between(begins, stops).columns())
+        if not self.definition.marks:
+            return table.select(*when).hstack(numbers)
+        gone = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
+        # Numbers that are computed of a withdrawn one would tell it.
+        hidden = np.logical_or.accumulate(gone)
+        if chosen == "windows":
+            hidden = gone | np.vstack([np.zeros_like(gone[:1]), gone[:-1]])
+        there = ~gone[steps.start - 1 :].ravel()
+        shown = ~hidden[steps.start - 1 :].ravel()
+        found = table.select(*when, *note).hstack(numbers.filter(pl.Series(there)))
+        return found.filter(pl.Series(shown[there])).select(pl.exclude(note), *note)
 
     def with_band(self) -> Self:
         """Return intervals that hold for all steps and groups at once, for a chart.
