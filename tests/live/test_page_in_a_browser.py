@@ -382,7 +382,9 @@ def test_downloads_are_what_was_released(watched: Page) -> None:
         read[form] = Path(waiting.value.path()).read_bytes()
     rows = json.loads(read["json"])["rows"]
     again = watched.api(f"streams/visits/series?of=totals&last={10_000}")["rows"]
-    assert rows == again[: len(rows)]
+    facts = ("step", "group", "estimate", "lower", "upper")
+    for row, same in zip(rows, again, strict=False):
+        assert [row[fact] for fact in facts] == [same[fact] for fact in facts]
     lines = list(csv.DictReader(io.StringIO(read["csv"].decode())))
     assert [int(line["step"]) for line in lines] == [row["step"] for row in rows][: len(lines)]
 

@@ -193,12 +193,12 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
     run(job(state, 3, **KINDS["windows"])).close()
     with Store(state) as store:
         journal = Journal(store, job(state, 3))
-        assert 2 in journal.series()["step"].to_list()
+        assert 2 in journal.page().table["step"].to_list()
         mark(state, "2024-03-03", "a holiday")
         mark(state, "2024-03-02", "counter broken", withdraw=True)
         journal.refresh()
-        assert 2 not in journal.series()["step"].to_list()
-        assert notes(journal.series()) == {(3, "a"): "a holiday", (3, "b"): "a holiday"}
+        assert 2 not in journal.page().table["step"].to_list()
+        assert notes(journal.page().table) == {(3, "a"): "a holiday", (3, "b"): "a holiday"}
         assert "2 March 2024, withdrawn: counter broken" in journal.describe()["besides_noise"]
 
 

@@ -223,5 +223,5 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     with Store(asked.keeping.state) as store:
         journal = Journal(store, asked)
         assert journal.about()["release"] == "periods"
-        last = journal.series(last=1)
+        last = journal.page(last=1).table
     assert last["window_start"][0].day == 1

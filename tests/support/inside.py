@@ -70,6 +70,10 @@ class Inside:
         answer = self("GET", f"/v1/streams/{stream}/series", params=query)
         assert answer.status_code == 200, answer.text
         found: list[dict[str, Any]] = answer.json()["rows"]
+        while (following := answer.json()["next"]) is not None:
+            answer = self("GET", f"/v1/streams/{stream}/{following}")
+            assert answer.status_code == 200, answer.text
+            found += answer.json()["rows"]
         return found
 
 

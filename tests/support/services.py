@@ -27,7 +27,7 @@ START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 #: As the command does, but told the time by a file. It loads all that it needs, and forks a service
 #: for each line that it is given, or waits for the end of one.
 _PROGRAM = """
-import os, signal, sys, warnings
+import importlib, json, os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
@@ -45,7 +45,10 @@ from counton.serve.service import Service
 serving._TICK, serving._LOOK, serving._AGAIN, serving.LASTS = 0.05, 0.1, 0.5, 1
 serving.Turn = partial(serving.Turn, lasts=serving.LASTS)
 
-file, folder = sys.argv[1:]
+file, folder, changed = sys.argv[1:]
+for name, value in json.loads(changed).items():
+    module, _, attribute = name.rpartition(".")
+    setattr(importlib.import_module(module), attribute, value)
 
 def now():
     return datetime.fromisoformat(Path(folder, "clock").read_text())
@@ -228,9 +231,12 @@ class Running:
     Args:
         file: its job file; the clock lies beside it.
         tokens: of each scope.
+        changed: values of constants of modules, by their full names.
     """
 
-    def __init__(self, file: Path, tokens: Mapping[str, str]) -> None:
+    def __init__(
+        self, file: Path, tokens: Mapping[str, str], changed: Mapping[str, float] | None = None
+    ) -> None:
         self.folder, self.tokens, self._place = file.parent, dict(tokens), kept_port()
         self.port: int = self._place.getsockname()[1]
         self.log, self.url, self._pid = self.folder / "log", "", 0
@@ -238,7 +244,10 @@ class Running:
             self.at(-1)
         with self.log.open("ab") as log:
             self._parent = subprocess.Popen(
-                [forked_python(), "-c", _PROGRAM, str(file), str(self.folder)],
+                [
+                    *(forked_python(), "-c", _PROGRAM, str(file), str(self.folder)),
+                    json.dumps(dict(changed or {})),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -359,7 +368,7 @@ class Running:
         """Read a path."""
         headers = {} if scope is None else self.header(scope)
         url = f"{self.url}{path}"
-        return httpx.get(url, params=query, headers=headers, timeout=HANGS, **PLAIN)
+        return httpx.get(url, params=query or None, headers=headers, timeout=HANGS, **PLAIN)
 
     def steps(self, stream: str = "visits") -> int:
         """How many steps readers know of."""
@@ -375,17 +384,27 @@ class Running:
             time.sleep(0.05)
 
     def series(self, stream: str = "visits", **query: Any) -> list[dict[str, Any]]:
-        """All that is released."""
-        found: list[dict[str, Any]] = self.get(f"/v1/streams/{stream}/series", **query).json()[
-            "rows"
-        ]
+        """All that is released, from all pages."""
+        answer = self.get(f"/v1/streams/{stream}/series", **query).json()
+        found: list[dict[str, Any]] = answer["rows"]
+        while answer["next"] is not None:
+            answer = self.get(f"/v1/streams/{stream}/{answer['next']}").json()
+            found += answer["rows"]
         return found
+
+    def wait_for_log(self, text: str, times: int = 1) -> None:
+        """Wait until a text is in the log, as often as given."""
+        end = time.monotonic() + HANGS
+        while self.log.read_text().count(text) < times:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{text!r} is not logged: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
 
 
 @contextlib.contextmanager
-def running(file: Path) -> Iterator[Running]:
-    """A service that is stopped at the end."""
-    service = Running(file, tokens_for(file))
+def running(file: Path, changed: Mapping[str, float] | None = None) -> Iterator[Running]:
+    """A service that is stopped at the end; ``changed`` is as for `Running`."""
+    service = Running(file, tokens_for(file), changed)
     try:
         service.start()
         yield service

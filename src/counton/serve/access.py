@@ -23,7 +23,8 @@ class Access:
     def needs(self, use: Literal["write", "read"]) -> Any:
         """Return a FastAPI dependency that refuses requests without the token."""
 
-        def check(given: Given) -> None:
+        # It runs in no thread of the pool, all of which may be busy with answers.
+        async def check(given: Given) -> None:
             if use == "read" and self._public:
                 return
             sent = b"" if given is None else given.credentials.encode("utf-8", "surrogatepass")

@@ -21,9 +21,11 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.serve import assets, metrics
 from counton.serve import read_paths as reading
 from counton.serve import write_paths as writing
+from counton.serve.answers import LongAnswers
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
+from counton.serve.slots import NoPlace
 
 
 def application(service: Service) -> FastAPI:
@@ -56,7 +58,8 @@ def application(service: Service) -> FastAPI:
         counts[stream, what] += 1
         rows[stream, what] += many
 
-    app.add_middleware(Compression, minimum_size=1000)
+    # A level above 4 takes several times as long for answers that are a few percent smaller.
+    app.add_middleware(Compression, minimum_size=1000, compresslevel=1)
     app.add_middleware(RequestLog)
 
     @app.exception_handler(RequestValidationError)
@@ -76,13 +79,20 @@ def application(service: Service) -> FastAPI:
             {"detail": "the state cannot be read now; ask again"}, 503, {"Retry-After": "2"}
         )
 
+    @app.exception_handler(NoPlace)
+    async def _busy(_request: Request, _error: NoPlace) -> JSONResponse:
+        return JSONResponse(
+            {"detail": "too many long answers are under way; ask again"}, 503, {"Retry-After": "2"}
+        )
+
+    # These two run in no thread of the pool, all of which may be busy.
     @app.get("/health", tags=["operate"], response_class=PlainTextResponse)
-    def health() -> str:
+    async def health() -> str:
         """Return whether the process answers."""
         return "alive\n"
 
     @app.get("/ready", tags=["operate"], response_class=PlainTextResponse, responses={503: {}})
-    def ready() -> PlainTextResponse:
+    async def ready() -> PlainTextResponse:
         """Return whether rows can be taken and series read; if not, why."""
         why = service.why_not_ready
         if why is None:
@@ -101,7 +111,7 @@ def application(service: Service) -> FastAPI:
         return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
 
     for paths in (
-        reading.router(service.journals, service.failed, service.access),
+        reading.router(service.journals, service.failed, service.access, LongAnswers()),
         writing.router(service, count),
         assets.router(),
     ):
@@ -128,7 +138,8 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = monotonic(), 500
+        began = monotonic()
+        status = _LEFT
 
         async def passing(message: Message) -> None:
             nonlocal status
@@ -141,6 +152,9 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, passing)
+        except BaseException:
+            status = 500
+            raise
         finally:
             note(
                 "request",
@@ -152,4 +166,6 @@ class RequestLog:
 
 
 _REFUSES_GZIP = re.compile(r"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)", re.IGNORECASE)
+#: Status in the log of a request whose client left before the answer.
+_LEFT = 499
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")

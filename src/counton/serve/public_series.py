@@ -5,9 +5,11 @@ No exact sum passes here: `counton.state.Store.reader` needs no key and reads on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -34,17 +36,32 @@ from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, public_notes, read_released
 from counton.run.planned_errors import halfwidths_at, last_step
+from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 from counton.strategies.strategy import last_served_step
 
-#: Most pairs of the journal's position and confidence level for which releases are cached.
-_KEPT = 8
-#: Largest number of rows of an answer that is kept for further readers.
-_SHARED_ROWS = 10_000
-#: Largest number of rows of an answer.
+#: Largest number of rows of an answer that is sent in parts.
 MOST_ROWS = 2_000_000
+#: Largest number of rows of an answer that waits for no other one.
+FEW_ROWS = 500
+
+
+def refuse_many_rows(rows: int | None) -> None:
+    """Refuse an answer in parts that would never end.
+
+    Args:
+        rows: number of its rows; None: unknown.
+
+    Raises:
+        InvalidInput: there are too many rows.
+    """
+    if (rows or 0) > MOST_ROWS:
+        raise InvalidInput(
+            f"that would be {rows:,} rows, and at most {MOST_ROWS:,} are possible: ask for fewer "
+            f"steps or groups, or export the stream to a file"
+        )
 
 
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
@@ -56,6 +73,11 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return converted.to_dicts()
 
 
+def _steps_with_rows(released: ReleasedNumbers, steps: range) -> range:
+    """Return the steps that have rows: the first numbers of several windows need these windows."""
+    return range(max(steps.start, released.shown.over or 1), steps.stop)
+
+
 class Journal:
     """Reader of one stream's releases and public facts, for several threads.
 
@@ -64,9 +86,10 @@ class Journal:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self.job, self.name = store, job, job.keeping.name
-        self._kept = lru_cache(_KEPT)(self._read_at)
-        #: The newest answer of `series`, for which many readers ask, by what they ask.
-        self._newest: tuple[object, pl.DataFrame] = (None, pl.DataFrame())
+        self._reading = Lock()  # so that many readers of a new step read the journal once
+        self._kept: tuple[object, ReleasedNumbers | None] = (None, None)
+        #: The newest answer of `page`, for which many readers ask, by what they ask.
+        self._newest: tuple[object, Page] = (None, Page(pl.DataFrame(), None))
         self.refused = False
         self._position = self._store.position(self.name)
         self._found = self._look()
@@ -170,7 +193,7 @@ class Journal:
         _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
         if self.step:
-            columns = self.series(last=1).columns
+            columns = self.rows(last=1).page().table.columns
         return {
             **self.about(),
             "description": [
@@ -240,41 +263,85 @@ class Journal:
                 f"stream {self.name!r} has released nothing yet; ask again after "
                 f"{'its first window' if due is None else due.isoformat()}"
             )
-        return self._kept(self._position, level)
+        return self._read_journal(level)
 
-    def _read_at(self, _position: object, level: float) -> ReleasedNumbers:
-        """Read all released numbers anew: at another position some may have been withdrawn."""
-        reader = self._store.reader(self.name, self.job.keeping.key)
-        released = read_released(reader, self.definition, level)
-        self._store.position(self.name)  # raises if it is an older copy
-        return released
+    def whole(self) -> tuple[dict[str, Any], ReleasedRows]:
+        """Return what a file of the whole release has, for `counton.read`: its facts and rows.
 
-    def series(
+        Raises:
+            InvalidInput: nothing is released yet, or there are too many rows.
+        """
+        released = self.read()
+        refuse_many_rows(released.rows)
+        steps = _steps_with_rows(released, released.steps)
+        step_rows = None if released.rows is None else len(released.groups)
+        return facts_of(released), ReleasedRows(steps, released.table, step_rows)
+
+    def _read_journal(self, level: float) -> ReleasedNumbers:
+        """Read all released numbers anew if the journal has another position.
+
+        At another position some numbers may have been withdrawn.
+
+        Args:
+            level: probability of the intervals.
+        """
+        with self._reading:
+            asked = (self._position, self.level)
+            known, released = self._kept
+            if released is None or known != asked:
+                reader = self._store.reader(self.name, self.job.keeping.key)
+                released = read_released(reader, self.definition, self.level)
+                self._store.position(self.name)  # raises if it is an older copy
+                self._kept = (asked, released)
+        return released if level == released.level else released.at(level)
+
+    def has_many_rows(
         self,
         groups: Sequence[str] = (),
         start: str | None = None,
         until: str | None = None,
-        of: str | None = None,
-        level: float | None = None,
         last: int | None = None,
-    ) -> pl.DataFrame:
-        """Return a row for each of some released steps and groups.
+        position: str | None = None,
+    ) -> bool:
+        """Return whether an answer may have many rows, by public facts, before the journal is read.
 
         Args:
-            start, until: only windows that begin at ``start`` or later, and end by ``until``.
-            of: totals or windows; None: totals, if they are released.
+            groups: names of the groups; empty: all.
+            start: only windows that begin at this time or later.
+            until: only windows that end by this time.
             last: only this many newest steps.
+            position: text of the position where a page begins.
 
         Raises:
-            InvalidInput: a group or time is lacking, or there are too many rows.
+            InvalidInput: a time or position cannot be read.
         """
-        asked = (self._position, tuple(groups), start, until, of, level, last)
-        known, table = self._newest
-        if known == asked:
-            return table
+        steps = self._steps(self.step, start, until, last)
+        if position is not None:
+            page = Position.parse(position)
+            steps = range(page.step, page.last + 1)
+        return len(steps) * self._rows_of_step(groups) > FEW_ROWS
+
+    def has_many_groups(self) -> bool:
+        """Return whether `about` may be long."""
+        return len(self.groups()) > FEW_ROWS if self.step else self._rows_of_step() > FEW_ROWS
+
+    def _rows_of_step(self, groups: Sequence[str] = ()) -> int:
+        """Return the largest number of rows of a step, as far as public facts tell it."""
+        definition, released = self.definition, self._kept[1]
+        if not definition.inner.additive:
+            return max(math.prod(definition.statistic.cells), 1)
+        if groups:
+            return len(groups)
+        if definition.cells.named_beforehand:
+            return max(len(definition.groups), 1)
+        return FEW_ROWS if released is None else max(len(released.groups), 1)
+
+    def _steps(
+        self, released: int, start: str | None, until: str | None, last: int | None
+    ) -> range:
+        """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
         windows = self.definition.cut
-        released = self.read(level) if self.step else self._kept(self._position, self.level)
-        first, stop = 1, len(released.steps) + 1
+        first, stop = 1, released + 1
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
             first = max(first, int(windows.step_of(np.array([begin - 1]))[0]) + 1)
@@ -283,30 +350,77 @@ class Journal:
             stop = min(stop, windows.ended_by(end) + 1)
         if last is not None:
             first = max(first, stop - last)
-        steps = range(first, stop)
-        if not steps:
-            # A group that is found in the rows may be shown later.
-            known = list(groups) if self.definition.cells.named_beforehand else None
-            empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
-            more = [name for name in ADDED if not self.step and name not in empty.columns]
-            return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)
-        found = released.only(steps, list(groups) or None)
-        if (found.rows or 0) > MOST_ROWS:
-            raise InvalidInput(
-                f"that would be {found.rows:,} rows, and at most {MOST_ROWS:,} are possible: ask "
-                f"for fewer steps ({field('last', 1000)}) or groups"
-            )
-        table = found.plain_table(of)
-        if table.height <= _SHARED_ROWS:
-            self._newest = asked, table
-        return table
+        return range(first, stop)
 
-    def whole(self) -> dict[str, Any]:
-        """Return a file of the whole release as JSON values for `counton.read`."""
-        released = self.read()
-        if (released.rows or 0) > MOST_ROWS:
+    def rows(
+        self,
+        groups: Sequence[str] = (),
+        start: str | None = None,
+        until: str | None = None,
+        of: str | None = None,
+        level: float | None = None,
+        last: int | None = None,
+    ) -> ReleasedRows:
+        """Return the rows of some released steps and groups.
+
+        Args:
+            groups: names of the groups; empty: all.
+            start: only windows that begin at this time or later.
+            until: only windows that end by this time.
+            of: totals or windows; None: totals, if they are released.
+            level: probability of the intervals; None: that of the stream.
+            last: only this many newest steps.
+
+        Raises:
+            InvalidInput: a group or time is unknown.
+        """
+        released = self.read(level) if self.step else self._read_journal(self.level)
+        steps = _steps_with_rows(released, self._steps(len(released.steps), start, until, last))
+        if not steps:
+            empty = self._table_without_rows(released, groups, of)
+            return ReleasedRows(steps, lambda _: empty)
+        chosen = released.only(steps, list(groups) or None)
+        step_rows = None if chosen.rows is None else len(chosen.groups)
+        return ReleasedRows(steps, partial(chosen.plain_table, of), step_rows)
+
+    def page(
+        self,
+        groups: Sequence[str] = (),
+        start: str | None = None,
+        until: str | None = None,
+        of: str | None = None,
+        level: float | None = None,
+        last: int | None = None,
+        position: str | None = None,
+    ) -> Page:
+        """Return a page of `rows`; the other arguments are those of `rows`.
+
+        Args:
+            position: text of the position where the page begins; None: the first page.
+
+        Raises:
+            InvalidInput: a group, time or position is unknown.
+        """
+        asked = (self._position, tuple(groups), start, until, of, level, last, position)
+        known, page = self._newest
+        if known == asked:
+            return page
+        if position is not None and (start, until, last) != (None, None, None):
             raise InvalidInput(
-                f"that would be {released.rows:,} rows, and at most {MOST_ROWS:,} are possible: "
-                "export the stream to a file"
+                f"{field('page', position)} holds the place in the series, so 'from', 'to' and "
+                "'last' do not go with it: use 'next' of the answer before as it is"
             )
-        return {**facts_of(released), "rows": json_rows(released.table())}
+        rows = self.rows(groups, start, until, of, level, last)
+        page = rows.page(None if position is None else Position.parse(position))
+        self._newest = asked, page
+        return page
+
+    def _table_without_rows(
+        self, released: ReleasedNumbers, groups: Sequence[str], of: str | None
+    ) -> pl.DataFrame:
+        """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
+        # A group that is found in the rows may be shown later.
+        known = list(groups) if self.definition.cells.named_beforehand else None
+        empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
+        more = [name for name in ADDED if not self.step and name not in empty.columns]
+        return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
-import polars as pl
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from counton.base.errors import InvalidInput, field
 from counton.numbers.intervals import check_level
 from counton.run.written_files import no_formulas
 from counton.serve.access import Access
-from counton.serve.public_series import Journal, json_rows
+from counton.serve.answers import LongAnswers
+from counton.serve.public_series import Journal, json_rows, refuse_many_rows
+from counton.serve.settings import MOST_NAME
 
-Name = Annotated[str, Path(description="the stream", max_length=200)]
+Name = Annotated[str, Path(description="the stream", max_length=MOST_NAME)]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
 #: Answer if a state lacks releases that were shown.
 UNSURE = (
@@ -24,6 +29,13 @@ UNSURE = (
 )
 #: Answer for a stream whose job could not begin.
 FAILED = "the job of this stream cannot run (the log of the service says why); try again later"
+
+
+_CSV = "text/csv; charset=utf-8"
+#: Longest address in a header: proxies refuse longer heads.
+_LINK_BYTES = 2_000
+#: Parameters that all pages of a series share.
+_KEPT = ("group", "of", "level")
 
 
 def later(status: int, why: str, seconds: int) -> HTTPException:
@@ -44,8 +56,16 @@ def router(
     journals: Mapping[str, Journal],
     failed: Collection[str],
     access: Access,
+    long_answers: LongAnswers,
 ) -> APIRouter:
-    """Build the paths for readers; the arguments give no access to rows or exact sums."""
+    """Build the paths for readers; the arguments give no access to rows or exact sums.
+
+    Args:
+        journals: readers of the streams, by name.
+        failed: names of streams whose jobs could not begin.
+        access: the checker of tokens.
+        long_answers: the long answers of the service.
+    """
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
@@ -68,19 +88,40 @@ def router(
             raise later(503, UNSURE, 60)
         return journals[name]
 
-    @paths.get("")
-    def streams() -> dict[str, Any]:
+    def answer(make: Callable[[], Response], *, is_long: bool) -> Response:
+        return long_answers.whole(make) if is_long else make()
+
+    def answer_in_parts(
+        parts: Callable[[], Iterator[bytes]],
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_long: bool,
+    ) -> Response:
+        if is_long:
+            return long_answers.in_parts(parts, media_type, headers)
+        return Response(b"".join(parts()), media_type=media_type, headers=headers)
+
+    @paths.get("", response_model=dict[str, Any])
+    def streams() -> Response:
         """All streams whose state exists, with their public facts."""
         known = [journal for journal in list(journals.values()) if not journal.refused]
-        return {"streams": [journal.about() for journal in known]}
+        is_long = any(journal.has_many_groups() for journal in known)
+        return answer(
+            lambda: JSONResponse({"streams": [journal.about() for journal in known]}),
+            is_long=is_long,
+        )
 
-    @paths.get("/{name}")
-    def stream(name: Name) -> dict[str, Any]:
+    @paths.get("/{name}", response_model=dict[str, Any])
+    def stream(name: Name) -> Response:
         """Return public facts and the description of one stream."""
-        return of(name).describe()
+        journal = of(name)
+        is_long = journal.has_many_groups()
+        return answer(lambda: JSONResponse(journal.describe()), is_long=is_long)
 
     @paths.get("/{name}/series", responses={200: {"content": {"text/csv": {}}}})
     def series(
+        request: Request,
         name: Name,
         group: Annotated[
             list[str] | None, Query(description="only this group; may be repeated")
@@ -103,32 +144,90 @@ def router(
         last: Annotated[
             int | None, Query(ge=1, le=2**31, description="only the newest steps, this many")
         ] = None,
+        page: Annotated[
+            str | None,
+            Query(max_length=64, description="where the page begins, as in next of a JSON answer"),
+        ] = None,
         format: Literal["json", "csv"] = "json",
     ) -> Response:
-        """Released steps with their intervals, by window and group."""
+        """Released steps with their intervals, by window and group.
+
+        JSON has pages of at most 5,000 rows: `next` is the address of the next one, as seen from
+        this one, and null on the last one. CSV has all rows.
+        """
         journal = of(name)
         level = check_level(journal.level if level is None else level)
-        found = journal.series(group or (), start, until, of_, level, last)
+        groups = group or ()
+        is_long = journal.has_many_rows(groups, start, until, last, page)
         if format == "csv":
-            return _as_csv(name, found)
-        facts = {"name": name, "level": level, **journal.promise()}
-        facts["description"] = "release"  # its address, as seen from that of the numbers
-        return JSONResponse({**facts, "columns": found.columns, "rows": json_rows(found)})
+            if page is not None:
+                raise InvalidInput(
+                    f"{field('page', page)} is only for JSON, since CSV has all rows: leave it out"
+                )
+            parts = partial(_csv_parts, journal, groups, start, until, of_, level, last)
+            return answer_in_parts(parts, _CSV, _as_file(name), is_long=is_long)
+        stated = [(key, value) for key, value in request.query_params.multi_items() if key in _KEPT]
+
+        def make() -> Response:
+            found = journal.page(groups, start, until, of_, level, last, page)
+            facts = {"name": name, "level": level, **journal.promise()}
+            facts["description"] = "release"  # its address, as seen from that of the numbers
+            after = None
+            if found.next is not None:
+                after = "series?" + urlencode([*stated, ("page", str(found.next))])
+            rows = {"columns": found.table.columns, "rows": json_rows(found.table), "next": after}
+            headers: dict[str, str] = {}
+            if after is not None and len(after) <= _LINK_BYTES:
+                headers["Link"] = f'<{after}>; rel="next"'
+            return JSONResponse({**facts, **rows}, headers=headers)
+
+        return answer(make, is_long=is_long)
 
     @paths.get("/{name}/release")
     def release(name: Name) -> Response:
         """The whole release, in the form of a file for `counton.read`."""
-        return JSONResponse(of(name).whole())
+        journal = of(name)
+        parts = partial(_release_parts, journal)
+        return answer_in_parts(parts, "application/json", is_long=journal.has_many_rows())
 
     return paths
 
 
-def _as_csv(name: str, found: pl.DataFrame) -> Response:
-    rows = no_formulas(found.lazy()).collect()
-    text = rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
-    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
-    return Response(
-        text,
-        media_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
-    )
+def _release_parts(journal: Journal) -> Iterator[bytes]:
+    """Yield the parts of a whole release as JSON."""
+    facts, rows = journal.whole()
+    begin = json.dumps(facts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    yield f'{begin[:-1]},"rows":['.encode()
+    mark = ""
+    for table in rows.parts():
+        text = json.dumps(json_rows(table), ensure_ascii=False, allow_nan=False)[1:-1]
+        if text:
+            yield f"{mark}{text}".encode()
+            mark = ","
+    yield b"]}"
+
+
+def _csv_parts(
+    journal: Journal,
+    groups: Sequence[str],
+    start: str | None,
+    until: str | None,
+    of: str | None,
+    level: float,
+    last: int | None,
+) -> Iterator[bytes]:
+    """Yield the parts of a series as CSV; arguments as for `Journal.rows`."""
+    rows = journal.rows(groups, start, until, of, level, last)
+    refuse_many_rows(rows.known_rows)
+    for number, table in enumerate(rows.parts()):
+        shown = no_formulas(table.lazy()).collect()
+        text = shown.write_csv(
+            include_header=number == 0, datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z"
+        )
+        yield text.encode()
+
+
+def _as_file(name: str) -> dict[str, str]:
+    """Return the header that makes browsers save an answer as a file."""
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)
+    return {"Content-Disposition": f'attachment; filename="{plain}.csv"'}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counton.base.errors import InvalidInput, field
 from counton.serve import log_lines as journaling
 from counton.serve.application import application
+from counton.serve.connections import ConnectionLimits, connections_with
 from counton.serve.service import Service
 from counton.serve.settings import address
 
@@ -23,8 +25,14 @@ from counton.serve.settings import address
 _READERS = 4096
 #: Largest size in bytes of a request's headers.
 _HEADERS = 32 * 1024
+#: Seconds after which a connection without a further request is closed.
+_IDLE_SECONDS = 15
 #: Seconds that open requests have to finish after the service is told to end.
 _GRACE = 15
+#: Longest time in seconds from the signal to the end, less than orchestrators and systemd wait.
+_LONGEST_END_SECONDS = 100.0
+#: Bytes of answers that may wait for their readers before readers without progress are dropped.
+_UNSENT_BYTES = 64 * 2**20
 #: Descriptors reserved for the state, the witness and other files, and not for connections.
 KEPT = 192
 #: Largest number of connections accepted at once: fewer than the reserved descriptors, since all
@@ -63,51 +71,6 @@ def connections_for(readers: int) -> int:
     return min(readers, soft - KEPT)
 
 
-def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
-    """Return connections that close without a whole head of a request in ``seconds``.
-
-    Of more than ``most``, the one closes that has waited longest without a request, or the new one.
-    uvicorn limits the time between requests, the service that of a body.
-    """
-
-    class Patient(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._waits_since: float | None = self.loop.time()
-            if len(self.connections) > most:
-                # close the connection that has waited longest for a request
-                waiting = [
-                    (one._waits_since, number, one)
-                    for number, one in enumerate(self.connections)
-                    if isinstance(one, Patient)
-                    and one._waits_since is not None
-                    and (one.cycle is None or one.cycle.response_complete)
-                    and not one.transport.is_closing()
-                ]
-                min(waiting, default=(0.0, 0, self))[2].transport.close()
-            self._timer = self.loop.call_later(seconds, self._look)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state is not h11.IDLE or not self.conn.trailing_data[0]:
-                self._waits_since = None  # no request is incomplete
-            elif self._waits_since is None:
-                self._waits_since = self.loop.time()
-
-        def _look(self) -> None:
-            since = self._waits_since
-            if since is not None and self.loop.time() - since >= seconds:
-                self.transport.close()
-            else:
-                self._timer = self.loop.call_later(seconds / 4, self._look)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._timer.cancel()
-            super().connection_lost(exc)
-
-    return Patient
-
-
 def listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends at once
@@ -125,23 +88,44 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """HTTP server that first stops the service."""
+    """HTTP server that first stops the service, and ends in a bounded time."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, limits: ConnectionLimits) -> None:
         super().__init__(config)
         self._service = service
+        self._limits = limits
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after open requests are answered; at a second signal at once."""
+        if self.should_exit:
+            os._exit(1)  # commits are atomic, so the next start goes on from the last one
         self._service.stopping.set()
-        self.force_exit = self.should_exit
         self.should_exit = True
+        timer = threading.Timer(_LONGEST_END_SECONDS, _end_now)
+        timer.daemon = True
+        timer.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is under way, but do not wait long for clients without progress."""
+        asyncio.get_running_loop().call_later(_GRACE / 3, self._limits.drop_all_waiting)
+        await super().shutdown(sockets)
+
+
+def _end_now() -> None:
+    """End the process although a database, or whoever reads the log, does not answer."""
+    said = "ended before all was done"
+    threading.Thread(target=journaling.warn, args=(said,), daemon=True).start()
+    time.sleep(0.5)
+    os._exit(1)
 
 
 def serve(service: Service, listen: str, began: Callable[[str], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; open requests are answered.
 
-    ``listen`` is ``HOST:PORT``, port 0 chooses a free one; ``began`` gets the URL.
+    Args:
+        service: the service.
+        listen: ``HOST:PORT``; port 0 chooses a free one.
+        began: function that gets the URL.
 
     Raises:
         InvalidInput: the address cannot be used.
@@ -150,9 +134,10 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
     most = connections_for(_READERS)
     place = listening(*address(listen))
     host, port = place.getsockname()[:2]
+    limits = ConnectionLimits(most, service.settings.timeout_seconds, _UNSENT_BYTES)
     config = uvicorn.Config(
         application(service),
-        http=_patient_for(service.settings.timeout_seconds, most),
+        http=connections_with(limits),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -162,10 +147,10 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
         limit_concurrency=most + _AT_ONCE,
         backlog=_AT_ONCE,
         h11_max_incomplete_event_size=_HEADERS,
-        timeout_keep_alive=15,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE,
     )
-    server = _Server(config, service)
+    server = _Server(config, service, limits)
     if began is not None:
         began(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     server.run(sockets=[place])

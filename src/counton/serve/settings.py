@@ -14,6 +14,8 @@ from counton.run.clock import length_of
 
 #: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
 BATCH_BYTES, BATCH_ROWS, WAITING_BYTES = 8 * 2**20, 500_000, 256 * 2**20
+#: Largest number of characters of the name of a stream that is served.
+MOST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Settings(JobPart):
         bounds=("1s", "1h"),
     )
     timeout: str = option(
-        "how long a client may take to send a request, as in 30s",
+        "how long a request may take to arrive, or an answer be left unread, as in 30s",
         default="30s",
         bounds=("1s", "1h"),
     )
@@ -46,7 +48,7 @@ class Settings(JobPart):
 
     @property
     def timeout_seconds(self) -> float:
-        """In which a request must arrive whole."""
+        """Seconds in which a request must arrive whole, and in which an answer makes progress."""
         return length_of(self.timeout) / 1e6
 
 

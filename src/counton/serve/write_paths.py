@@ -11,20 +11,23 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
 
 from counton.base.errors import CountonError, InvalidInput
+from counton.serve.answers import client_of
 from counton.serve.batch_intake import checked_batch
 from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
-from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, WAITING_BYTES
+from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES
+from counton.serve.slots import NoPlace, Slots
 from counton.state.inbox import LONGEST_ID, Verdict
 
 _BATCH = "^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # its end is that of the text, also before a newline
 #: Numbers of threads that decompress bodies, and that check and commit batches.
 _OPENERS, _WORKERS = 2, 4
-#: Most batches that are received at once; others wait.
+#: Most batches that are received and checked at once; others wait.
 _AT_ONCE = 32
 _SCHEMA = {
     "requestBody": {
@@ -54,7 +57,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     """Build the path for batches; ``count`` gets stream, outcome and number of rows of each."""
     paths = APIRouter(prefix="/v1/streams", tags=["write"])
     settings = service.settings
-    receiving = asyncio.Semaphore(_AT_ONCE)
+    receiving = Slots(_AT_ONCE)
     openers = ThreadPoolExecutor(_OPENERS, "bodies")
     workers = ThreadPoolExecutor(_WORKERS, "rows")
 
@@ -70,6 +73,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise HTTPException(
                 408, f"the body did not come within {settings.timeout}; send it again"
             ) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the body was not sent whole; send it again") from None
         return bytes(body)
 
     @paths.post(
@@ -97,7 +102,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     )
     async def batches(
         request: Request,
-        name: Annotated[str, Path(description="the stream", max_length=200)],
+        name: Annotated[str, Path(description="the stream", max_length=MOST_NAME)],
         batch: Annotated[
             str,
             Path(
@@ -123,7 +128,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         if state.waiting_bytes > WAITING_BYTES:
             raise later(503, "too many rows are waiting to be counted; send the batch later", 5)
         try:
-            async with receiving:
+            # A sender that makes no progress loses its place to the next one.
+            async with receiving.hold(client_of(request.scope)):
                 body = await body_of(request)
                 # Nothing waits before this: the batch has come when its bytes are there.
                 whole = await asyncio.wrap_future(
@@ -133,6 +139,9 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 done = workers.submit(_take_batch, service, name, batch, whole, came)
                 done.add_done_callback(lambda _done: service.under_way.leave(name, came))
                 verdict, rows = await asyncio.wrap_future(done)
+        except NoPlace:
+            count(name, "put off", 0)
+            raise later(503, "too many batches are being received; send it again", 2) from None
         except TooLarge:
             raise HTTPException(
                 413,

@@ -125,7 +125,13 @@ class App {
     const of = both ? find("#of :checked").value : stream.release === "windows" ? "windows" : "totals";
     const rowsOf = async (last, ...more) => {
       const query = new URLSearchParams([...(counts ? [["of", of]] : []), ["last", last], ...more]);
-      return (await this.ask(`${at(name)}/series?${query}`)).rows.map(measured);
+      const found = [];
+      for (let next = `series?${query}`; next;) {
+        const page = await this.ask(`${at(name)}/${next}`);
+        found.push(...page.rows.map(measured));
+        next = page.next;
+      }
+      return found;
     };
     const groupOf = ({ group }) => (stream.statistic === "top-k" ? "" : group); // the largest are others each time
     const groups = stream.groups ?? [];
@@ -172,10 +178,8 @@ class App {
     const what = !counts ? "Up to the end of each window" : stepped ? "In each window" : "Running totals";
     find("#chart-title").textContent = this.newest.size > 1 ? `${what}: ${shownName(line)}` : what;
     if (!empty) this.figures(clock, stepped);
-    for (const format of ["csv", "json"]) {
-      const query = new URLSearchParams({ format, ...(counts && { of }) });
-      find(`#download-${format}`).href = `${at(name)}/series?${query}`;
-    }
+    find("#download-csv").href = `${at(name)}/series?${new URLSearchParams({ format: "csv", ...(counts && { of }) })}`;
+    find("#download-json").href = `${at(name)}/release`; // a series has pages
     // What is drawn now: for whoever waits for it, as programs that drive a browser do.
     Object.assign(find("#numbers").dataset, { stream: name, step: history.at(-1)?.step ?? 0 });
   }
