@@ -27,6 +27,7 @@ from counton.run.journal_values import shown_of
 from counton.run.settlement import open_job, resolve
 from counton.run.shared_paths import refuse_shared
 from counton.run.unordered_rows import reading_of
+from counton.serve.settings import MOST_NAME
 
 
 class AcceptedRows(Source):
@@ -125,11 +126,16 @@ def prepare(
 def serve_job(name: str, job: Job) -> ServedJob:
     """Prepare a job, which is only shown if its stream has ended.
 
+    Args:
+        name: name of the job in its file.
+        job: the job.
+
     Raises:
         InvalidInput: a service cannot run the job; the message names value and remedy.
         StateError: the job's state cannot be used, or its stream was made with other options.
     """
     refuse_of_service(job)
+    _refuse_name(job.keeping.name)
     with open_job(job) as opened:
         job, known = opened.job, opened.saved
         counted = job.option("value") or job.option("counts")
@@ -160,6 +166,26 @@ def serve_job(name: str, job: Job) -> ServedJob:
             definition = resolve(opened).definition
         check_shown(shown_of(job.option), definition, check_level(job.view.level, usual=LEVEL))
         return ServedJob(name, job, definition, reading_of(job, definition))
+
+
+def _refuse_name(name: str) -> None:
+    """Refuse the name of a stream that no address of the service can hold.
+
+    Clients and proxies take ``/`` for the end of a name, also in its coded form, and remove ``.``
+    and ``..``.
+
+    Args:
+        name: name of the stream.
+
+    Raises:
+        InvalidInput: the name cannot be asked for.
+    """
+    if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
+        raise InvalidInput(
+            f"{field('name')} is {name!r}, which cannot be part of a web address, so nobody could "
+            f"ask the service for this stream. Use at most {MOST_NAME} characters without '/', and "
+            "neither '.' nor '..'"
+        )
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
