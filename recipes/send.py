@@ -5,6 +5,9 @@
 ``visits.jsonl.sent`` notes which bytes are being sent. So the program may be killed at any time and
 run again, also after lines were added: a batch that was under way is sent again under its id, and
 counts once. A last line without its newline waits. It needs httpx.
+
+A batch is smaller than 1 MiB, the largest body that nginx passes on unless it is told otherwise. A
+single line that is longer is a batch of its own.
 """
 
 import hashlib
@@ -12,10 +15,12 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 
-BYTES, PATIENCE = 2**20, 600.0
+#: Largest size of a batch in bytes, and seconds after which the program gives up.
+BYTES, PATIENCE = 2**19, 600.0
 
 
 def send(file: Path, stream: str, token: str) -> int:
@@ -25,8 +30,7 @@ def send(file: Path, stream: str, token: str) -> int:
     with file.open("rb") as rows, httpx.Client(timeout=60) as client:
         while True:
             rows.seek(begin)
-            part = rows.read(end - begin) if end > begin else rows.read(BYTES) + rows.readline()
-            part = part[: part.rfind(b"\n") + 1]
+            part = rows.read(end - begin) if end > begin else lines(rows)
             if not part:
                 return counted
             new = notes.with_name(f"{notes.name}.new")
@@ -35,6 +39,14 @@ def send(file: Path, stream: str, token: str) -> int:
             batch = hashlib.sha256(f"{begin}\n".encode() + part).hexdigest()
             counted += post(client, f"{stream}/batches/{batch}", token, part)
             begin = end = begin + len(part)
+
+
+def lines(rows: BinaryIO) -> bytes:
+    """Return the next whole lines of a file, of at most ``BYTES`` bytes or a single one."""
+    part = rows.read(BYTES)
+    if b"\n" not in part:
+        part += rows.readline()
+    return part[: part.rfind(b"\n") + 1]
 
 
 def post(client: httpx.Client, address: str, token: str, rows: bytes) -> int:

@@ -2,9 +2,11 @@
 
 import json
 import runpy
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -116,3 +118,50 @@ def test_a_refusal_ends_it(tmp_path: Path, service: Counts, send: Callable[[Path
         send(file)
     send(file)
     assert service.rows == [*range(3)]
+
+
+class Limited(BaseHTTPRequestHandler):
+    """A service behind a proxy that passes on bodies of at most 1 MiB, as nginx does."""
+
+    bodies: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        body = self.rfile.read(length)
+        is_small = length <= 2**20
+        if is_small:
+            self.bodies.append(body)
+        self.send_response(202 if is_small else 413)
+        answer = json.dumps({"counted": body.count(b"\n")}).encode()
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture
+def behind_a_proxy() -> Iterator[str]:
+    """The address of a stream; `Limited.bodies` has what came."""
+    Limited.bodies.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Limited) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/streams/visits"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("length", [50, 1000, 300_000])
+def test_batches_pass_a_proxy_that_limits_bodies_to_1_mib(
+    tmp_path: Path, behind_a_proxy: str, length: int
+) -> None:
+    file = tmp_path / "visits.jsonl"
+    line = json.dumps({"page": "x" * length}).encode() + b"\n"
+    file.write_bytes(line * (4 * 2**20 // len(line)))
+    recipe: dict[str, Any] = runpy.run_path(str(RECIPE), run_name="recipe")
+    assert recipe["send"](file, behind_a_proxy, "token") == file.read_bytes().count(b"\n")
+    assert b"".join(Limited.bodies) == file.read_bytes()
+    assert all(body.endswith(b"\n") for body in Limited.bodies)
+    assert max(map(len, Limited.bodies)) <= 2**20
