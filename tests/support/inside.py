@@ -16,12 +16,17 @@ from counton.serve.service import Service
 
 
 class Inside:
-    """A service whose time is set; a job file says what it serves."""
+    """A service whose time is set; a job file says what it serves.
 
-    def __init__(self, file: Path) -> None:
-        self.file, self.time = file, START
+    Attributes:
+        seconds: of a steady clock, against which the time is checked; None: it is not checked.
+    """
+
+    def __init__(self, file: Path, seconds: float | None = None) -> None:
+        self.file, self.time, self.seconds = file, START, seconds
         self.tokens = tokens_for(file)
-        self.service = Service(file, clock=lambda: self.time)
+        steady = None if seconds is None else lambda: self.seconds or 0.0
+        self.service = Service(file, clock=lambda: self.time, seconds=steady)
         self.app = application(self.service)
 
     def __call__(

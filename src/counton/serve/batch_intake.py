@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 import polars as pl
@@ -35,6 +37,8 @@ _TOGETHER = 256
 _FOREVER = 2**63
 #: Microseconds within which a batch that has arrived is committed.
 _LONG = 3_600_000_000
+#: Seconds for which a failed commit counts as the present state of affairs.
+_RECENT_SECONDS = 30.0
 
 
 def checked_batch(
@@ -146,12 +150,15 @@ class UnderWay:
 class Committer:
     """A thread that commits the batches of all waiting senders together.
 
-    At most ``most`` may wait.
+    Args:
+        inbox: where they are committed.
+        most: most batches that may wait.
     """
 
     def __init__(self, inbox: Inbox, most: int) -> None:
         self._inbox = inbox
         self._queue: queue.Queue[tuple[Batch, Future[Verdict]] | None] = queue.Queue(most)
+        self._failed_at = -math.inf
         self._thread = threading.Thread(target=self._work, name="inbox", daemon=True)
         self._thread.start()
 
@@ -164,6 +171,11 @@ class Committer:
         done: Future[Verdict] = Future()
         self._queue.put_nowait((batch, done))
         return done
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last commit has failed, a short time ago."""
+        return monotonic() - self._failed_at < _RECENT_SECONDS
 
     def close(self) -> None:
         """Commit the batches that wait, and end the thread."""
@@ -183,7 +195,9 @@ class Committer:
                 warn("batches could not be committed", error=type(error).__name__)
                 for _, done in together:
                     done.set_exception(error)
+                self._failed_at = monotonic()
             else:
+                self._failed_at = -math.inf
                 for (_, done), verdict in zip(together, verdicts, strict=True):
                     done.set_result(verdict)
             if found[-1] is None:

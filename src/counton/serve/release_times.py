@@ -8,8 +8,9 @@ together which of a user's rows count, and one user must not decide that for ano
 
 from __future__ import annotations
 
+import math
+import threading
 from collections import Counter
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from time import monotonic
 
@@ -26,9 +27,11 @@ from counton.state import Store
 from counton.state.inbox import Fold, Inbox
 from counton.strategies.strategy import last_served_step
 
-
-def clock() -> datetime:
-    return datetime.now(UTC)
+#: Most windows that a run releases, and most numbers in them: the rest follows in further runs,
+#: each committed by itself, so that memory is bounded and a service can end in between.
+_RUN_WINDOWS, _RUN_NUMBERS = 10_000, 2**20
+#: Number of groups that is assumed for a stream that finds its groups in the rows.
+_FOUND_GROUPS = 1_000
 
 
 def begin(served: ServedJob) -> None:
@@ -57,7 +60,13 @@ def _check(job: Job, store: Store) -> None:
 class Releaser:
     """Worker that counts one job's rows and releases its windows, while its process alone may.
 
-    ``every`` is the length in seconds of a fold; ``under_way`` has batches that are not committed.
+    Args:
+        served: the job.
+        store: the state.
+        inbox: the batches that wait.
+        every: length of a fold in seconds.
+        under_way: batches that are not committed yet.
+        stopping: event after which no further run begins; None: never.
 
     Attributes:
         counts: exact numbers of rows, runs, releases and failures since the service began, for the
@@ -72,7 +81,9 @@ class Releaser:
         inbox: Inbox,
         every: float,
         under_way: UnderWay,
+        stopping: threading.Event | None = None,
     ) -> None:
+        self._stopping = threading.Event() if stopping is None else stopping
         self._served, self._store, self._inbox = served, store, inbox
         self._under_way = under_way
         self._every = round(every * 1e6)
@@ -128,6 +139,8 @@ class Releaser:
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until no more batches are taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))
+            if self._stopping.is_set():
+                return released
             us = min(self._cut(fold.last), self.last - 1)
             released |= self._run(fold, us)
         if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
@@ -144,8 +157,26 @@ class Releaser:
         return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
 
     def _release(self, us: int) -> bool:
-        """Release the windows due at ``us``; return whether there was one."""
-        return self._due(us) and self._run(None, min(us, self.last))
+        """Release the windows due at ``us``, some in each run; return whether there was one."""
+        released = False
+        until = min(us, self.last)
+        while self._due(us) and not self._stopping.is_set():
+            assert self._step is not None
+            some = min(self._step + self._windows_of_run, self.windows)
+            end = int(self._served.definition.cut.ends(range(some, some + 1))[0]) + self._late()
+            if not self._run(None, min(until, end)):
+                break
+            released = True
+        return released
+
+    @cached_property
+    def _windows_of_run(self) -> int:
+        """Largest number of windows that a run releases."""
+        definition = self._served.definition
+        numbers = math.prod(definition.shape) * (definition.cut.lags + 1)
+        if not definition.cells.named_beforehand:
+            numbers *= _FOUND_GROUPS
+        return min(max(_RUN_NUMBERS // max(numbers, 1), 1), _RUN_WINDOWS)
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         """Count a fold, and release the windows due; return whether a step was released."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -25,9 +26,10 @@ from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
 from counton.serve.read_paths import UNSURE
-from counton.serve.release_times import Releaser, begin, clock
+from counton.serve.release_times import Releaser, begin
 from counton.serve.served_jobs import ServedJob, about, prepare
 from counton.serve.settings import Settings, settings_of
+from counton.serve.steady_clock import SteadyClock, machine_clock, machine_seconds
 from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
@@ -50,6 +52,18 @@ BEHIND = (
     "windows are released whose end the clock of this machine has not reached, so the clock was "
     "fast or is slow: nothing more is released until it reaches their end; set the clock"
 )
+#: Message while the machine's clock is ahead of the time that the service uses.
+JUMPED = (
+    "the clock of this machine has jumped ahead, which would end windows too early: until that has "
+    "lasted for ten minutes, the service goes on from the time before. Set the clock; or, if it is "
+    "right, start the service again to accept it now"
+)
+#: Message if windows are not released in time, and the longest delay that is none.
+OVERDUE = (
+    "windows have been due for more than five minutes and are not released: the service catches "
+    "up, another server has stopped, or a run hangs; see the log"
+)
+_OVERDUE = timedelta(minutes=5)
 #: How long ids of batches are known, so that one sent twice counts once, in microseconds: 35 days.
 _REMEMBER = 35 * 86_400_000_000
 #: Largest number of batches of a state that wait for their commit.
@@ -88,7 +102,11 @@ class Service:
     """The streams, settings and threads that all paths of a service share.
 
     Args:
+        file: the job file.
         only: names of the jobs to serve; none: all.
+        clock: function that returns the time.
+        seconds: function that returns the seconds of a clock that is never set, against which
+            ``clock`` is checked; None: that of the machine, or none with another ``clock``.
 
     Raises:
         InvalidInput: a setting is out of range, or a file cannot be read.
@@ -96,12 +114,21 @@ class Service:
     """
 
     def __init__(
-        self, file: str | Path, only: str | Sequence[str] | None = None, clock: Clock = clock
+        self,
+        file: str | Path,
+        only: str | Sequence[str] | None = None,
+        clock: Clock = machine_clock,
+        seconds: Callable[[], float] | None = None,
     ) -> None:
+        if seconds is None and clock is machine_clock:
+            seconds = machine_seconds
+        #: The clock that is checked; None if there is nothing to check it against.
+        self.steady = None if seconds is None else SteadyClock(clock, seconds)
         self.settings: Settings = settings_of(file)
         self.access = Access(tokens_of(self.settings.tokens), self.settings.public)
-        self.clock, self.began = clock, monotonic()
-        self.under_way = UnderWay(clock)
+        self.clock: Clock = clock if self.steady is None else self.steady
+        self.began = monotonic()
+        self.under_way = UnderWay(self.clock)
         self._jobs = partial(prepare, file, only)
         found, self.failed = self._jobs()
         self.served: dict[str, ServedJob] = {}
@@ -109,6 +136,8 @@ class Service:
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
         self.stopping = threading.Event()
+        #: Names of streams whose journals could not be read when they were last looked at.
+        self.unreadable = set[str]()
         self._threads: list[threading.Thread] = []
         self._wait: dict[str, tuple[int, float]] = {}
         try:
@@ -141,7 +170,12 @@ class Service:
         if name not in state.turn.names:
             state.turn.add(name)
         self.releasers[name] = Releaser(
-            served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
+            served,
+            state.store,
+            state.inbox,
+            self.settings.fold_seconds,
+            self.under_way,
+            self.stopping,
         )
         self.journals[name] = Journal(state.store, served.job)
 
@@ -187,11 +221,30 @@ class Service:
         """Return why the service is not ready, without the name of a stream."""
         if self.stopping.is_set():
             return "the service stops"
+        if any(not thread.is_alive() for thread in self._threads):
+            return "a thread of the service has failed: see the log, and start the service again"
         if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
             return "runs of a stream fail again and again: see the log"
         if any(journal.refused for journal in list(self.journals.values())):
             return UNSURE
-        return BEHIND if self._ahead_of_clock() else None
+        if self.unreadable:
+            return "the state of a stream cannot be read: see the log"
+        if any(state.committer.has_failed for state in list(self.states.values())):
+            return "batches cannot be saved: see the log"
+        if self.steady is not None and self.steady.is_ahead:
+            return JUMPED
+        if self._ahead_of_clock():
+            return BEHIND
+        return OVERDUE if self._is_overdue() else None
+
+    def _is_overdue(self) -> bool:
+        """Return whether a window has been due for long, and is not released."""
+        latest = self.clock() - _OVERDUE
+        for journal in list(self.journals.values()):
+            due = journal.due(journal.step + 1)
+            if due is not None and due <= latest:
+                return True
+        return False
 
     def _ahead_of_clock(self) -> set[str]:
         """Return the streams with released windows that have not ended by the clock.
@@ -317,22 +370,28 @@ class Service:
         Jobs that could not begin are tried again, and the log warns of windows released ahead of
         the clock.
         """
-        broken, ahead = set[str](), set[str]()
+        ahead = set[str]()
+        has_jumped = False
         tried = monotonic()
         while not self.stopping.is_set():
             if monotonic() - tried > _AGAIN:
                 with suppress(Exception):
                     await asyncio.to_thread(self._begin_failed)
                 tried = monotonic()
+            had_jumped, has_jumped = has_jumped, self.steady is not None and self.steady.is_ahead
+            if has_jumped and not had_jumped:
+                warn(JUMPED)
+            if had_jumped and not has_jumped:
+                note("the clock and the time of the service agree again")
             before, ahead = ahead, self._ahead_of_clock()
             for name in sorted(ahead - before):
                 warn(BEHIND, stream=name)
             for name, journal in list(self.journals.items()):
                 try:
                     await asyncio.to_thread(journal.refresh)
-                    broken.discard(name)
+                    self.unreadable.discard(name)
                 except (Exception, PanicException) as error:  # after any error it looks again
-                    if name not in broken:
+                    if name not in self.unreadable:
                         warn("a stream cannot be read", stream=name, error=type(error).__name__)
-                    broken.add(name)
+                    self.unreadable.add(name)
             await asyncio.sleep(_LOOK)
