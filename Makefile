@@ -62,7 +62,7 @@ SMOKE ?=
 SELECTED = $(if $(SMOKE),-m smoke)
 SMOKE_CASES = $(if $(SMOKE),COUNTON_CASES=1)
 
-# Two stages, so that the demonstrations do not wait for what only tests and documents need.
+# Two stages, so that the demonstrations do not wait for what only tests need.
 DEMO := .venv/.demo
 INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
 
@@ -82,7 +82,7 @@ $(DEMO): requirements.hashes requirements.lock pyproject.toml
 	@touch $@
 
 $(READY): $(DEMO)
-	@echo "installing what checks and documents need (a minute or two, once)"
+	@echo "installing what checks need (a minute or two, once)"
 	$(call locked,.venv,requirements.hashes)
 	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	@touch $@
@@ -346,8 +346,8 @@ test-cases: $(READY) ## the cases that `make test` and `make test-long` leave ou
 # The stages need Java, a browser, PostgreSQL and Coq; see .ci/run.
 .PHONY: test-all
 test-all: ## every check there is, before a release (about two hours): all stages, all cases, all Pythons
-	@for stage in test test-long test-papers test-package test-proof test-training test-live test-spark \
-	    test-deploy test-orchestrators test-cases test-python; do \
+	@for stage in test test-long test-papers test-package test-docs test-proof test-training test-live \
+	    test-spark test-deploy test-orchestrators test-cases test-python; do \
 	  echo "== make $$stage"; $(MAKE) --no-print-directory $$stage || exit 1; \
 	done
 
@@ -464,9 +464,27 @@ format: $(READY) ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+# Tests need nothing of what builds the pages, so it has an environment of its own.
+DOCS := .venv-docs/bin
+DOCS_READY := .venv-docs/.ready
+
+$(DOCS_READY): pyproject.toml tests/docs/requirements.lock requirements.lock
+	$(call environment,.venv-docs,what builds the pages (once))
+	$(call locked,.venv-docs,tests/docs/requirements.hashes)
+	@$(DOCS)/python -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/docs/requirements.lock
+	@touch $@
+
+.PHONY: docs-ready
+docs-ready: $(DOCS_READY) ## make .venv-docs with what builds the pages (the targets below do it too)
+
 .PHONY: docs
-docs: $(READY) ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+docs: $(DOCS_READY) ## build the documentation into site/
+	PYTHONPATH=src $(DOCS)/mkdocs build --strict --quiet
+
+.PHONY: test-docs
+test-docs: $(READY) $(DOCS_READY) ## build the documentation, and look for every public name and example in it
+	COUNTON_DOCS_TOOLS=$(DOCS) $(PYTEST) -n 0 tests/docs
 
 .PHONY: notebook
 notebook: $(READY) ## write the page "From Python" as a notebook
@@ -535,5 +553,5 @@ lock: $(READY) ## choose versions anew and write all locks' digests (UPGRADE=--u
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark .venv-deploy .venv-lowest .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-deploy .venv-docs .venv-lowest .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

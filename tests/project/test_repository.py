@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 from programs import run_program
 
 from tools import lock, release
@@ -144,6 +145,22 @@ def test_each_lock_has_the_digests_of_its_packages_and_is_installed_by_them() ->
     for line in lines:
         assert ("--editable" in line) <= ("--no-build-isolation" in line), line
         assert ("-m build" in line) <= ("--no-isolation" in line), line
+
+
+def test_locked_packages_allow_the_first_python_of_the_stated_minor_version() -> None:
+    """Distributions ship early patches: Debian 12 has Python 3.11.2."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lowest = project["requires-python"].removeprefix(">=") + ".0"
+    stated = {
+        package.name: package.metadata.get("Requires-Python") for package in metadata.distributions()
+    }
+    assert "numpy" in stated
+    refusing = [
+        name
+        for name, versions in stated.items()
+        if versions is not None and not SpecifierSet(versions).contains(lowest)
+    ]
+    assert refusing == []
 
 
 def test_the_image_has_the_digests_of_the_lock() -> None:
