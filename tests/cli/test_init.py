@@ -16,6 +16,7 @@ from forked_commands import forked_python
 
 import counton
 from counton.run import first_look
+from counton.run.clock import length_of
 from tests.cli.conftest import Result, Workplace
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
@@ -35,6 +36,7 @@ SAID = (
     *("--timezone", "Europe/Berlin", "--start", "2020-10-24", "--until", "newest"),
     *("--user", "reader", "--most", "2"),
     *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
+    *("--other", "other"),
 )
 
 
@@ -66,7 +68,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "steps": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "newest", "watermark": "6h", "quiet": 1, "by": "branch", "domain": "north,south",
+        "until": "newest", "watermark": "2h", "quiet": 1, "by": "branch", "domain": "north,south",
         "epsilon": "100", "other": "other", "release": "windows", "user": "reader", "most": 2,
         "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
         "missing": "skip", "out": "loans.released.csv",
@@ -123,11 +125,15 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     done = init("loans.csv", *words)
     assert done.code == 0, done.err
     empty = [key for key, value in job_of(loans).items() if value == ""]
-    last = {(): ["user"], ("--by", "branch"): ["domain", "user"]}.get(words, ["most"])
+    last = {
+        (): ["user", "most", "per"],
+        ("--by", "branch"): ["domain", "other", "user", "most", "per"],
+        ("--user", "reader"): ["most", "per"],
+    }[words]
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
     text = (loans / "nightly.toml").read_text()
-    assert ("the column that names the person (reader, branch, borrowed_at)" in text) == (
+    assert ("the column that names the person (reader, branch)" in text) == (
         "user" in empty
     )
     said = place.plain("run", "nightly.toml").refused()
@@ -184,6 +190,34 @@ def test_a_column_of_counts_is_noticed(
     assert (again.code, note in again.err) == (0, False)  # it is used
 
 
+def documented_schedules() -> dict[str, tuple[int, int]]:
+    """Hour and minute of each nightly run in the pages and in the files for operators."""
+    root = Path(__file__).parents[2]
+    line = re.compile(
+        r"OnCalendar=\*-\*-\* (\d\d):(\d\d)"
+        r"|^ *(?:schedule: |\"schedule\": )?\"?(\d+) (\d+) \* \* \*",
+        re.MULTILINE,
+    )
+    found = {}
+    for file in (*sorted((root / "docs").glob("*.md")), *sorted((root / "deploy").rglob("*.*"))):
+        for hour, minute, cron_minute, cron_hour in line.findall(file.read_text("utf-8")):
+            found[file.name] = (int(hour or cron_hour), int(minute or cron_minute))
+    return found
+
+
+def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
+    init: Callable[..., Result], loans: Path
+) -> None:
+    """Else each number would be published a night late."""
+    assert init("loans.csv", *SAID).code == 0
+    wait = length_of(job_of(loans)["watermark"]) / 60_000_000
+    schedules = documented_schedules()
+    assert {"every-night.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
+    for name, (hour, minute) in schedules.items():
+        is_after_change = hour >= 3  # clocks that go forward skip an hour before
+        assert 60 * (hour - is_after_change) + minute >= wait, name
+
+
 def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +225,7 @@ def test_a_file_of_counts_gets_a_job_that_adds_them_up(
     rows = ["day,site,count", "2024-03-01T09:12Z,bridge,17", "2024-03-02T09:12Z,bridge,4"]
     Path("passages.csv").write_text("\n".join(rows) + "\n")
     said = ["--time", "day", "--start", "2024-03-01", "--until", "newest", "--by", "site",
-            "--domain", "bridge", "--epsilon", "100"]  # fmt: skip
+            "--domain", "bridge", "--other", "other", "--epsilon", "100"]  # fmt: skip
     left = place.plain("init", "passages.csv", *said, "--counts", "count")
     assert "refuses an empty line: unit." in left.out
     people = ["--counts", "count", "--moves", "3", "--force"]

@@ -10,12 +10,13 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.init_options import FirstOptions
 from counton.cli.job_plan_command import write_plan
 from counton.cli.print_forms import Console
-from counton.cli.run_words import counted_column
+from counton.cli.run_words import EXACT, counted_column
 from counton.job.job import NEWEST, Job
 from counton.job.jobfile import last_date, save
 from counton.job.stated_options import options_of_job
 from counton.run.default_state import default_state
 from counton.run.first_job import (
+    FirstLook,
     JobValues,
     check_job,
     complete_job,
@@ -56,13 +57,39 @@ def perform(options: FirstOptions) -> None:
         )
     refuse_state(job_of(values))
     look = look_at(job_of(values))
-    if (note := counted_column(look.columns, job_of(values))) is not None:
-        Console(stderr=True).write_line(f"note: {note}")
-    empty = unsaid(values, look)
-    plan = None if "time" in empty else check_job(values, look)[1]
-    job = complete_job(values, look).having(**dict.fromkeys(empty))
+    unanswered = unsaid(values, look)
+    plan = None if "time" in unanswered else check_job(values, look)[1]
+    whole = complete_job(values, look)
+    _print_facts(look, whole, unanswered)
+    job = whole.having(**dict.fromkeys(unanswered))
+    known = options_of_job(job)
+    empty = {known[name].key: remark for name, remark in unanswered.items()}
     save(job, options.save, _comments(job) | empty, anew=True, empty=empty)
     _print(console, job, plan, options.save.name, empty)
+
+
+def _print_facts(look: FirstLook, job: Job, unanswered: Collection[str]) -> None:
+    """Print exact facts about the first rows, by which the operator answers, to standard error."""
+    console, facts = Console(stderr=True), look.for_operator(job)
+    counted = counted_column(look.columns, job)
+    if counted is None and facts.counts and job.option("counts") is None:
+        shown = ", ".join(facts.counts[:3])
+        counted = (
+            f"each row is counted as one; if a column of whole numbers ({shown}) says how many it "
+            f"stands for, name it: --counts {facts.counts[0]}"
+        )
+    if counted is not None:
+        console.write_line(f"note: {counted}")
+    for column, name in facts.totals:
+        console.write_line(
+            f"{EXACT}: column {column!r} has rows called {name!r}. If they are sums of other rows, "
+            "leave them out of the file: else they count too"
+        )
+    if facts.first is not None and facts.newest is not None and "start" in unanswered:
+        rows = "rows" if look.has_all_rows else "first rows"
+        console.write_line(
+            f"{EXACT}: the {rows} are of {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
+        )
 
 
 def _comments(job: Job) -> dict[str, str]:

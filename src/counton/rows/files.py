@@ -225,7 +225,8 @@ class EventFile(Rows):
         if in_utf16 or (self.kind == "csv" and b"\0" in first):
             raise InvalidInput(
                 f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
-                f"UTF-8; convert it, or state its format ({field('file_format')})"
+                f"UTF-8; convert it (iconv -f UTF-16 -t UTF-8 {self.name} > utf8.{self.kind}), or "
+                f"state its format ({field('file_format')})"
             )
 
     @cached_property

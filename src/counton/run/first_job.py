@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 from counton.base.errors import InvalidInput, field
 from counton.base.lengths import days_in
 from counton.frame.windows import load_zone
-from counton.job.job import NEWEST, Job
+from counton.job.job import NEWEST, NOW, Job
 from counton.job.stated_options import kind_of, options_of_job
 from counton.run.clock import QUIET, covered_windows
+from counton.run.column_contents import TimeColumn
 from counton.run.default_state import default_state, holds_new_events, path_beside, path_of, stem_of
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import look_at as look_at
@@ -29,6 +30,11 @@ from counton.statistics.statistic import named_values
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS, _MOST_WINDOWS = 10, 100_000
+
+#: How long windows of a day or more wait for late rows: less than the two and a quarter hours from
+#: midnight to the earliest nightly run of the documentation, also if clocks skip an hour. If they
+#: waited longer than that, each number would be published a night late.
+_WAIT = "2h"
 
 #: Fields of a `Job` that the user stated, by name, including ``events`` and ``state``.
 JobValues: TypeAlias = Mapping[str, Any]
@@ -42,7 +48,8 @@ def job_of(values: JobValues) -> Job:
 def check_job(values: JobValues, look: FirstLook) -> tuple[Job, PlannedJob]:
     """Complete ``values`` to a job and plan it; refuse what `run` refuses before it reads rows."""
     if ("by" in values) != ("domain" in values) and values.get("unknown") != "discover":
-        values = {name: it for name, it in values.items() if name not in ("by", "domain")}
+        of_groups = ("by", "domain", "other")
+        values = {name: value for name, value in values.items() if name not in of_groups}
     job = complete_job(values, look)
     known = job.times.time in {one.name for one in look.times}
     if job.times.time is not None and look.times and not (known or job.format.time_format):
@@ -65,6 +72,8 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
     found: dict[str, Any] = {"missing": "skip"}
     if look.separator != ",":
         found["separator"] = look.separator
+    if look.decimal == ",":
+        found["decimal"] = look.decimal
     found["time"] = job.times.time or next(iter(times), None)
     column = times.get(found["time"])
     found["time_format"] = None if column is None else column.time_format
@@ -72,8 +81,8 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
         found["clock_change"] = "earliest"
     found["timezone"] = None if column is None or column.local else "UTC"
     every = found["every"] = job.times.every or "1d"
-    # Of a whole day there is a row; else the newest file is missing.
-    wait, quiet = ("6h", 1) if days_of(every) >= 1 else ("0s", QUIET)
+    # A whole day has a row; else the newest file is missing.
+    wait, quiet = (_WAIT, 1) if days_of(every) >= 1 else ("0s", QUIET)
     found |= {"start": usual_start(job), "watermark": wait, "quiet": quiet}
     if not (job.times.around or job.promise.expire or job.lateness.revise):
         found["steps"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
@@ -83,8 +92,6 @@ def complete_job(values: JobValues, look: FirstLook) -> Job:
         found["epsilon"] = "1"
     if job.people.user is not None and not job.people.first:
         found["most"] = 1
-    if job.groups.domain is not None and "unknown" not in values:
-        found["other"] = "other"
     if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
     if path is not None:
@@ -105,38 +112,106 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"], "device": ["a"], "visitor": ["b"]})
     >>> values = {"events": rows, "state": "visits.db", "start": "2024-01-01", "until": "newest"}
     >>> list(unsaid(values, look_at(job_of(values))))
-    ['timezone', 'user']
+    ['timezone', 'user', 'most', 'per']
     """
-    job, found, columns = job_of(values), dict[str, str](), ", ".join(look.columns)
-    if job.times.time is None and len(look.times) != 1:
-        known = ", ".join(one.name for one in look.times)
-        found["time"] = f"column of times: {known or columns}"
-    named = [one for one in look.times if job.times.time in (None, one.name)]
-    if job.times.timezone is None and (not named or named[0].local):
-        found["timezone"] = "the times have no zone, which decides when a day begins"
+    job = job_of(values)
     whole = complete_job(values, look)
-    if job.times.start is None and fitting_start(whole, look) is not None:
-        found["start"] = "beginning of the first window, which is published; no row is of this year"
-    if job.times.until is None and not job.rows.covers and are_old(whole, look):
-        found["until"] = (
-            f"{NEWEST} if the file is of the past, so that the newest row, which is then not "
-            "protected, ends the last window; now if rows still come"
+    found = _unsaid_times(job, whole, look)
+    if look.decimal is None:
+        found["decimal"] = (
+            'decimal sign of the numbers: "," or "."; the file has numbers that can be read in both '
+            "ways, such as 1.234"
         )
+    discovers = job.groups.unknown == "discover"
+    columns = ", ".join(one for one in look.columns if one != whole.times.time)
     if job.groups.by is None and job.groups.domain is not None:
         found["by"] = f"column of the groups: {columns}"
-    discovers = job.groups.unknown == "discover"
     if job.groups.by is not None and job.groups.domain is None and not discovers:
         found["domain"] = "names of the groups, from a public list and not from the rows: A,B,C"
-    if job.option("counts") is not None:
-        if job.promise.unit is None and job.people.moves is None:
-            found["unit"] = "what the numbers count, in one word, as in passage: it is protected"
-    elif job.people.user is None and job.promise.unit is None:
-        found["user"] = (
-            f"whom to protect: the column that names the person ({columns}), and below it most = "
-            'how many rows of a person count; or unit = "visit" in its place protects single rows'
+    has_groups = job.groups.by is not None or job.groups.domain is not None
+    if has_groups and job.groups.unknown is None and job.groups.other is None:
+        found["other"] = (
+            "name of one more group, which counts the rows of all groups that domain does not list, "
+            "also a row of totals; without this line such a row stops the run"
         )
-    elif job.people.user is not None and job.people.most is None and not job.people.first:
-        found["most"] = "how many rows of one person count, in each period (per): noise hides all"
+    return found | _unsaid_unit(job, columns)
+
+
+def _unsaid_times(job: Job, whole: Job, look: FirstLook) -> dict[str, str]:
+    """Return the options of times that only the operator can state and did not.
+
+    Args:
+        job: job of the options that are stated.
+        whole: job that is completed by defaults.
+        look: header of the events, and facts about their first rows.
+    """
+    found: dict[str, str] = {}
+    known = [one for one in look.times if job.times.time in (None, one.name)]
+    formats = {one.formats or (one.time_format or "",) for one in known}
+    is_open = job.times.time is None and len(look.times) != 1
+    if is_open:
+        named = [_words_of_times(one) for one in look.times]
+        found["time"] = f"column of times: {', '.join(named or look.columns)}"
+    if job.format.time_format is None and look.has_rows:
+        iso = "delete this line for ISO 8601, such as 2024-03-01 08:30"
+        if not known:
+            found["time_format"] = (
+                f"format of the times, such as %m/%d/%Y %H:%M, %Y%m%d or epoch; {iso}"
+            )
+        elif len(formats) > 1:
+            found["time_format"] = f"format of the times, as the line above says; {iso}"
+        elif len(several := formats.pop()) > 1:
+            found["time_format"] = f"format of the times: {' or '.join(several)}"
+    if job.times.timezone is None and (not known or any(one.local for one in known)):
+        found["timezone"] = (
+            "time zone of the times, which decides when a day begins, as in Europe/Berlin or UTC"
+        )
+    # Whether rows lie before this year is not known either if their times cannot be read.
+    is_unread = "time_format" in found
+    if job.times.start is None and (is_unread or fitting_start(whole, look) is not None):
+        found["start"] = (
+            "day from which rows count, as in 2024-01-01; it is published, so choose one that no "
+            "single row decides"
+        )
+    if job.times.until is None and not job.rows.covers and (is_unread or are_old(whole, look)):
+        found["until"] = (
+            f"{NOW} if rows come every day; {NEWEST} if the file is of the past: then the newest "
+            "row ends the last window, and its time is not protected"
+        )
+    return found
+
+
+def _words_of_times(column: TimeColumn) -> str:
+    """Return the name of a column of times, with its format if that is not ISO 8601."""
+    formats = column.formats or ((column.time_format,) if column.time_format else ())
+    return f"{column.name} ({' or '.join(formats)})" if formats else column.name
+
+
+def _unsaid_unit(job: Job, columns: str) -> dict[str, str]:
+    """Return the options on whom to protect that only the operator can state and did not."""
+    people = job.people
+    if job.option("counts") is not None:
+        if job.promise.unit is None and people.moves is None:
+            unit = "what the numbers count, in one word, as in passage: it is protected"
+            return {"unit": unit}
+        return {}
+    found: dict[str, str] = {}
+    if people.user is None:
+        if job.promise.unit is not None:
+            return {}
+        found["user"] = (
+            f"whom to protect: the column that names the person ({columns}), with most and per; or "
+            'delete these three lines and write unit = "visit", which protects single rows'
+        )
+    if people.first:
+        return found
+    if people.most is None:
+        found["most"] = "how many rows of one person count in each period; noise hides all of them"
+    if people.per is None:
+        found["per"] = (
+            "length of the period, as in 1d, 1w or 1mo: what a person does in one period is "
+            "protected; without this line a person counts so often in the whole stream, and no more"
+        )
     return found
 
 

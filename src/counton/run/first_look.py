@@ -24,31 +24,18 @@ from counton.job.stated_options import named_columns
 from counton.rows.files import EventFile
 from counton.rows.paths import SEPARATORS, moments_named
 from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
-from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
+from counton.rows.timestamps import moments
+from counton.run.column_contents import (
+    TimeColumn,
+    columns_of_counts,
+    decimal_sign,
+    find_times,
+    find_totals,
+)
 from counton.run.settlement import EVER, open_source
 
 #: Number of uncompressed bytes of the files, or of rows of other sources, to look at.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
-#: Number of values tried to find a column of times, and the fraction that must be times.
-_TRIED, _MOST_ARE_TIMES = 1000, 0.9
-#: Numbers that look like a time, in microseconds since 1970: the years 2001 to 2065.
-_EPOCHS = (10**15, 3 * 10**15)
-_OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
-
-
-class TimeColumn(NamedTuple):
-    """A column whose values are times.
-
-    Attributes:
-        name: name of the column.
-        local: whether its times lack a time zone, so that one must be stated.
-        time_format: format of the times, such as ``%d.%m.%Y`` or ``epoch``; None: ISO 8601, or the
-            column has a data type of times.
-    """
-
-    name: str
-    local: bool
-    time_format: str | None
 
 
 @name_alone
@@ -58,10 +45,14 @@ class FirstFacts(NamedTuple):
     Attributes:
         first, newest: times of the earliest and the newest of the first rows, on clocks of the
             job's zone; None: unknown.
+        totals: columns with names of totals, such as Total, and these names.
+        counts: columns of whole numbers, if each row seems to stand for several events.
     """
 
     first: datetime | None
     newest: datetime | None
+    totals: tuple[tuple[str, str], ...] = ()
+    counts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,27 +64,37 @@ class FirstLook:
         times: columns that hold times; the first is the likeliest to hold the times of the events.
         has_all_rows: whether the first rows are all rows.
         separator: separator of fields in CSV.
+        decimal: decimal sign of numbers in CSV; None: the numbers can be read with both.
+        has_rows: whether there is a row.
     """
 
     columns: tuple[str, ...]
     times: tuple[TimeColumn, ...]
     has_all_rows: bool
     separator: str
+    decimal: str | None
+    has_rows: bool
     _sample: Private[pl.DataFrame]
 
     def for_operator(self, job: Job) -> FirstFacts:
         """Return exact facts about the first rows, under the options of a job."""
-        sample, time = open_private(self._sample), job.times.time
-        if time is None or time not in sample.columns:
-            return FirstFacts(None, None)
+        sample = open_private(self._sample)
+        time = job.times.time
+        totals = find_totals(sample.iter_columns())
+        formats = {column.name: column.time_format for column in self.times if not column.formats}
+        time_format = job.format.time_format or formats.get(time or "")
+        if time not in sample.columns or not (time in formats or time_format):
+            return FirstFacts(None, None, totals)
         zone = job.times.timezone or "UTC"
-        given = _moments(sample, time, zone, job.format.time_format)
-        known = given.filter(given > NO_MOMENT)
+        times = _moments(sample, time, zone, time_format)
+        known = times.filter(times > NO_MOMENT)
         if known.is_empty():
-            return FirstFacts(None, None)
-        first, newest = (moment(int(str(us))) for us in (known.min(), known.max()))
+            return FirstFacts(None, None, totals)
         clock = load_zone(zone)
-        return FirstFacts(first.astimezone(clock), newest.astimezone(clock))
+        first = moment(int(str(known.min()))).astimezone(clock)
+        newest = moment(int(str(known.max()))).astimezone(clock)
+        counts = columns_of_counts(sample, time, times)
+        return FirstFacts(first, newest, totals, counts)
 
 
 def look_at(job: Job) -> FirstLook:
@@ -105,7 +106,7 @@ def look_at(job: Job) -> FirstLook:
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
     >>> found = look_at(Job("count", rows, "visits.db"))
     >>> found.times, found.columns
-    ((TimeColumn(name='at', local=True, time_format=None),), ('at', 'reader'))
+    ((TimeColumn(name='at', local=True, time_format=None, formats=()),), ('at', 'reader'))
     """
     ever = {name: EVER[name] for name in moments_named(job.rows.query or "")}
     source = open_source(job, moments=ever)
@@ -116,11 +117,18 @@ def look_at(job: Job) -> FirstLook:
                 job = job.having(separator="tab" if sign == "\t" else sign)
                 source = open_source(job)
                 break
+    if header and header[0].lower().startswith("sep="):
+        raise InvalidInput(
+            f"the first line of {source.name} names a separator ({header[0]}) and no columns; "
+            "remove that line"
+        )
     if job.rows.query is not None:  # otherwise a database gives all its rows
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
         source = open_source(job.having(query=some), moments=ever)
-    names, left, whole, parts = source.columns(), SAMPLE_BYTES, True, list[pl.DataFrame]()
+    names, left, whole = source.columns(), SAMPLE_BYTES, True
+    parts: list[pl.DataFrame] = []
+    parts_read: list[Rows] = []
     if not names:
         source.sift(("",), 0)  # refuses lines that are no JSON
         raise InvalidInput(
@@ -135,17 +143,45 @@ def look_at(job: Job) -> FirstLook:
         if isinstance(part, EventFile) and part.kind != "parquet":
             part, all_of_it, taken = part.beginning(left)
             whole, left = whole and all_of_it, left - taken
-        parts.append(_rows_of(part, names, job.format.policies().most))
+        parts_read.append(part)
+        try:
+            parts.append(_rows_of(part, names, job.format.policies().most))
+        except UnreadableRow as error:
+            if len(names) > 1:
+                raise
+            raise InvalidInput(
+                f"the first line of {source.name} names one column ({names[0]}), and other lines "
+                "have more fields; remove the lines above the names of the columns"
+            ) from error
     # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
     sample = pl.concat(parts, how="diagonal_relaxed").rechunk()
-    found = [_time_column(sample, name) for name in names if name in sample.columns]
+    times = _time_columns(sample, names, job.times.time)
+    separator, decimal = job.format.separator or ",", job.format.decimal or "."
+    is_csv = any(isinstance(part, EventFile) and part.kind == "csv" for part in parts_read)
+    if is_csv and not job.states("decimal"):
+        known = {column.name for column in times}
+        others = [sample[name] for name in sample.columns if name not in known]
+        decimal = decimal_sign(others, separator)
     return FirstLook(
         columns=tuple(names),
-        times=tuple(sorted(filter(None, found), key=lambda it: bool(_OTHER_TIMES.search(it.name)))),
+        times=times,
         has_all_rows=whole and sample.height <= _SAMPLE_ROWS,
-        separator=job.format.separator or ",",
+        separator=separator,
+        decimal=decimal,
+        has_rows=not sample.is_empty(),
         _sample=Private(sample),
     )
+
+
+def _time_columns(
+    sample: pl.DataFrame, names: Sequence[str], stated: str | None
+) -> tuple[TimeColumn, ...]:
+    """Return the columns of times; the first is the likeliest to hold the times of the events."""
+    found = [
+        find_times(sample[name], is_stated=name == stated) for name in names if name in sample
+    ]
+    known = [column for column in found if column is not None]
+    return tuple(sorted(known, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
 
 
 def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
@@ -172,29 +208,6 @@ def _first_rows(part: Rows, names: Sequence[str]) -> pl.DataFrame:
     types = frame.collect_schema()
     flat = [one for one in present if not (types[one].is_nested() or types[one] == pl.Object)]
     return frame.select(flat).head(_SAMPLE_ROWS + 1).collect(engine="streaming")
-
-
-def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
-    """Return a column's name and the format of its times; None if the column holds no times."""
-    values = sample[name].drop_nulls().head(_TRIED)
-    dtype = values.dtype
-    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
-        return TimeColumn(name, zone is None, None)
-    if dtype == pl.String:
-        values = values.filter(values.str.strip_chars() != "")
-    if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
-        return None
-    dates = format_like(str(values[0])), "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M"  # not ISO 8601
-    forms = EPOCH_FORMATS if dtype.is_numeric() else (None, *filter(None, dates), *EPOCH_FORMATS)
-    for form in forms:
-        read = _moments(values.to_frame(), name, "UTC", form)
-        least, most = _EPOCHS if form in EPOCH_FORMATS else (NO_MOMENT, None)
-        times = read.is_between(least, most) if most else read > least
-        if times.mean() >= _MOST_ARE_TIMES:  # type: ignore[operator]
-            offset = form in EPOCH_FORMATS or _OFFSET.search(str(values[0]).strip())
-            return TimeColumn(name, not offset, form)
-    return None
 
 
 #: Matches names of columns with other times than the event's.
