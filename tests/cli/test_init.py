@@ -133,9 +133,7 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
     text = (loans / "nightly.toml").read_text()
-    assert ("the column that names the person (reader, branch)" in text) == (
-        "user" in empty
-    )
+    assert ("the column that names the person (reader, branch)" in text) == ("user" in empty)
     said = place.plain("run", "nightly.toml").refused()
     assert f"leaves empty: {', '.join(empty)};" in said
     assert not (loans / "loans.counton.db").exists()

@@ -67,9 +67,7 @@ def stamps(moments: Sequence[datetime], form: str) -> list[str]:
 
 def rows_of(form: str, moments: Sequence[datetime] = MOMENTS) -> list[list[str]]:
     """Rows of a time, a person and a page."""
-    return [
-        [text, f"p{number % 7}", "home"] for number, text in enumerate(stamps(moments, form))
-    ]
+    return [[text, f"p{number % 7}", "home"] for number, text in enumerate(stamps(moments, form))]
 
 
 def epochs(factor: float) -> list[int]:

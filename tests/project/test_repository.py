@@ -152,7 +152,7 @@ def test_locked_packages_allow_the_first_python_of_the_stated_minor_version() ->
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lowest = project["requires-python"].removeprefix(">=") + ".0"
     stated = {
-        package.name: package.metadata.get("Requires-Python") for package in metadata.distributions()
+        package.name: package.metadata["Requires-Python"] for package in metadata.distributions()
     }
     assert "numpy" in stated
     refusing = [

@@ -26,18 +26,20 @@ _FIRST_EPOCH = 10**15
 _OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
 #: Words in the name of a column of times. A number since 1970 looks like any other number, such as
 #: that of an order, so it is a time only under such a name.
-_TIME_WORDS = frozenset(
-    "at begin begun clock created date datetime datum day dt end ended epoch fecha finished from "
-    "heure hora horodatage instant moment occurred on since start started stamp t tag time "
-    "timestamp ts unix utc when zeit zeitpunkt zeitstempel".split()
-)
+_TIME_WORDS = frozenset({
+    "at", "begin", "begun", "clock", "created", "date", "datetime", "datum", "day", "dt", "end",
+    "ended", "epoch", "fecha", "finished", "from", "heure", "hora", "horodatage", "instant",
+    "moment", "occurred", "on", "since", "start", "started", "stamp", "t", "tag", "time",
+    "timestamp", "ts", "unix", "utc", "when", "zeit", "zeitpunkt", "zeitstempel",
+})  # fmt: skip
 _TIME_ENDINGS = ("time", "timestamp", "datetime", "datum", "zeit", "stamp")
 #: Names of groups that are sums of other groups.
-_TOTALS = frozenset(
-    "all,all groups,alle,ensemble,gesamt,gesamtsumme,grand total,insgesamt,overall,somme,subtotal,"
-    "sum,suma,summe,todos,tot,tot.,totaal,total,total général,totale,totals,tous,toutes,tutti,"
-    "zusammen,zwischensumme".split(",")
-)
+_TOTALS = frozenset({
+    "all", "all groups", "alle", "ensemble", "gesamt", "gesamtsumme", "grand total", "insgesamt",
+    "overall", "somme", "subtotal", "sum", "suma", "summe", "todos", "tot", "tot.", "totaal",
+    "total", "total général", "totale", "totals", "tous", "toutes", "tutti", "zusammen",
+    "zwischensumme",
+})  # fmt: skip
 
 
 class TimeColumn(NamedTuple):
@@ -120,7 +122,7 @@ def _are_times(values: pl.Series, form: str | None) -> pl.Series:
 
 def _fraction(which: pl.Series) -> float:
     """Return the fraction of a boolean series that is True; 0 if the series is empty."""
-    return which.sum() / max(1, which.len())
+    return float(which.sum()) / max(1, which.len())
 
 
 #: Dates that are not ISO 8601: a pattern of the first value, and the formats that it may have.
@@ -145,7 +147,7 @@ _CLOCK = re.compile(
 def _formats_of(values: pl.Series) -> tuple[str, ...]:
     """Return the formats, other than ISO 8601, that read the most of some texts.
 
-    They are several if most values can be read in each, as dates of the first twelve days of months.
+    They are several if each of them reads most values, as of dates before the 13th of a month.
     """
     # The first value may be a second line of the header.
     possible = next(filter(None, map(_formats_like, values.head(_FIRST_ONES).to_list())), [])
@@ -263,7 +265,10 @@ def find_totals(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
 
 _QUARTER_HOUR = 900 * 1_000_000
 #: Words in names of columns whose whole numbers are no counts.
-_LABELS = frozenset("code hour id key lat lon long month no nr num plz rate status week zip".split())
+_LABELS = frozenset({
+    "code", "hour", "id", "key", "lat", "lon", "long", "month", "no", "nr", "num", "plz", "rate",
+    "status", "week", "zip",
+})  # fmt: skip
 
 
 def columns_of_counts(sample: pl.DataFrame, time: str, us: pl.Series) -> tuple[str, ...]:
@@ -283,7 +288,9 @@ def columns_of_counts(sample: pl.DataFrame, time: str, us: pl.Series) -> tuple[s
         return ()
     few = [name for name in whole if sample[name].n_unique() <= sample.height**0.5]
     for labels in (texts, texts + few):
-        keys = sample.select(pl.Series("", us), *(pl.col(name).alias(f"_{name}") for name in labels))
+        keys = sample.select(
+            pl.Series("", us), *(pl.col(name).alias(f"_{name}") for name in labels)
+        )
         if keys.is_unique().all():
             return tuple(name for name in whole if name not in labels and not _is_label(name))
     return ()

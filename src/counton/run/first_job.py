@@ -119,8 +119,8 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     found = _unsaid_times(job, whole, look)
     if look.decimal is None:
         found["decimal"] = (
-            'decimal sign of the numbers: "," or "."; the file has numbers that can be read in both '
-            "ways, such as 1.234"
+            'decimal sign of the numbers: "," or "."; the file has numbers that can be read in '
+            "both ways, such as 1.234"
         )
     discovers = job.groups.unknown == "discover"
     columns = ", ".join(one for one in look.columns if one != whole.times.time)
@@ -131,8 +131,8 @@ def unsaid(values: JobValues, look: FirstLook) -> dict[str, str]:
     has_groups = job.groups.by is not None or job.groups.domain is not None
     if has_groups and job.groups.unknown is None and job.groups.other is None:
         found["other"] = (
-            "name of one more group, which counts the rows of all groups that domain does not list, "
-            "also a row of totals; without this line such a row stops the run"
+            "name of one more group, which counts the rows of all groups that domain does not "
+            "list, also a row of totals; without this line such a row stops the run"
         )
     return found | _unsaid_unit(job, columns)
 

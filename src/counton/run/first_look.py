@@ -156,7 +156,8 @@ def look_at(job: Job) -> FirstLook:
     # In one chunk: polars nests a call of Python for each chunk, up to a recursion error.
     sample = pl.concat(parts, how="diagonal_relaxed").rechunk()
     times = _time_columns(sample, names, job.times.time)
-    separator, decimal = job.format.separator or ",", job.format.decimal or "."
+    separator = job.format.separator or ","
+    decimal: str | None = job.format.decimal or "."
     is_csv = any(isinstance(part, EventFile) and part.kind == "csv" for part in parts_read)
     if is_csv and not job.states("decimal"):
         known = {column.name for column in times}
@@ -177,9 +178,7 @@ def _time_columns(
     sample: pl.DataFrame, names: Sequence[str], stated: str | None
 ) -> tuple[TimeColumn, ...]:
     """Return the columns of times; the first is the likeliest to hold the times of the events."""
-    found = [
-        find_times(sample[name], is_stated=name == stated) for name in names if name in sample
-    ]
+    found = [find_times(sample[name], is_stated=name == stated) for name in names if name in sample]
     known = [column for column in found if column is not None]
     return tuple(sorted(known, key=lambda column: bool(_OTHER_TIMES.search(column.name))))
 
