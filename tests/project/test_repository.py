@@ -158,7 +158,7 @@ def test_locked_packages_allow_the_first_python_of_the_stated_minor_version() ->
     refusing = [
         name
         for name, versions in stated.items()
-        if versions is not None and not SpecifierSet(versions).contains(lowest)
+        if not SpecifierSet(versions or "").contains(lowest)
     ]
     assert refusing == []
 

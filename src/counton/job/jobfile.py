@@ -366,7 +366,8 @@ def _job(
     if empty := [key for key in MUST_BE_SAID if (defaults | own).get(key) == ""]:
         whom = (
             "; whom to protect is never guessed: user names the column of the person, with most "
-            'and per; or delete these three lines and write unit = "visit", which protects single rows'
+            'and per; or delete these three lines and write unit = "visit", which protects single '
+            "rows"
         )
         raise InvalidInput(
             f"{where} leaves empty: {', '.join(empty)}; fill in what the comment above each line "
