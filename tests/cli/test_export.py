@@ -134,7 +134,7 @@ BAD = [
     (["--steps", ":2013-01-01T00:30"], 2, "give times between 20"),
     (["--steps", "yesterday"], 2, "--steps yesterday cannot be read as steps"),
     (["--name", "visits"], 2, "has no stream 'visits'; it has 'count'"),
-    (["--out", "t.xls"], 2, "must end in one of .parquet, .csv, .json"),
+    (["--out", "t.xls"], 2, "Give .parquet, .csv, .json for a table, .png, .svg, .pdf for a chart"),
     (["--out", "no/t.csv"], 2, "the folder of 'no/t.csv' does not exist"),
     (["--title", "x"], 2, "--title is for charts, and no chart is written"),
     (["--title", "x", "--out", "t.csv"], 2, "--title is for charts, and no chart is written"),
@@ -285,3 +285,23 @@ def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
     assert place.count(place.write("e.csv", ROWS), "--name", "visits").code == 0
     done = place("end", str(place.state), "--drop-waiting")
     assert (done.code, "stream 'visits' has ended" in done.out) == (0, True), done.err
+
+
+def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
+    out = counted.folder / "page.html"
+    done = counted("export", str(counted.state), "--out", str(out), "--title", "Events").fine()
+    assert f"page written to {out}" in " ".join(done.out.split())
+    assert "<h1>Events</h1>" in out.read_text("utf-8")
+    events = str(counted.folder / "e.csv")
+    said = counted.count(events, "--out", "page.html", "--until", "2013-01-01T04:00").refused()
+    assert "counton export STATE --out page.html writes the page" in said
+
+
+def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
+    tmp_path: Path, place: Any
+) -> None:
+    state, page = str(tmp_path / "s.db"), tmp_path / "page.html"
+    with Stream.create(state, "one", Binary(3), PureDP(1), key=Key.generate()) as stream:
+        stream.release(3)
+    place("export", state, "--out", str(page)).fine()
+    assert "<td>step 1</td>" in page.read_text("utf-8")

@@ -15,7 +15,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.screen import text_table
 from counton.released.stream_words import promise_in_words
 from counton.run.exports import export, methods, publish
-from counton.run.written_files import PICTURES
+from counton.run.written_files import PAGES, PICTURES
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -28,10 +28,10 @@ def perform(options: ExportOptions) -> None:
     for own in ("state", "out", "json"):
         del arguments[own]
     for given in LOOK:
-        if ending not in PICTURES and arguments[given] is not None:
+        if ending not in (*PICTURES, *PAGES) and arguments[given] is not None:
             raise InvalidInput(
                 f"--{given} is for charts, and no chart is written: give --out with "
-                f"{', '.join(PICTURES)} too, or leave --{given} out"
+                f"{', '.join((*PICTURES, *PAGES))} too, or leave --{given} out"
             )
     found = export(options.state, options.out, **arguments).numbers
     if options.json:
@@ -49,7 +49,7 @@ def perform(options: ExportOptions) -> None:
     for note in found.facts().get("notes", ()):
         console.write_line(f"note: {note}")
     if options.out is not None:
-        kind = "chart" if ending in PICTURES else "table"
+        kind = "chart" if ending in PICTURES else "page" if ending in PAGES else "table"
         console.write_line(f"{kind} written to {options.out}")
         return
     console.write_line("")

@@ -47,7 +47,7 @@ class MethodsOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Write what was released again, as a table or a chart, from a state or a released table.
+    """Write what was released again, as a table, a chart or a web page, from a state or a table.
 
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.
@@ -58,7 +58,8 @@ class ExportOptions:
     )
     name: str | None = option("name of the stream or table; needed if there are several")
     out: Path | None = option(
-        f"write a table ({ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
+        f"write a table ({ENDINGS}), a chart (.png, .svg, .pdf) or a web page (.html); default: "
+        "print"
     )
     steps: str | None = option(
         "only these steps, the first and the last: 25:48, 25: or :48; or days or times, "

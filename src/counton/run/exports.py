@@ -22,7 +22,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.periods import groups_named
 from counton.released.release import Release
-from counton.released.release_facts import promise_of
+from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import is_table, read_public
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
@@ -33,6 +33,7 @@ from counton.run.journal_values import (
     shown_of,
 )
 from counton.run.written_files import (
+    PAGES,
     PICTURES,
     beside,
     check_output,
@@ -183,8 +184,9 @@ def export(
     Args:
         state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
             table.
-        out: a table (.parquet, .csv, .json), or a chart (.png, .svg, .pdf). A table carries its
-            guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
+        out: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html). A
+            table carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
+            A page has charts, the newest numbers, and the text on methods.
         name: name of the stream; needed if the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
@@ -192,7 +194,7 @@ def export(
         level: probability with which each interval holds; None: the level of the stream's last job,
             initially 0.95. The numbers that a statistic shows follow the options ``over`` and
             ``shares`` of that job.
-        title, axis, source, width: for a chart: see `Release.figures`.
+        title, axis, source, width: for a chart or a page: see `Release.figures`.
 
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
@@ -286,9 +288,15 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
     """Return the path of an output file; refuse a file of the state."""
     path = Path(out)
     check_text("out", str(path))
-    chart = path.suffix.lower() in PICTURES
+    ending = path.suffix.lower()
+    known = next((kind for kind in (PICTURES, PAGES) if ending in kind), None)
     inputs = [Path(state)] if is_table(state) else state_files(state, None)
-    check_output(path, PICTURES if chart else None, inputs=[*inputs, *map(beside, inputs)])
+    if known is None and ending not in (*TABLES, ".gz", ".zst"):
+        raise InvalidInput(
+            f"{field('out', path)} has an ending that is not known. Give {', '.join(TABLES)} for a "
+            f"table, {', '.join(PICTURES)} for a chart, or {', '.join(PAGES)} for a web page"
+        )
+    check_output(path, known, inputs=[*inputs, *map(beside, inputs)])
     return path
 
 

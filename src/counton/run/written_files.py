@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Endings of pictures.
+#: Endings of pictures, and of web pages.
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html",)
 
 
 def check_output(
@@ -46,6 +47,11 @@ def check_output(
         raise InvalidInput(
             f"{str(path)!r} would be compressed, and this format is not; remove the ending "
             f"{path.suffix}, or write .parquet, which is compressed"
+        )
+    if path.suffix.lower() in PAGES and formats is None:
+        raise InvalidInput(
+            f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(known)}); "
+            f"afterwards counton export STATE --out {path.name} writes the page"
         )
     if path.suffix.lower() not in known:
         raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
@@ -210,11 +216,44 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def write_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
-    """Write a release to a table with its description, or a chart with ``look``, by the ending."""
-    if path.suffix.lower() in PICTURES:
+    """Write a release, by the ending: a table with its description, or a chart or a web page with
+    ``look``.
+    """
+    if path.suffix.lower() in PAGES:
+        write_page(found, path, **look)
+    elif path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
         write_table(found.lazy(), path, facts_of(found))
+
+
+def write_page(
+    found: ReleasedNumbers,
+    path: Path,
+    *,
+    title: str | None = None,
+    width: float | None = None,
+    **look: Any,
+) -> None:
+    """Write a web page of a release: charts, numbers and the text on methods.
+
+    Args:
+        found: The release.
+        path: The file.
+        title: The heading of the page and of its charts; None: what is measured.
+        width: The width of the charts in inches; telephones get a narrow one.
+        look: Further options of charts.
+    """
+    from counton.released.web_page import web_page
+
+    release = Release(found)
+
+    def figures(narrow: float | None, heading: str | None) -> Mapping[str, Figure]:
+        return release.figures(title=heading, width=narrow or width, **look)
+
+    drawn = figures if found.drawable else None
+    text = web_page(found, release.methods(), drawn, title)
+    replace_file(path, lambda name: Path(name).write_text(text, "utf-8"))
 
 
 def write_figure(figure: Figure, path: Path) -> None:
