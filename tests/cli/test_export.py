@@ -294,7 +294,7 @@ def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
     assert "<h1>Events</h1>" in out.read_text("utf-8")
     events = str(counted.folder / "e.csv")
     said = counted.count(events, "--out", "page.html", "--until", "2013-01-01T04:00").refused()
-    assert "counton export STATE --out page.html writes the page" in said
+    assert "Then write the page from the state: counton export STATE --out page.html" in said
 
 
 def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(

@@ -16,6 +16,7 @@ _OF_JOB = (
     *("revise", "clock_change", "by", "domain", "other", "unknown", "counts", "user", "most"),
     *("per", "first", "unit", "moves", "row", "epsilon", "delta", "rho", "within", "release"),
     *("append", "covers", "missing", "bad_rows", "id", "query", "file_format", "separator"),
+    "decimal",
     *("state", "name", "key", "witness", "out"),
 )
 

@@ -24,6 +24,7 @@ from counton.cli.command_options import (
 from counton.cli.help_pages import BARE, Commands, CommandWithHeadings, example_of
 from counton.frame.options import MissingOptions
 from counton.job.job import Job
+from counton.job.stated_options import is_once
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.statistic import named_values
 
@@ -147,7 +148,10 @@ def _longer(message: str, name: str, job: Job, out: Printing, missing: Sequence[
     lines.append(f"the columns of {where}: {', '.join(look.columns)}")
     lines += [InvalidInput(f"  {one}").translate(names) for one in needed]
     if counted.additive and job.people.user is None:
-        lines.append("single rows are protected; to protect people: --user COLUMN --most N")
+        period = "" if is_once(job) else " --per 1w"
+        lines.append(
+            f"single rows are protected; to protect people: --user COLUMN --most N{period}"
+        )
     lines += ["as in:", command_line(_command_words(name), whole, out)]
     if counted.additive and not counted.options:  # like init's jobs
         lines.append("counton init writes a job file with these options to fill in")

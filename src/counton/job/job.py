@@ -630,18 +630,15 @@ class RowFormat(JobPart):
         "of CSV: the character between fields: , (the default) ; | or tab",
         served=False,
         usual=",",
-        in_file=True,
     )
     decimal: str | None = option(
         "of CSV: the decimal sign of numbers: . (the default) or ,",
         served=False,
         usual=".",
-        in_file=True,
     )
     time_format: str | None = option(
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
-        in_file=True,
         check=_check_time_format,
     )
     clock_change: str | None = option(

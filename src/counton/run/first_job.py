@@ -288,6 +288,15 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
     """
     counted, time = kind_of(job.what), next((one.name for one in look.times), "COLUMN")
     asked = [one for one in missing if one != "rho" and not job.states(one)]
+    form = {"separator": look.separator, "decimal": look.decimal}
+    named = job.times.time or time
+    form["time_format"] = next((one.time_format for one in look.times if one.name == named), None)
+    usual = (",", ".", None)
+    asked += [
+        name
+        for (name, value), default in zip(form.items(), usual, strict=True)
+        if value not in (default, None) and not job.states(name)
+    ]
     if "time" in asked or job.times.time is not None:
         old = job.having(time=job.times.time or time)
         if job.times.until is None and "start" in asked and are_old(old, look):
@@ -295,7 +304,7 @@ def with_examples(job: Job, missing: Collection[str], look: FirstLook) -> tuple[
         start = fitting_start(old, look) or usual_start(old)
     else:
         start = usual_start(job)
-    examples: dict[str, Any] = {**_USUAL, "start": start, "time": time, "until": NEWEST}
+    examples: dict[str, Any] = {**_USUAL, **form, "start": start, "time": time, "until": NEWEST}
     if counted.is_table and (every := job.times.every or job.people.per):  # one table a period
         examples |= {"every": every, "steps": max(1, round(365 / days_of(every)))}
     examples |= dict.fromkeys(("by", "user"), "COLUMN")

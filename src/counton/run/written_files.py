@@ -50,8 +50,8 @@ def check_output(
         )
     if path.suffix.lower() in PAGES and formats is None:
         raise InvalidInput(
-            f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(known)}); "
-            f"afterwards counton export STATE --out {path.name} writes the page"
+            f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(known)}). "
+            f"Then write the page from the state: counton export STATE {field('out', path.name)}"
         )
     if path.suffix.lower() not in known:
         raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
