@@ -98,7 +98,7 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
         ("2999-01-01", InvalidInput, "lies in the future"),
         ("2025-06-01", HorizonExceeded, "after the end of the stream's last step, 400"),
         ("2024-02-28", InvalidInput, "is not after 2024-03-01"),
-        ("2024-03-01", InvalidInput, "so no window has ended by then"),
+        ("2024-02-29", InvalidInput, "so no window has ended by then"),
     ],
 )
 def test_times_that_no_window_ends_by(
@@ -107,6 +107,18 @@ def test_times_that_no_window_ends_by(
     with pytest.raises(error, match=words):
         job(folder, **NEW, until=until)
     assert not (folder / "s.db").exists()
+
+
+@each_job
+def test_a_weekly_job_before_its_first_window_releases_nothing_without_an_error(
+    folder: Path, job: Callable[..., int]
+) -> None:
+    weekly = {**NEW, "every": "1w", "start": "2024-03-04"}
+    for night in ("2024-02-28", "2024-03-01", "2024-03-04", "2024-03-10"):
+        assert job(folder, **weekly, until=night, yes=True) == 0
+    assert job(folder, until="2024-03-11", yes=True) == 1
+    monday = datetime.now(UTC).date() + timedelta(days=7)
+    assert job(folder, **weekly | {"start": f"{monday}"}, name="later") == 0
 
 
 @pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
@@ -183,8 +195,9 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
     assert job(folder, **late, until="2024-03-02T06:00") == 1
     assert job(folder, until="2024-03-03T05:59") == 1  # the stream remembers it
     assert job(folder, until="newest") == 1
+    assert job(folder, until="2024-03-01") == 1
     with pytest.raises(InvalidInput, match="is not after 2024-03-01"):
-        job(folder, until="2024-03-01")
+        job(folder, until="2024-02-29")
     assert job(folder, watermark="0s", until="2024-03-03") == 2
 
 

@@ -121,7 +121,10 @@ def windows_ended(
             "this stream, and start another stream for later events"
         )
     begin = microseconds(windows.start)
-    if us - late <= begin and (us > begin or (until == NOW and (late or yes))):
+    # A scheduled job may run before its first window begins. A stated time more than a window before
+    # that is a mistake.
+    first_window = int(windows.ends(range(1, 2))[0]) - begin
+    if us - late <= begin and (until == NOW or us > begin - first_window):
         return us - late, 0
     us -= late
     if us <= begin:
