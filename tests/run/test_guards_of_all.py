@@ -1,5 +1,6 @@
 """Guards that hold for counts and for statistics alike."""
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -63,7 +64,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
 @each_job
 def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
     late = "2025-02-01"
-    with pytest.raises(InvalidInput, match=r"would release 336 windows, but .* more than 3;"):
+    with pytest.raises(InvalidInput, match=r"would release 336 windows, but .* more than 3\."):
         job(folder, **NEW, until=late)
     assert not (folder / "s.db").exists()
     assert job(folder, **NEW, until="2024-03-03") == 2
@@ -81,12 +82,18 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
     why = (
-        r"1 window, but the newest event is of 2024-03-02.*: 1 window has ended since, more than 0;"
+        r"1 window, but the newest event is of 2024-03-02.*: 1 window has ended since, more than 0\."
     )
     with pytest.raises(InvalidInput, match=why):
         count(folder, **NEW, until="2024-03-03", quiet=0)
-    with pytest.raises(InvalidInput, match="4 windows have ended since, more than 3;"):
+    with pytest.raises(InvalidInput, match=r"4 windows have ended since, more than 3\."):
         count(folder, **NEW, until="2024-03-06", quiet=3)
+    with pytest.raises(InvalidInput) as refused:
+        count(folder, **NEW, until="2024-03-06", quiet=3)
+    first, second = re.split(r"\. (?=[A-Z])", str(refused.value))
+    assert first.startswith("until=2024-03-06 would release 4 windows, but the newest event is of")
+    assert second.startswith("Add the missing file; or give yes=True if nothing happened")
+    assert len(second.split()) <= 35
     assert count(folder, **NEW, until="2024-03-05", quiet=3) == 4
     assert count(folder, until="2024-03-02", quiet=0) == 4
 

@@ -178,13 +178,10 @@ def _refuse_quiet(
         last = f"the newest event is of {windows.to_the_minute(seen.last)}: {ended}"
     said = f"without {field('until')}, this run" if until is None else field("until", until)
     raise InvalidInput(
-        f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}; "
-        "a release is final. If a file is missing, add it. If nothing happened in that time, "
-        f"give {field('yes', True)} for this run. If the data are of the past, give "
-        f"{field('until', NEWEST)}; then readers learn the window of the newest event, and that "
-        "time is not protected. If windows without rows are usual, give for every run "
-        f"{field('quiet')}, the number of windows since the newest event that is normal, its own "
-        "among them, chosen without looking at these rows"
+        f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}. Add the missing file; "
+        f"or give {field('yes', True)} if nothing happened, {field('until', NEWEST)} if the data "
+        f"are of the past (the newest time is then not protected), or a larger {field('quiet')} if "
+        "that is usual"
     )
 
 
