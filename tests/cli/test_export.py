@@ -305,3 +305,18 @@ def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
         stream.release(3)
     place("export", state, "--out", str(page)).fine()
     assert "<td>step 1</td>" in page.read_text("utf-8")
+
+
+def test_group_that_is_misspelt_is_refused_with_the_nearest(tmp_path: Path, place: Any) -> None:
+    rows = "\n".join(["time,page", "2024-03-01T09:00,Zürich", "2024-03-02T09:00,home"])
+    (tmp_path / "visits.csv").write_text(rows + "\n", "utf-8")
+    state = str(tmp_path / "visits.db")
+    words = ["--time", "time", "--every", "1d", "--start", "2024-03-01", "--steps", "9"]
+    words += ["--by", "page", "--domain", "home,shop,Zürich", "--epsilon", "1", "--state", state]
+    place("count", str(tmp_path / "visits.csv"), *words).fine()
+    said = place(
+        "mark", state, "--window", "2024-03-01", "--note", "wrong", "--group", "zurich"
+    ).refused()
+    assert "Did you mean 'Zürich'? Give one of home, shop, Zürich, or leave --group out" in said
+    said = place("export", state, "--groups", "home,shopp").refused()
+    assert "did you mean 'shop'? choose from home, shop, Zürich" in said

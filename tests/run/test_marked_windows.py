@@ -148,7 +148,8 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     [
         ({"window": "2024-03-09"}, r"in no window .* from 2024-03-01.* to 2024-03-04"),
         ({"window": "2023-03-09"}, "in no window"),
-        ({"group": "c"}, "no declared group of stream 'count': give one of a, b"),
+        ({"group": "c"}, r"no declared group of stream 'count'\. Give one of a, b, or"),
+        ({"group": "A "}, r"of stream 'count'\. Did you mean 'a'\? Give one of a, b, or"),
         ({"note": " "}, "give one line"),
         ({"note": "two\nlines"}, "give one line"),
     ],

@@ -392,6 +392,31 @@ def some_of(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 8:,} more"
 
 
+#: Largest number of names among which the nearest is looked for: it takes seconds for many.
+_MOST_NAMES = 10_000
+
+
+def suggest(name: object, names: Sequence[str]) -> str:
+    """Return the question whether the nearest of some names was meant; "" if none is near.
+
+    Args:
+        name: A name that is not among the names.
+        names: The public names of which one was meant.
+
+    >>> suggest("Hom", ["home", "shop"]), suggest("x", ["home", "shop"])
+    ("did you mean 'home'? ", '')
+    """
+    from difflib import get_close_matches
+    from unicodedata import normalize
+
+    folded: dict[str, str] = {}
+    for known in names[:_MOST_NAMES]:
+        folded.setdefault(normalize("NFC", known).casefold().strip(), known)
+    wrong = normalize("NFC", str(name)).casefold().strip()
+    near = [wrong] if wrong in folded else get_close_matches(wrong, folded, 1)
+    return f"did you mean {folded[near[0]]!r}? " if near else ""
+
+
 def with_capital(words: str) -> str:
     """Return a text with its first letter in upper case, and all others as they are."""
     return words[:1].upper() + words[1:]

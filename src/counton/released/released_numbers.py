@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, read_only
 from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import some_of
+from counton.base.exact import some_of, suggest
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.numbers import Design, Releases
@@ -317,9 +317,12 @@ class ReleasedNumbers:
             again[np.unique(of, return_index=True)[1]] = False
             if (wrong := again | (of < 0)).any():
                 number = int(np.argmax(wrong))
-                why = "twice" if of[number] >= 0 else "which is not a group of this release"
+                near, why = "", "twice"
+                if of[number] < 0:
+                    why = "which is not a group of this release"
+                    near = suggest(groups[number], self.groups)
                 raise InvalidInput(
-                    f"{field('groups')} names {groups[number]!r}, {why}; choose from "
+                    f"{field('groups')} names {groups[number]!r}, {why}; {near}choose from "
                     f"{some_of(self.groups)}, each once"
                 )
             return self._groups_at(of)
@@ -540,8 +543,9 @@ class ReleasedNumbers:
         if -1 in cells or not names:
             wrong = names[cells.index(-1)] if names else None
             raise InvalidInput(
-                f"{field('groups')} names {wrong!r}, which is not a group of this release; choose "
-                f"from {some_of(self.definition.groups)}"
+                f"{field('groups')} names {wrong!r}, which is not a group of this release; "
+                f"{suggest(wrong, self.definition.groups)}choose from "
+                f"{some_of(self.definition.groups)}"
             )
         places = GroupNames(self.groups).places(names)
         if (places < 0).any():

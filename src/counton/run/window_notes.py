@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import some_of, suggest, with_capital
 from counton.frame.windows import microseconds, parse_time
 from counton.released.marks import WindowMark
 from counton.run.definition import Definition
@@ -70,9 +71,10 @@ def mark(
                 f"from {windows.at(windows.start)} to {last}: give a moment in one of them"
             )
         if group is not None and group not in definition.groups:
+            near = with_capital(suggest(group, definition.groups))
             raise InvalidInput(
-                f"{field('group', group)} is no declared group of stream {name!r}: give one of "
-                f"{', '.join(definition.groups[:9])}, or leave {field('group')} out"
+                f"{field('group', group)} is no declared group of stream {name!r}. {near}"
+                f"Give one of {some_of(definition.groups)}, or leave {field('group')} out"
             )
         if withdraw and not (definition.shows_cells and definition.cells.named_beforehand):
             raise InvalidInput(

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import has_parts, quote
+from counton.base.exact import has_parts, quote, suggest
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
@@ -212,8 +212,8 @@ class Grouped(TallyStatistic):
     def group(self, name: Any) -> int:
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInput(
-                f"group is {quote(name)}, which is not listed: give the name of a group that is "
-                "listed"
+                f"group is {quote(name)}, which is not listed: {suggest(name, [*self._place])}give "
+                "the name of a group that is listed"
             )
         return self._place[name]
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import in_parts, quote, some_of
+from counton.base.exact import in_parts, quote, some_of, suggest
 from counton.frame.options import Statement
 from counton.numbers.formulas import ClosedForm, Estimate
 from counton.numbers.intervals import (
@@ -330,8 +330,8 @@ class GridCells(TableStatistic):
     def place_of(self, axis: int, label: Any) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
-                f"{quote(label)} is not among the labels of {list(self.columns)[axis]!r}: give one "
-                f"of {some_of([*self._codes[axis]])}"
+                f"{quote(label)} is not among the labels of {list(self.columns)[axis]!r}: "
+                f"{suggest(label, [*self._codes[axis]])}give one of {some_of([*self._codes[axis]])}"
             )
         return self._codes[axis][label]
 

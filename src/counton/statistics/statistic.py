@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import quote, text
+from counton.base.exact import quote, suggest, text
 from counton.frame.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
@@ -117,6 +117,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     if type(name) in (str, int) and str(name) in names:
         return names.index(str(name))
     there = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    there = suggest(name, names) + there
     raise InvalidInput(f"{quote(name)} is not among the {len(names):,} names; {there}")
 
 
