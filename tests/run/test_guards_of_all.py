@@ -81,7 +81,8 @@ def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None
 def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
-    why = r"1 window, but the newest event is of 2024-03-02.*: 1 window has ended since, more than 0\."
+    why = r"1 window, but the newest event is of 2024-03-02.*: 1 window has ended since, more "
+    why += r"than 0\."
     with pytest.raises(InvalidInput, match=why):
         count(folder, **NEW, until="2024-03-03", quiet=0)
     with pytest.raises(InvalidInput, match=r"4 windows have ended since, more than 3\."):

@@ -121,8 +121,8 @@ def windows_ended(
             "this stream, and start another stream for later events"
         )
     begin = microseconds(windows.start)
-    # A scheduled job may run before its first window begins. A stated time more than a window before
-    # that is a mistake.
+    # A scheduled job may run before its first window begins. A stated time more than a window
+    # before that is a mistake.
     first_window = int(windows.ends(range(1, 2))[0]) - begin
     if us - late <= begin and (until == NOW or us > begin - first_window):
         return us - late, 0
