@@ -5,12 +5,14 @@ A page is read from top to bottom in a folder of its own. Of its fenced blocks
 - ``pycon`` and ``python`` share one namespace; the first is compared with its printed output,
 - ``console`` runs each ``$ command``, programs in Python by a process that forks; output which the
   page shows is compared,
+- ``sh`` runs as one script, unless `ELSEWHERE` names what runs it,
 - a block with ``title="NAME"`` is written to that file first,
-- ``text``, ``toml``, ``sql``, ``r`` and ``sh`` are only shown,
+- ``text``, ``toml``, ``sql`` and ``r`` are only shown,
 - ``py`` is Python for libraries that are not in the lock: shown here, and run by a test of its own
   where they are installed (`test_beside.py`, `tests/training/test_examples.py`).
 
 A page that calls ``psql`` finds a server of its own, and one that names ``deploy/`` that folder.
+The folder has copies of what a clone has in ``examples``.
 
 ``...`` in shown output stands for anything.
 """
@@ -18,6 +20,7 @@ A page that calls ``psql`` finds a server of its own, and one that names ``deplo
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,6 +45,25 @@ LONG = (
 )
 MARKS = {f"docs/{page}.md": [pytest.mark.long] for page in LONG}
 MARKS["docs/beside.md"] = [pytest.mark.evidence]
+#: What runs scripts of pages that install programs, start servers or take long, by the page and the
+#: first word or words of the script: files of tests, or targets of make that continuous integration
+#: or a release runs.
+ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("README.md", "make demo"): ("tests/examples/test_demonstrations.py", "make test-package"),
+    ("CONTRIBUTING.md", "make test "): ("make test", "make test-long", "make lint"),
+    ("docs/index.md", "make demo"): ("make test-package",),
+    ("docs/scale.md", "pip install"): ("make test-spark",),
+    ("docs/service.md", "cat > visits.toml"): ("tests/serve/test_documentation.py",),
+    ("docs/service.md", "TOKEN="): ("tests/serve/test_documentation.py",),
+    ("docs/machines.md", "pipx install"): ("tests/deploy/test_machines_page.py",),
+    ("docs/machines.md", "podman build --tag counton"): ("tests/deploy/test_machines_page.py",),
+    ("docs/machines.md", "podman build --tag registry"): ("tests/deploy/test_machines_page.py",),
+    **{
+        (f"docs/papers/{name}.md", "python -m papers"): ("tests/project/test_documents.py",)
+        for name in ("constants", "elders", "expiration", "ranges", "smooth")
+    },
+    ("docs/reference/papers.md", "python -m papers"): ("tests/project/test_documents.py",),
+}
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
@@ -75,13 +97,18 @@ def run_session(block: Block, namespace: dict[str, Any], name: str) -> None:
     assert not runner.run(test, out=report.append, clear_globs=False).failed, "".join(report)
 
 
-def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
-    environment = os.environ | {
+def environment_of(folder: Path, commands: Path) -> dict[str, str]:
+    """The variables of a reader's shell, whose home has nothing but the page's files."""
+    return os.environ | {
         "PATH": os.pathsep.join([str(commands), str(PROGRAMS), os.environ["PATH"]]),
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "HOME": str(folder),
     }
+
+
+def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
+    environment = environment_of(folder, commands)
     first, *sessions = re.split(r"^\$ ", block.body, flags=re.MULTILINE)
     assert not first, f"{name}:{block.line}: a console block starts with '$ '"
     for session in sessions:
@@ -97,6 +124,24 @@ def run_commands(block: Block, folder: Path, name: str, commands: Path) -> None:
         if shown.strip():
             same = doctest.OutputChecker().check_output(shown, done.stdout, FLAGS)
             assert same, f"{name}:{block.line}: $ {command}\nshown:\n{shown}\ngot:\n{done.stdout}"
+
+
+def runs_elsewhere(page: str, block: Block) -> tuple[str, ...]:
+    """What runs a script of a page; () if the page itself does."""
+    for (named, first), runners in ELSEWHERE.items():
+        if named == page and block.kind == "sh" and block.body.startswith(first):
+            return runners
+    return ()
+
+
+def run_script(block: Block, folder: Path, name: str, commands: Path) -> None:
+    script = re.sub(r"^python (?=\w+/)", "forked-python ", block.body, flags=re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder, env=environment_of(folder, commands), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{name}:{block.line}: {block.body}\n{done.stdout}"
 
 
 def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> int:
@@ -120,10 +165,11 @@ def run_page(text: str, name: str, folder: Path, commands: Path = PROGRAMS) -> i
             run_session(block, namespace, name)
         elif block.kind == "console":
             run_commands(block, folder, name, commands)
+        elif block.kind == "sh":
+            if not runs_elsewhere(name, block):
+                run_script(block, folder, name, commands)
         else:
-            assert block.kind in {"text", "toml", "sh", "csv", "sql", "py", "r"}, (
-                f"{name}:{block.line}"
-            )
+            assert block.kind in {"text", "toml", "csv", "sql", "py", "r"}, f"{name}:{block.line}"
     return count
 
 
@@ -176,10 +222,14 @@ def test_examples_of_a_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page_on_a_server.read_text(encoding="utf-8")
-    for folder in ("deploy", "examples", "proofs", "recipes"):
+    for folder in ("deploy", "proofs", "recipes"):
         if f"{folder}/" in text:
             (tmp_path / folder).symlink_to(ROOT / folder)
-    assert run_page(text, page.name, tmp_path, forked_commands) == len(
+    if "examples/" in text:  # commands write beside the events
+        made = shutil.ignore_patterns("__pycache__", "*.counton.*", "*.released.*", "papers.db*")
+        shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=made)
+    name = str(page.relative_to(ROOT))
+    assert run_page(text, name, tmp_path, forked_commands) == len(
         re.findall(r"^ *```\w", text, re.MULTILINE)
     )
 
@@ -189,11 +239,40 @@ def test_examples_of_a_page(
     [
         "```pycon\n>>> 1 + 1\n3\n```\n", "```python\nassert False\n```\n",
         "```console\n$ echo 1\n2\n```\n", "```console\n$ false\n```\n", "```perl\n1\n```\n",
+        "```sh\nfalse\ntrue\n```\n", "```sh\nfalse | true\n```\n",
     ],
 )  # fmt: skip
 def test_a_wrong_example_is_noticed(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         run_page(wrong, "page", tmp_path)
+
+
+@pytest.mark.parametrize(("page", "first"), ELSEWHERE)
+def test_script_that_runs_elsewhere_is_on_its_page_and_what_runs_it_exists(
+    page: str, first: str
+) -> None:
+    scripts = [one for one in blocks((ROOT / page).read_text("utf-8")) if one.kind == "sh"]
+    assert [one for one in scripts if one.body.startswith(first)]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for runner in ELSEWHERE[page, first]:
+        assert runner.removeprefix("make ") in targets or (ROOT / runner).exists(), runner
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in ELSEWHERE if "papers" in page}))
+@pytest.mark.long
+@pytest.mark.slow
+def test_script_of_a_page_about_papers_runs_in_its_quick_form(
+    page: str, tmp_path: Path, forked_commands: Path
+) -> None:
+    """All numbers take minutes; `make test-papers` computes them."""
+    (script,) = (one for one in blocks((ROOT / page).read_text("utf-8")) if one.kind == "sh")
+    lines = [line.partition("#")[0].strip() for line in script.body.splitlines()]
+    quick = [f"{line} --quick".replace("--quick --quick", "--quick") for line in lines
+             if line.startswith("python -m papers ")]  # fmt: skip
+    assert len(quick) + sum(line.startswith("make ") for line in lines) == len(lines)
+    for line in quick:
+        command = f"PYTHONPATH={ROOT} {line.replace('--json --quick', '--quick --json')}"
+        run_script(Block("sh", None, command, script.line), tmp_path, page, forked_commands)
 
 
 def test_blocks_of_a_page_share_names_and_files(tmp_path: Path) -> None:
