@@ -31,10 +31,11 @@ def test_script_of_the_page_runs_and_names_files_of_the_repository(
         (tmp_path / folder).symlink_to(ROOT / folder)
     (tmp_path / "etc/systemd/system").mkdir(parents=True)
     script = SCRIPTS[number].replace("/etc/", f"{tmp_path}/etc/")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True,
-        env=os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "EDITOR": "editor"},
-        check=False,
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path, env=os.environ | {"PATH": path, "EDITOR": "editor"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     called = (tmp_path / "called").read_text("utf-8").splitlines()

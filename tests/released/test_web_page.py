@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, Release, release
+from counton.run import mark
 from counton.run.exports import export
 
 #: A name that a page must not take for a tag.
@@ -107,6 +108,25 @@ def test_page_of_a_revised_stream_marks_provisional_numbers(
     assert [row[-1] for row in rows] == ["final" if one else "provisional" for one in final]
     assert page.count('<tr class="provisional">') == final.count(False) == 4
     assert "<p>Provisional numbers may change until 2 days after the end of their day.</p>" in page
+
+
+def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
+    exported: Callable[..., tuple[str, Release]], tmp_path: Path
+) -> None:
+    exported("both")
+    marked: dict[str, Any] = {"name": "both", "group": "home"}
+    mark(tmp_path / "s.db", "2024-03-06", "counter <broken>", **marked)
+    mark(tmp_path / "s.db", "2024-03-05", "twice", withdraw=True, **marked)
+    export(tmp_path / "s.db", tmp_path / "again.html", name="both")
+    page = (tmp_path / "again.html").read_text("utf-8")
+    assert '<p class="note">6 March 2024, home: counter &lt;broken&gt;</p>' in page
+    head, *rows = rows_of(page)
+    assert head[-1] == "note"
+    assert {(row[0], row[-1]) for row in rows if row[1] == "home"} == {
+        *((f"{day} March 2024", "") for day in (1, 2, 3, 4, 7)),
+        ("6 March 2024", "counter <broken>"),
+    }
+    assert '<p class="note">5 March 2024, home, withdrawn: twice</p>' in page
 
 
 def test_page_of_many_windows_says_how_many_it_shows(tmp_path: Path) -> None:
