@@ -180,7 +180,7 @@ def _refuse_quiet(
     raise InvalidInput(
         f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}. Add the missing file; "
         f"or give {field('yes', True)} if nothing happened, {field('until', NEWEST)} if the data "
-        f"are of the past (the newest time is then not protected), or a larger {field('quiet')} if "
+        f"are of the past (that time is not protected), or a larger {field('quiet')} if "
         "that is usual"
     )
 
