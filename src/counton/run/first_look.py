@@ -36,6 +36,8 @@ from counton.run.settlement import EVER, open_source
 
 #: Number of uncompressed bytes of the files, or of rows of other sources, to look at.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
+#: Number of first rows in which totals and counts are looked for.
+_SOME_ROWS = 10_000
 
 
 @name_alone
@@ -80,7 +82,8 @@ class FirstLook:
         """Return exact facts about the first rows, under the options of a job."""
         sample = open_private(self._sample)
         time = job.times.time
-        totals = find_totals(sample.iter_columns())
+        some = sample.head(_SOME_ROWS)
+        totals = find_totals(some.iter_columns())
         formats = {column.name: column.time_format for column in self.times if not column.formats}
         time_format = job.format.time_format or formats.get(time or "")
         if time not in sample.columns or not (time in formats or time_format):
@@ -93,7 +96,7 @@ class FirstLook:
         clock = load_zone(zone)
         first = moment(int(str(known.min()))).astimezone(clock)
         newest = moment(int(str(known.max()))).astimezone(clock)
-        counts = columns_of_counts(sample, time, times)
+        counts = columns_of_counts(some, time, times.head(_SOME_ROWS))
         return FirstFacts(first, newest, totals, counts)
 
 
