@@ -88,6 +88,8 @@ FORMATS = {
     "%Y-%m-%dT%H:%M:%S.000": (LOCAL, None),
     "%Y-%m-%dT%H:%M:%SZ": (UTC, None),
     "%Y-%m-%d %H:%M:%S+01:00": (UTC, None),
+    "%Y-%m-%d %H:%M:%S UTC": (UTC, None),
+    "%Y%m%d": (LOCAL, None),
     "%d.%m.%Y": (LOCAL, "%d.%m.%Y"),
     "%d.%m.%Y %H:%M": (LOCAL, "%d.%m.%Y %H:%M"),
     "%d/%m/%Y": (LOCAL, "%d/%m/%Y"),

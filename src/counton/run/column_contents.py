@@ -23,7 +23,7 @@ _TRIED, _MOST_OF_THEM = 1000, 0.9
 _FIRST_ONES = 10
 #: Earliest time of an event that is a number since 1970; the latest is tomorrow.
 _FIRST_EPOCH = 10**15
-_OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
+_OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
 #: Words in the name of a column of times. A number since 1970 looks like any other number, such as
 #: that of an order, so it is a time only under such a name.
 _TIME_WORDS = frozenset({
