@@ -1,0 +1,78 @@
+"""Groups that nobody declared: their names in the rows of a run, and their place among the cells.
+
+Names of groups are secret until a group is shown. The state keeps them in the order of their cells.
+A new name gets a cell only if one of its rows counts: rows of final windows count nowhere, and of a
+snapshot only those of the windows that the run releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counton.base.private import open_private
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading, collect, mark_rows
+from counton.rows.sources import Source
+
+
+@dataclass(frozen=True, repr=False)
+class GroupNamesOfRun:
+    """Names of groups, those that the state has first. Secret."""
+
+    kept: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def all(self) -> GroupNames:
+        """All names, in the order of their places in the sums of a run."""
+        return GroupNames(self.kept + self.new)
+
+    def of_counted_rows(
+        self, rows: pl.DataFrame, counts: pl.Expr, *, column: str, sums_of_group: int = 1
+    ) -> tuple[pl.DataFrame, GroupNamesOfRun]:
+        """Leave out new names without a row that counts, and number the places of the others.
+
+        Args:
+            rows: rows, or sums of rows by window and cell.
+            counts: whether rows of a window count.
+            column: column with the place of the group, or with the cell.
+            sums_of_group: number of cells of a group.
+
+        Returns:
+            The rows or sums with the new numbers, and the names that are left.
+        """
+        used = np.unique(rows.filter(counts)[column].to_numpy() // sums_of_group)
+        used = used[used >= len(self.kept)]
+        new_place = np.full(len(self.kept) + len(self.new), -1, np.int64)
+        new_place[: len(self.kept)] = np.arange(len(self.kept))
+        new_place[used] = len(self.kept) + np.arange(len(used))
+        cell = rows[column].to_numpy()
+        place = new_place[cell // sums_of_group]
+        renumbered = rows.with_columns(
+            pl.Series(column, place * sums_of_group + cell % sums_of_group)
+        )
+        names = tuple(self.new[number - len(self.kept)] for number in used)
+        return renumbered.filter(pl.col(column) >= 0), GroupNamesOfRun(self.kept, names)
+
+
+def find_group_names(source: Source, reading: RowReading, kept: tuple[str, ...]) -> GroupNamesOfRun:
+    """Return the names of groups in the rows, new ones by their first window and then by name.
+
+    Args:
+        source: the rows.
+        reading: how they are read.
+        kept: the names that the state has.
+    """
+    if isinstance(source, Spread):
+        names = open_private(source.labels(reading))
+    else:
+        is_inside = pl.col("step").is_between(1, reading.windows.steps)
+        rows = mark_rows(source, reading).filter(is_inside & pl.col("group").is_not_null())
+        names = collect(source, rows.group_by("group").agg(pl.col("step").min()))
+    is_kept = set(kept)
+    ordered = names.sort("step", "group")["group"]
+    return GroupNamesOfRun(kept, tuple(name for name in ordered if name not in is_kept))

@@ -1,0 +1,518 @@
+"""One run of a job, in five steps: prepare, read, decide, commit, publish.
+
+A run that is killed leaves the state as it was before one of its transactions: a step is released
+with the rows that it counts, or not at all. The next run with the same input releases the same
+numbers, since they are a function of the key, the stream and its inputs. Numbers are shown only
+after they are in the journal. A file of bad rows, and the table of an earlier run, may be left
+behind; the next run replaces both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Protocol, Self
+
+from counton.base.errors import InvalidInput
+from counton.base.private import Private, open_private
+from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import Windows
+from counton.noise import Key
+from counton.options.common_options import Job
+from counton.released.release import Release
+from counton.rows.paths import are_several
+from counton.rows.row_reading import RowReading
+from counton.runs.chosen_rows import RowChoice, choose_rows, no_chosen_rows
+from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
+from counton.runs.exactness import refuse_inexact
+from counton.runs.opened_state import OpenedState
+from counton.runs.outputs import check_outputs, refuse_shared_files, write_outputs
+from counton.runs.parsing import parse_outputs, parse_run
+from counton.runs.planned_accuracy import refuse_less_accurate
+from counton.runs.planned_steps import (
+    Measurement,
+    NewRowsOfRun,
+    OperatorCounts,
+    PlannedSteps,
+    RowsOfRun,
+    SnapshotOfRun,
+    Span,
+    kept_totals,
+)
+from counton.runs.planning import plan_stream
+from counton.runs.read_journal import read_release
+from counton.runs.reading import (
+    RowNumbers,
+    WindowSums,
+    aggregate_rows,
+    columns_of,
+    refuse_no_row_within,
+)
+from counton.runs.remembered_rows import RememberedRows
+from counton.runs.row_buffer import RowBuffer
+from counton.runs.row_source import QueryMoments, open_rows, query_moments, repeats_all_rows
+from counton.runs.stream_spec import StreamSpec, refuse_differences
+from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable
+from counton.runs.uncounted_files import (
+    UncountedFiles,
+    find_uncounted_files,
+    refuse_counted_meanwhile,
+)
+from counton.state import Stream
+from counton.state.addition import Arrivals
+from counton.state.stream import Amounts
+
+#: Seconds between two reports of the number of rows that were read.
+_REPORT_SECONDS = 0.3
+
+
+class Progress(Protocol):
+    """A function that is told the current task, and the fraction of the run that is done."""
+
+    def __call__(self, task: str, fraction: float, /) -> None:
+        """Receive the task's name and the fraction, 0 to 1."""
+
+
+def no_progress(_task: str, _fraction: float) -> None:
+    """Ignore the progress of a run."""
+
+
+@dataclass(frozen=True, repr=False)
+class RowCounts:
+    """Exact numbers of the rows of a run, for its operator alone.
+
+    Attributes:
+        rows: numbers of the rows that were read, and of those that were left out.
+        input: what the rows tell besides, such as the number of late rows.
+        empty_windows: number of released windows after the newest row.
+    """
+
+    rows: RowNumbers
+    input: OperatorCounts
+    empty_windows: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run did.
+
+    Attributes:
+        name: name of the stream.
+        spec: the specification of the stream.
+        before, after: number of steps released before the run and after it.
+        release: all that the stream has released.
+        counts: exact numbers of rows, for the operator.
+        is_duplicate_input: whether all files were counted by earlier runs.
+        chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
+    """
+
+    name: str
+    spec: StreamSpec
+    before: int
+    after: int
+    release: Release
+    counts: Private[RowCounts] = field(repr=False)
+    is_duplicate_input: bool = False
+    chart_error: str | None = None
+
+
+def run(
+    job: Job,
+    now: datetime | None = None,
+    *,
+    rows: object = None,
+    key: Key | None = None,
+    progress: Progress = no_progress,
+) -> RunResult:
+    """Release the windows of a job that have ended, and keep what later runs need.
+
+    Args:
+        job: the job.
+        now: the current time; None: that of this machine.
+        rows: a data frame or another source of rows, in place of the files that the job names.
+        key: the key itself, in place of where the job says it is.
+        progress: function that is told the current task.
+
+    Raises:
+        InvalidInput: the job or a row cannot be taken; nothing was released.
+        RequestMismatch: the job differs from its stream.
+        StreamConflict: another process writes the stream.
+
+    >>> import polars as pl
+    >>> from counton.options.statistics import CountJob
+    >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+    >>> job = CountJob(
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
+    ...     until="2024-03-03", epsilon=1,
+    ... )
+    >>> result = run(job, rows=visits)
+    >>> result.before, result.after, result.release.table().height
+    (0, 2, 2)
+    """
+    now = datetime.now(UTC) if now is None else now
+    if now.tzinfo is None:
+        raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
+    with OpenedState(job, key) as state:
+        prepared = prepare(job, state, rows, now, progress)
+        read = read_rows(prepared, progress)
+        ended = decide(prepared, read)
+        committed = commit(prepared, read, ended, progress)
+        release, chart_error = publish(prepared, committed.stream, progress)
+        return RunResult(
+            state.name,
+            prepared.spec,
+            before=state.released,
+            after=committed.stream.step,
+            release=release,
+            counts=committed.counts,
+            is_duplicate_input=read.files.is_duplicate,
+            chart_error=chart_error,
+        )
+
+
+# ---------------------------------------------------------------------------------------- prepare
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose stream is planned or loaded; no row is read yet.
+
+    Attributes:
+        job: the job, filled with the options that its stream keeps.
+        rows: a source of rows that a program passes; None: what the job names.
+        now: the current time; with a query, the time at which it is asked.
+    """
+
+    job: Job
+    spec: StreamSpec
+    options: RunOptions
+    outputs: OutputFiles
+    state: OpenedState
+    rows: object
+    moments: QueryMoments
+    now: datetime
+
+    @property
+    def windows(self) -> Windows:
+        """The windows of the stream."""
+        return self.spec.terms.windowing.windows
+
+    def covered_windows(self, ended: EndedWindows) -> range:
+        """Return the windows of which the input holds all rows."""
+        if isinstance(self.spec.terms.windowing, SingleTable):
+            return range(1, 2)
+        return covered_windows(
+            self.windows,
+            self.options,
+            self.state.released,
+            ended,
+            repeats_all_rows=repeats_all_rows(self.job),
+        )
+
+
+def prepare(
+    job: Job, state: OpenedState, rows: object, now: datetime, progress: Progress = no_progress
+) -> PreparedRun:
+    """Plan the stream of a job, or load it and compare the job with it. No row is read.
+
+    Raises:
+        RequestMismatch: the job differs from its stream.
+        BudgetExceeded: the privacy budget of the state has no room for the new stream.
+    """
+    progress("choosing a strategy", 0.05)
+    if state.saved is None:
+        spec = plan_stream(job, state.units)
+        state.refuse_beyond_budget(spec)
+    else:
+        kept = StreamSpec.of_stream(state.saved)
+        state.refuse_closed(kept)
+        refuse_differences(kept, job, state.name)
+        refuse_less_accurate(kept, job, state.name)
+        job = kept.fill_job(job.with_options(within=None, least=None))
+        spec = kept.remember(job)
+    options = parse_run(job, spec.terms)
+    outputs = parse_outputs(job)
+    check_outputs(outputs, options, spec, job.level)
+    refuse_shared_files(job, rows, options, outputs, state.noise_id)
+    moments = query_moments(job, spec, options, state.released, now)
+    if moments.asked_at is not None:
+        now = moments.asked_at
+    return PreparedRun(job, spec, options, outputs, state, rows, moments, now)
+
+
+# ------------------------------------------------------------------------------------------- read
+@dataclass(frozen=True, repr=False)
+class ReadRows:
+    """The rows of a run: where they came from, and their sums."""
+
+    files: UncountedFiles
+    sums: Private[WindowSums]
+
+
+def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRows:
+    """Read the rows, and add them up: of all files of a snapshot, or of those that were not
+    counted. Nothing is written but the file of bad rows.
+
+    Raises:
+        InvalidInput: a column is missing, or a row is refused.
+    """
+    progress("reading rows", 0.25)
+    state = prepared.state
+    spec = prepared.spec
+    source = open_rows(
+        prepared.job,
+        spec,
+        prepared.rows,
+        prepared.moments,
+        is_new_stream=state.saved is None,
+    )
+    files = UncountedFiles(source)
+    if isinstance(prepared.options.input, NewRows):
+        names_several = prepared.rows is None and are_several(prepared.job.events)
+        files = find_uncounted_files(
+            source, columns_of(spec).names, state.is_counted, are_several=names_several
+        )
+
+    def make_buffer(reading: RowReading, groups: GroupNames | None) -> RowBuffer | None:
+        return _make_buffer(prepared, reading, groups)
+
+    sums = aggregate_rows(
+        spec,
+        prepared.options,
+        files.source,
+        prepared.now,
+        state.names_of_groups if spec.discovers_groups else (),
+        make_buffer,
+        None if progress is no_progress else _row_watcher(progress),
+    )
+    return ReadRows(files, sums)
+
+
+def _row_watcher(progress: Progress) -> Callable[[int], None]:
+    """Return a function that reports how many rows were read, and how fast."""
+    start = monotonic()
+    rows_read = 0
+    reported = 0.0
+
+    def watch(rows: int) -> None:
+        nonlocal rows_read, reported
+        rows_read += rows
+        seconds = monotonic() - start
+        if seconds > reported + _REPORT_SECONDS:
+            reported = seconds
+            millions = rows_read / seconds / 1e6
+            progress(f"read {rows_read:,} rows, {millions:.1f} million a second", 0.25)
+
+    return watch
+
+
+def _make_buffer(
+    prepared: PreparedRun, reading: RowReading, groups: GroupNames | None
+) -> RowBuffer | None:
+    """Return the buffer of the rows, if those that count are chosen.
+
+    It drops rows that can no longer count, unless rows are compared with counted ones.
+    """
+    spec = prepared.spec
+    terms = spec.terms
+    if not terms.chooses_rows:
+        return None
+    state = prepared.state
+    buffer = RowBuffer(reading, state.secret(), groups)
+    begins = state.saved is None and not spec.takes_whole_windows
+    may_drop = terms.takes_new_rows or begins
+    counts_in_groups = terms.unit.rule.each is not None and state.saved is not None
+    if terms.id_column is None and may_drop and not counts_in_groups:
+        all_windows = range(1, terms.windowing.windows.steps + 1)
+        choice = RowChoice(terms, buffer.groups, state.released, all_windows, compares_rows=False)
+        buffer.drop_by(choice.that_may_count)
+    return buffer
+
+
+# ----------------------------------------------------------------------------------------- decide
+def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
+    """Decide which windows have ended, and so are released.
+
+    Raises:
+        InvalidInput: the rows suggest that a file is missing, or an option is wrong.
+    """
+    windows = prepared.windows
+    options = prepared.options
+    released = prepared.state.released
+    ended = ended_windows(
+        windows,
+        options,
+        open_private(read.sums).times,
+        released,
+        prepared.now,
+        allows_empty_windows=options.allows_empty_windows,
+    )
+    is_new = prepared.state.saved is None
+    has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
+    if is_new and has_windows and ended.last and not options.allows_empty_windows:
+        refuse_no_row_within(read.sums, windows)
+    if not options.allows_empty_windows:
+        read.files.refuse_duplicate(ended.last - released)
+    return ended
+
+
+# ----------------------------------------------------------------------------------------- commit
+@dataclass(frozen=True, repr=False)
+class Committed:
+    """A stream, open for writing, that has released a run's steps."""
+
+    stream: Stream
+    counts: Private[RowCounts]
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def commit(
+    prepared: PreparedRun,
+    read: ReadRows,
+    ended: EndedWindows,
+    progress: Progress = no_progress,
+) -> Committed:
+    """Turn the rows into the inputs of steps, and commit these to the journal.
+
+    Rows that a new stream cannot take are refused before it is made.
+
+    Raises:
+        StreamConflict: another process has written the stream.
+        SumOverflow: sums would not be exact.
+    """
+    state = prepared.state
+    spec = prepared.spec
+    stream = state.open_writer()
+    if stream is not None:
+        refuse_counted_meanwhile(read.files, stream.has_source)
+    rows = _rows_of_run(prepared, read, ended, stream)
+    groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
+    measurement = Measurement.of(spec.tally_statistic, spec.terms.statistic.of_group, groups)
+    span = Span(prepared.windows, state.released, max(ended.last, state.released))
+    kept = kept_totals(stream, rows.touched(), measurement)
+    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
+    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    _refuse_inexact(spec, steps, stream)
+    if stream is None:
+        stream = state.create(spec)
+    elif stream.details != spec.facts():
+        stream.amend(spec.facts())
+    for fraction, addition in steps.transactions():
+        progress("releasing", 0.4 + 0.3 * fraction)
+        stream.take(addition)
+    sums = open_private(read.sums)
+    empty_windows = 0
+    if span.is_recurring:
+        last_counted = max(span.released, steps.last_window_with_rows)
+        empty_windows = min(
+            sums.times.windows_since_newest(prepared.windows, span.target, span.released),
+            max(0, span.target - last_counted),
+        )
+    counts = RowCounts(sums.numbers, steps.counts, empty_windows)
+    return Committed(stream, Private(counts))
+
+
+def _rows_of_run(
+    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+) -> RowsOfRun:
+    """Return the rows of a run: new ones, chosen ones, or those of a snapshot."""
+    sums = open_private(read.sums)
+    if sums.buffer is not None:
+        return _chosen_rows(prepared, read, sums.buffer, ended, stream)
+    spec = prepared.spec
+    released = prepared.state.released
+    if isinstance(prepared.options.input, NewRows):
+        has_nothing_new = read.files.is_duplicate or not sums.numbers.read
+        frame = sums.frame.clear() if has_nothing_new else sums.frame
+        first_open = prepared.windows.first_open(released)
+        frame, names = _with_counted_names(spec, frame, sums, pl.col("step") >= first_open)
+        # A file without rows may come again, with rows.
+        return NewRowsOfRun(frame, () if has_nothing_new else read.files.digests, names)
+    is_released = pl.col("step").is_between(released + 1, ended.last)
+    frame, names = _with_counted_names(spec, sums.frame, sums, is_released)
+    return SnapshotOfRun(frame, prepared.covered_windows(ended), names)
+
+
+def _with_counted_names(
+    spec: StreamSpec, frame: pl.DataFrame, sums: WindowSums, counts: pl.Expr
+) -> tuple[pl.DataFrame, object]:
+    if sums.names is None:
+        return frame, None
+    places = spec.terms.statistic.of_group.places
+    return sums.names.of_counted_rows(frame, counts, column="cell", sums_of_group=places)
+
+
+def _chosen_rows(
+    prepared: PreparedRun,
+    read: ReadRows,
+    buffer: RowBuffer,
+    ended: EndedWindows,
+    stream: Stream | None,
+) -> RowsOfRun:
+    """Choose the rows that count: they are new, whatever the input but a single table."""
+    sums = open_private(read.sums)
+    spec = prepared.spec
+    released = prepared.state.released
+    windows = prepared.windows
+    covered = range(1, windows.steps + 1)
+    outside = 0
+    if spec.takes_whole_windows:
+        covered = prepared.covered_windows(ended)
+        if prepared.job.covers is not None:
+            outside_rows = sums.frame.filter(pl.col("step") < covered.start)
+            statistic = spec.terms.statistic.of_group
+            outside = int(outside_rows["rows"].sum()) // len(statistic.entries(pl.col("total")))
+        covered = range(max(covered.start, released + 1 - windows.lags), covered.stop)
+    keeps_nothing = spec.takes_whole_windows and ended.last <= released
+    if keeps_nothing or read.files.is_duplicate:
+        return replace(no_chosen_rows(sums.names), outside_snapshot=outside)
+    if isinstance(spec.terms.windowing, SingleTable):
+        # All rows are given again, and the choice of those that count is that of the first run.
+        choice = RowChoice(spec.terms, buffer.groups, 0, covered, compares_rows=False)
+        remembered = RememberedRows.read(None, spec.terms, 0)
+        rows = choose_rows(choice, buffer, remembered, sums.names, (), target=1)
+        change = None if released else rows.remembered
+        return SnapshotOfRun(rows.sums, range(1, 2), rows.names, change, rows.choice)
+    choice = RowChoice(
+        spec.terms,
+        buffer.groups,
+        released,
+        covered,
+        compares_rows=not spec.terms.takes_new_rows,
+    )
+    digests = read.files.digests if sums.numbers.read else ()
+    remembered = RememberedRows.read(stream, spec.terms, released)
+    rows = choose_rows(
+        choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
+    )
+    return replace(rows, outside_snapshot=outside)
+
+
+def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
+    is_of_one_step = spec.strategy.facts.workload != "totals"
+    before = Amounts(0, 0.0) if stream is None else open_private(stream.amounts)
+    refuse_inexact(spec, steps.added_sums(one_step_alone=is_of_one_step), before)
+
+
+# ---------------------------------------------------------------------------------------- publish
+def publish(
+    prepared: PreparedRun, stream: Stream, progress: Progress = no_progress
+) -> tuple[Release, str | None]:
+    """Read the release from the journal, and write the job's table and chart.
+
+    Returns:
+        The release, and why its chart could not be drawn.
+    """
+    progress("reading the journal", 0.7)
+    release = read_release(stream, StreamSpec.of_stream(stream))
+    return release, write_outputs(release, prepared.outputs, progress)

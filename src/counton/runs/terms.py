@@ -1,0 +1,580 @@
+"""The typed values into which a job is parsed.
+
+What excludes each other is a type: a stream has windows with an end, without one, or revised ones;
+an input is a snapshot, or holds new rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput
+from counton.base.errors import field as option_name
+from counton.frame.groups import GroupNames
+from counton.frame.options import TOP
+from counton.frame.windows import Once, RevisedWindows, Windows, lags_in
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
+from counton.privacy.contribution import Relation
+from counton.released.description import ADDED, Bounded, BoundedBefore, Counting
+from counton.released.read_options import View
+from counton.rows.domains import refuse_long_terms
+from counton.rows.policies import Policies
+from counton.statistics import Grouped, TallyStatistic, TopK
+from counton.statistics.average import undeclared_variant
+from counton.statistics.report_members import GroupedRows
+from counton.strategies import Expiring as ExpiringStrategy
+from counton.strategies import StreamStrategy
+
+
+# ------------------------------------------------------------------------------------- statistic
+@dataclass(frozen=True)
+class StatisticOfRows:
+    """A statistic of the core, and the columns of a row that it reads.
+
+    Attributes:
+        name: name of the statistic in jobs.
+        of_group: the statistic of the rows of one group, before it knows the noise.
+        columns: columns of the values of a row, in the order in which the statistic reads them.
+    """
+
+    name: str
+    of_group: TallyStatistic
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a column that is named twice."""
+        if len(set(self.columns)) < len(self.columns):
+            raise InvalidInput(
+                f"the columns are {', '.join(self.columns)}: name each of them only once"
+            )
+
+    def of_groups(self, groups: GroupNames) -> TallyStatistic:
+        """Return the statistic of the rows of several groups."""
+        of_groups = self.of_group.by_groups(groups)
+        if of_groups is not None:
+            return of_groups
+        refuse_long_terms(groups)
+        return Grouped(self.of_group, groups)
+
+    def of_discovered_groups(self) -> TallyStatistic:
+        """Return the statistic of groups that are found by their number of rows.
+
+        Raises:
+            InvalidInput: the statistic takes the number of rows of a group as public.
+        """
+        of_groups = undeclared_variant(self.of_group)
+        if not of_groups.additive and of_groups.row_total is None:
+            raise InvalidInput(
+                f"{option_name('unknown', 'discover')} finds groups by their number of rows, which "
+                f"is private, but {self.of_group!r} takes it as public; list the groups "
+                f"({option_name('domain')})"
+            )
+        return of_groups
+
+    def in_report(self, by: str, groups: GroupNames) -> StatisticOfRows:
+        """Return the statistic that a report computes in each of several groups."""
+        of_groups = GroupedRows(self.of_group, groups)
+        return StatisticOfRows(self.name, of_groups, (by, *self.columns))
+
+    @property
+    def number_columns(self) -> tuple[str, ...]:
+        """The columns that hold numbers; others hold labels."""
+        parts = zip(self.columns, self.of_group.parts, strict=True)
+        return tuple(column for column, part in parts if part.kind != "label")
+
+    @property
+    def value_column(self) -> str | None:
+        """The column of values, if the value of a row is a single number."""
+        is_one_number = len(self.columns) == 1 and self.number_columns == self.columns
+        return self.columns[0] if is_one_number else None
+
+
+@dataclass(frozen=True)
+class RankingOfGroups(StatisticOfRows):
+    """The groups with the most rows: all are counted, and the largest are shown.
+
+    Attributes:
+        shown: number of groups that are shown, unless a later job says otherwise.
+    """
+
+    shown: int = TOP
+    neighbours: Relation = "add_remove"
+
+    @override
+    def of_groups(self, groups: GroupNames) -> TopK:
+        return TopK(groups, self.shown, neighbours=self.neighbours)
+
+    @override
+    def in_report(self, by: str, groups: GroupNames) -> StatisticOfRows:
+        return StatisticOfRows(self.name, self.of_groups(groups), (by,))
+
+
+# ------------------------------------------------------------------------------------- windowing
+@dataclass(frozen=True)
+class _TimeWindows:
+    """What all windows of time have: the column of event times, their length and their start."""
+
+    time: str
+    every: str
+    start: datetime
+    timezone: str
+
+
+@dataclass(frozen=True)
+class FixedHorizon(_TimeWindows):
+    """Windows up to a last one, each released once."""
+
+    steps: int
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps in which a row may change a release."""
+        return self.steps
+
+    @cached_property
+    def windows(self) -> Windows:
+        """The windows, with their edges."""
+        return Windows(self.start, self.every, self.steps, self.timezone)
+
+
+@dataclass(frozen=True)
+class Endless(_TimeWindows):
+    """Windows without a last one, each released once; about how many are expected."""
+
+    expected: int
+    horizon = None
+
+    @cached_property
+    def windows(self) -> Windows:
+        return Windows.endless(self.start, self.every, self.timezone)
+
+
+@dataclass(frozen=True)
+class Revised(_TimeWindows):
+    """Windows that are released anew for late rows, until they are final."""
+
+    steps: int
+    lateness: str
+
+    @property
+    def lags(self) -> int:
+        """Number of later windows until a window is final."""
+        return lags_in(self.lateness, self.every)
+
+    @property
+    def horizon(self) -> int:
+        """Number of versions of a window: noise is not shared between windows."""
+        return self.lags + 1
+
+    @cached_property
+    def windows(self) -> RevisedWindows:
+        return RevisedWindows(self.start, self.every, self.steps, self.timezone, self.lags + 1)
+
+
+@dataclass(frozen=True)
+class Expiring(_TimeWindows):
+    """Windows that are each released once, under a guarantee that weakens as rows age.
+
+    Attributes:
+        steps: number of windows; None: without a last one.
+        strategy: noise for each age of a row.
+    """
+
+    steps: int | None
+    strategy: ExpiringStrategy
+    horizon = None
+
+    @cached_property
+    def windows(self) -> Windows:
+        """The windows, with their edges."""
+        if self.steps is None:
+            return Windows.endless(self.start, self.every, self.timezone)
+        return Windows(self.start, self.every, self.steps, self.timezone)
+
+
+@dataclass(frozen=True)
+class SingleTable:
+    """One table of all rows, which have no times: it is released once."""
+
+    time = ""
+    timezone = "UTC"
+    horizon = 1
+    windows = Once()
+
+
+Windowing = FixedHorizon | Endless | Expiring | Revised | SingleTable
+
+
+# ---------------------------------------------------------------------------------------- groups
+@dataclass(frozen=True)
+class Ungrouped:
+    """One total of all rows."""
+
+    column = None
+    other = None
+    names = None
+    declared = None
+    number = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Groups with public names, and perhaps one more that counts the rows of all others."""
+
+    column: str
+    declared: GroupNames
+    other: str | None
+
+    @property
+    def names(self) -> GroupNames:
+        """All groups, in the order of their cells; that of all others is the last."""
+        return self.declared if self.other is None else self.declared.plus([self.other])
+
+    @property
+    def number(self) -> int:
+        """Number of groups."""
+        return len(self.declared) + (self.other is not None)
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """Groups that nobody declared, each shown once it is large enough."""
+
+    column: str
+    other = None
+    names = None
+    declared = None
+    number = None
+
+
+Groups = Ungrouped | Declared | Discovered
+
+
+# ---------------------------------------------------------------------------------- privacy unit
+class PrivacyUnit(Protocol):
+    """What the guarantee protects, and how much of it may change a release.
+
+    Attributes:
+        word: name of the unit in the ledger.
+        user_column: column of users; None if single events are protected.
+    """
+
+    @property
+    def word(self) -> str:
+        """Name of the unit in the ledger."""
+
+    @property
+    def user_column(self) -> str | None:
+        """Column of users; None if single events are protected."""
+
+    @property
+    def rule(self) -> Counting:
+        """The core's rule that says which rows of a unit count."""
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what one unit changes.
+
+        Args:
+            statistic: the statistic of all groups, once its parameters are resolved.
+        """
+
+
+@dataclass(frozen=True)
+class Event:
+    """Each row is one protected unit."""
+
+    word: str
+    user_column: ClassVar[None] = None
+    rule: ClassVar[Counting] = ADDED
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what one row changes."""
+        return replace(statistic.contribution(batched=True), unit=self.word)
+
+
+@dataclass(frozen=True)
+class CountedEvent:
+    """A row stands for as many events as a column says; each of them is a unit.
+
+    Attributes:
+        column: column of the numbers of events.
+    """
+
+    word: str
+    column: str
+    user_column: ClassVar[None] = None
+    rule: ClassVar[Counting] = ADDED
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what one counted event changes."""
+        return replace(statistic.contribution(batched=True), unit=self.word)
+
+
+@dataclass(frozen=True)
+class UserOfCounts:
+    """A user, of whom a table of counts has a bounded number of events.
+
+    Attributes:
+        column: column of the numbers of events.
+        most: largest number of events of one user, which the maker of the table ensured.
+        event_name: what texts call one event.
+    """
+
+    word: str
+    column: str
+    most: int
+    event_name: str
+    user_column: ClassVar[None] = None
+
+    @property
+    def rule(self) -> Counting:
+        """The core's rule: rows were bounded before."""
+        return BoundedBefore(self.most, self.event_name)
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what all events of one user change."""
+        row = replace(statistic.contribution(batched=True), unit=self.word)
+        return self.rule.bounding(row)
+
+
+@dataclass(frozen=True)
+class User:
+    """A user, of whom a bounded number of rows counts, in all or in each period.
+
+    Attributes:
+        column: column of users.
+        most: how many rows of a user count or, with ``most_in_group``, in how many groups.
+        per: length of a period; None: the whole stream.
+        most_a_window: how many rows count in one window; None: as many as ``most``.
+        once_a_window: whether a user counts once in each window and group.
+        event_name: what texts call one row.
+        most_in_group: how many rows count in each group; None: ``most`` bounds all together.
+    """
+
+    word: str
+    column: str
+    most: int
+    per: str | None = None
+    most_a_window: int | None = None
+    once_a_window: bool = False
+    event_name: str = Bounded.row
+    most_in_group: int | None = None
+
+    @property
+    def user_column(self) -> str:
+        """Column of users."""
+        return self.column
+
+    @property
+    def rule(self) -> Bounded:
+        """The core's rule."""
+        return Bounded(
+            self.most,
+            per=self.per,
+            distinct=self.once_a_window,
+            each=self.most_in_group,
+            most_a_window=self.most_a_window,
+            row=self.event_name,
+        )
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what all counted rows of one user (and period) change."""
+        row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
+        return self.rule.bounding(row, statistic.norms_of_people(self.most))
+
+
+@dataclass(frozen=True)
+class DistinctUser:
+    """A user, who counts once in the whole stream: once in each of at most some groups.
+
+    Attributes:
+        column: column of users.
+        most_groups: in how many groups a user counts.
+    """
+
+    word: str
+    column: str
+    most_groups: int
+
+    @property
+    def user_column(self) -> str:
+        """Column of users."""
+        return self.column
+
+    @property
+    def rule(self) -> Bounded:
+        """The core's rule."""
+        return Bounded(self.most_groups, each=1)
+
+    def contribution(self, statistic: TallyStatistic) -> Contribution:
+        """Return the bound on what one user changes."""
+        row = replace(statistic.contribution(batched=True), unit=self.word)
+        return self.rule.bounding(row, statistic.norms_of_people(self.most_groups))
+
+
+# ------------------------------------------------------------------------------------------ loss
+#: The stated privacy loss is a guarantee.
+Loss = PureDP | ApproxDP | ZCDP | ExpiringDP | ExpiringZCDP
+
+
+@dataclass(frozen=True)
+class WantedAccuracy:
+    """The least loss with which intervals at the last step are no wider than wanted.
+
+    Attributes:
+        half_widths: largest half-widths of intervals, by name of the number.
+        least: the parameter of the loss that is made as small as possible.
+        delta: delta of the guarantee; None: pure or zero-concentrated.
+        expected_rows: public number of rows by the last step.
+    """
+
+    half_widths: Mapping[str, float]
+    least: Literal["epsilon", "rho"]
+    delta: Fraction | None
+    expected_rows: int | None
+
+
+#: Which numbers are released.
+Series = Literal["totals", "windows", "both", "periods"]
+
+
+# ----------------------------------------------------------------------------------------- input
+@dataclass(frozen=True)
+class Snapshot:
+    """An input holds all rows of the windows that it covers.
+
+    Attributes:
+        covers: length of time that it covers; None: all windows.
+    """
+
+    covers: str | None = None
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """An input is made of files, each of whose rows is new unless the file was counted before."""
+
+
+@dataclass(frozen=True)
+class RowsWithIds:
+    """Rows are new if their id is; inputs may repeat others.
+
+    Attributes:
+        column: column of the ids.
+        only_new_rows: whether each file holds new rows, and not all rows so far.
+    """
+
+    column: str
+    only_new_rows: bool
+
+
+InputKind = Snapshot | NewRows | RowsWithIds
+
+
+# ----------------------------------------------------------------------------------------- whole
+@dataclass(frozen=True)
+class StreamTerms:
+    """What a job asks of its stream: all that defines it, but for the chosen strategy.
+
+    Attributes:
+        strategy: kind of strategy, "auto" for the best, or a strategy of the user's own.
+        metric: error that the strategy minimises.
+        is_simple: whether only strategies are considered that publish whole numbers.
+        takes_new_rows: whether inputs hold new rows, or rows with ids; else they are snapshots.
+        id_column: column of row ids; None: rows have none.
+        max_corrections: changes of a counted row that the guarantee covers.
+        time_format: how times are written; None: ISO 8601.
+        clock_change: which moment a local time means that occurs twice.
+    """
+
+    statistic: StatisticOfRows
+    windowing: Windowing
+    groups: Groups
+    unit: PrivacyUnit
+    loss: Loss
+    series: Series
+    strategy: str | StreamStrategy
+    metric: Literal["mean", "max"]
+    is_simple: bool
+    takes_new_rows: bool
+    id_column: str | None
+    max_corrections: int
+    time_format: str | None
+    clock_change: Literal["raise", "earliest", "latest"]
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether the rows that count are chosen one by one: of users, or by their ids."""
+        return self.unit.user_column is not None or self.id_column is not None
+
+    @property
+    def column_names(self) -> list[str]:
+        """All columns of rows that the stream reads."""
+        named = [
+            self.windowing.time,
+            self.groups.column,
+            *self.statistic.columns,
+            self.unit.user_column,
+            self.id_column,
+        ]
+        return list(dict.fromkeys(name for name in named if name))
+
+    def statistic_of_groups(self) -> TallyStatistic:
+        """Return the core's statistic of all groups, before its parameters are resolved."""
+        match self.groups:
+            case Ungrouped():
+                return self.statistic.of_group
+            case Declared():
+                return self.statistic.of_groups(self.groups.names)
+            case Discovered():
+                return self.statistic.of_discovered_groups()
+
+
+#: The moment up to which windows are released: the clock's; that of the newest row; or a stated
+#: one. "now" is the clock's too, but a stream of the past must state it. "end" is that of the last
+#: window, whatever the clock says: for a single table.
+Until = datetime | Literal["clock", "now", "newest", "end"]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How one run reads its rows, and which windows it releases.
+
+    Attributes:
+        release_delay: microseconds from the end of a window to its release.
+        max_empty_windows: largest number of windows without a row that are released.
+        allows_empty_windows: whether any number of windows without a row is released.
+        unlisted_groups: rows of undeclared groups are refused or dropped.
+        display: which of the released numbers a table shows.
+    """
+
+    input: InputKind
+    until: Until
+    release_delay: int
+    max_empty_windows: int
+    allows_empty_windows: bool
+    unlisted_groups: Literal["refuse", "drop"]
+    policies: Policies
+    display: View
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The files that a run writes.
+
+    Attributes:
+        table, chart: paths; None: no such file.
+        chart_form: title, label of the axis, source line, and width in inches of the chart.
+    """
+
+    table: Path | None = None
+    chart: Path | None = None
+    chart_form: Mapping[str, str | float] = field(default_factory=dict)
