@@ -30,9 +30,9 @@ from counton.base.errors import CountonError, InvalidInput, without_secrets
 from counton.base.outside_input import parse_toml, read_plain
 from counton.options import values as v
 from counton.options.common_options import Job
-from counton.options.messages import keys_of, parse
-from counton.options.option_fields import RUN_ONLY, Section, has, option
-from counton.options.statistics import all_models, statistic_model
+from counton.options.messages import keys_of, parse_options
+from counton.options.option_fields import RUN_ONLY, Section, has_fact, option
+from counton.options.statistics import all_models, model_of
 
 #: Tables of a job file.
 TABLES = ("defaults", "jobs", "report", "serve", "publish")
@@ -60,12 +60,12 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
     >>> load(file)["visits"].statistic
     'count'
     """
-    found: dict[str, Job] = {}
+    jobs: dict[str, Job] = {}
     for name, job in load_each(path, without_rows=without_rows).items():
         if isinstance(job, CountonError):
             raise job
-        found[name] = job
-    return found
+        jobs[name] = job
+    return jobs
 
 
 def load_each(
@@ -104,7 +104,7 @@ def published_to(path: str | os.PathLike[str]) -> str | None:
     """Return the database in which a job file publishes all its streams; None if it names none."""
     file = Path(path)
     table = read_tables(file).get("publish")
-    return None if table is None else str(parse(Publish, table, file.parent).to)
+    return None if table is None else str(parse_options(Publish, table, file.parent).to)
 
 
 def read_tables(file: Path) -> dict[str, Any]:
@@ -174,14 +174,14 @@ def _stated(table: Any, defaults: Mapping[str, Any], *, is_report: bool) -> dict
         own = {name: value for name, value in table.items() if name not in members}
         own |= {"statistic": "report", "statistics": members}
     statistic = own.get("statistic", defaults.get("statistic", "count"))
-    known = keys_of(statistic_model(statistic))
+    known = keys_of(model_of(statistic))
     elsewhere = {key for model in all_models().values() for key in keys_of(model)}
     shared = {key: value for key, value in defaults.items() if key in known or key not in elsewhere}
     return {**shared, **own, "statistic": statistic}
 
 
 def _is_member(name: str, value: Any) -> bool:
-    return isinstance(value, dict) and name not in keys_of(statistic_model("report"))
+    return isinstance(value, dict) and name not in keys_of(model_of("report"))
 
 
 def _job(
@@ -204,7 +204,7 @@ def _job(
     for needed in ("events", "state"):
         if needed not in stated:
             raise InvalidInput(f"it lacks the key {needed!r}; add it there, or under [defaults]")
-    job: Job = parse(statistic_model(stated["statistic"]), {"name": name, **stated}, folder)
+    job: Job = parse_options(model_of(stated["statistic"]), {"name": name, **stated}, folder)
     if of_service:
         refuse_of_service(job)
     return job
@@ -213,8 +213,8 @@ def _job(
 def refuse_of_service(job: Job) -> None:
     """Refuse options that a service decides itself, as it releases by its clock."""
     fields = type(job).model_fields
-    for name in job.stated():
-        if name == "until" or has(fields[name], RUN_ONLY):
+    for name in job.stated_options():
+        if name == "until" or has_fact(fields[name], RUN_ONLY):
             raise InvalidInput(
                 f"{name} is for runs over files, and a service decides it itself; leave it out"
             )
@@ -253,7 +253,7 @@ def save(job: Job, path: str | os.PathLike[str], comments: Mapping[str, str] | N
 def entries(job: Job, folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values that a job has in a job file in a folder; defaults are left out."""
     yield "statistic", job.statistic
-    for name, value in job.stated().items():
+    for name, value in job.stated_options().items():
         if name != "name":
             yield str(type(job).model_fields[name].alias), _written(name, value, folder)
 

@@ -7,19 +7,21 @@ from typing import Any
 from counton.options.job_file import Publish
 from counton.options.option_fields import Section
 from counton.options.report import member_model
-from counton.options.statistics import NAMES, all_models
+from counton.options.statistics import STATISTIC_NAMES, all_models
 
 
 def schema() -> dict[str, Any]:
     """Build the JSON schema of a job file.
 
     >>> schema()["$defs"]["count"]["properties"]["every"]["description"]
-    'length of a window: 15m, 1h, 1d, 1w, 1mo'
+    'Length of a window: 15m, 1h, 1d, 1w or 1mo.'
     """
     models = all_models()
     definitions = {name: _table(model) for name, model in models.items()}
     members = {
-        f"{name} of a report": _table(member_model(name)) for name in NAMES if name != "report"
+        f"{name} of a report": _table(member_model(name))
+        for name in STATISTIC_NAMES
+        if name != "report"
     }
     shared = {
         key: value
@@ -27,8 +29,8 @@ def schema() -> dict[str, Any]:
         for key, value in table["properties"].items()
     }
     shared["statistic"] = {
-        "enum": list(NAMES),
-        "description": "; ".join(f"{n}: {m.says}" for n, m in models.items()),
+        "enum": list(STATISTIC_NAMES),
+        "description": "; ".join(f"{name}: {model.summary}" for name, model in models.items()),
     }
     report = {
         "type": "object",

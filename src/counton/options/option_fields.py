@@ -47,7 +47,7 @@ def option(
         default: value if the option is not stated; ``...`` if it must be stated.
         key: name in commands and job files; None: the field's name with hyphens.
     """
-    names = [fact.name for fact in facts]
+    names: list[Any] = [fact.name for fact in facts]
     return Field(default, description=help, alias=key, json_schema_extra={_FACTS: names})
 
 

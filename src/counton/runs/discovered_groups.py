@@ -34,7 +34,9 @@ class GroupNamesOfRun:
     def of_counted_rows(
         self, rows: pl.DataFrame, counts: pl.Expr, *, column: str, sums_of_group: int = 1
     ) -> tuple[pl.DataFrame, GroupNamesOfRun]:
-        """Leave out new names without a row that counts, and number the places of the others.
+        """Drop new names without a row that counts, and number the places of the others.
+
+        Rows of dropped names get the number -1: they are of no cell, and count nowhere.
 
         Args:
             rows: rows, or sums of rows by window and cell.
@@ -52,11 +54,10 @@ class GroupNamesOfRun:
         new_place[used] = len(self.kept) + np.arange(len(used))
         cell = rows[column].to_numpy()
         place = new_place[cell // sums_of_group]
-        renumbered = rows.with_columns(
-            pl.Series(column, place * sums_of_group + cell % sums_of_group)
-        )
+        number = np.where(place < 0, -1, place * sums_of_group + cell % sums_of_group)
+        renumbered = rows.with_columns(pl.Series(column, number))
         names = tuple(self.new[number - len(self.kept)] for number in used)
-        return renumbered.filter(pl.col(column) >= 0), GroupNamesOfRun(self.kept, names)
+        return renumbered, GroupNamesOfRun(self.kept, names)
 
 
 def find_group_names(source: Source, reading: RowReading, kept: tuple[str, ...]) -> GroupNamesOfRun:

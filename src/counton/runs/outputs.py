@@ -28,7 +28,7 @@ from counton.state.keys import state_files
 
 
 def check_outputs(
-    outputs: OutputFiles, options: RunOptions, spec: StreamSpec, level: object
+    outputs: OutputFiles, options: RunOptions, spec: StreamSpec, level: float | None
 ) -> None:
     """Refuse a chart, a confidence level or a selection of numbers that a stream cannot have.
 

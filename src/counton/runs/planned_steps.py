@@ -45,6 +45,7 @@ _KEY = ["step", "cell"]
 _KEPT = ["seen_rows", "seen_total", "counted_rows", "counted_total"]
 
 _step = pl.col("step")
+_has_cell = pl.col("cell") >= 0
 _rows = pl.col("rows")
 _total = pl.col("total")
 _seen_rows = pl.col("seen_rows")
@@ -225,7 +226,7 @@ class NewRowsOfRun:
 
     Attributes:
         sums: sums of the rows: ``step``, ``cell``, ``rows``, ``total``. Retracted rows of users
-            are subtracted.
+            are subtracted. Rows of cell -1 count nowhere, since their group is not found yet.
         digests: digests of the files.
         names: names of groups that are found in the rows; None if groups are declared.
         remembered: what the state remembers of users and ids.
@@ -247,7 +248,7 @@ class NewRowsOfRun:
 
     def seen(self, kept: pl.DataFrame, span: Span) -> pl.DataFrame:
         """Add the rows, but for those of final windows, to what was seen before."""
-        return _join_totals(kept, self._open_rows(span)).with_columns(
+        return _join_totals(kept, self._open_rows(span).filter(_has_cell)).with_columns(
             seen_rows=_seen_rows + _rows, seen_total=_seen_total + _total
         )
 
@@ -284,7 +285,8 @@ class SnapshotOfRun:
     """All rows of some windows.
 
     Attributes:
-        sums: sums of the rows: ``step``, ``cell``, ``rows``, ``total``.
+        sums: sums of the rows: ``step``, ``cell``, ``rows``, ``total``. Rows of cell -1 count
+            nowhere, since their group is not found yet.
         covered: windows of which the rows are all.
         names: names of groups that are found in the rows; None if groups are declared.
         remembered: what the state remembers of users, of a single table.
@@ -311,7 +313,7 @@ class SnapshotOfRun:
         if not span.new_steps:
             return kept
         is_replaced = self._is_covered() & (_step > span.last_final)
-        together = _join_totals(kept, self.sums.filter(self._is_covered()))
+        together = _join_totals(kept, self.sums.filter(self._is_covered() & _has_cell))
         return together.with_columns(
             seen_rows=pl.when(is_replaced).then(_rows).otherwise(_seen_rows),
             seen_total=pl.when(is_replaced).then(_total).otherwise(_seen_total),

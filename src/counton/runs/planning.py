@@ -313,7 +313,10 @@ def _best_strategy(
     if isinstance(windowing, Endless):
         series = "totals"  # the number of a window is the difference of two
     horizon = windowing.horizon
-    weighs_periods = terms.series == "periods" and horizon is not None and name == "auto"
+    also: list[StreamStrategy] = []
+    if terms.series == "periods" and horizon is not None and name == "auto":
+        # Each step alone: the best strategy for short periods.
+        also = [KAry(horizon, horizon + 1, subtraction=False)]
     ranked, _ = ranked_designs(
         horizon,
         terms.loss,
@@ -325,10 +328,9 @@ def _best_strategy(
         simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
         compare=name != "auto" or sums_of_draws,
         around=windowing.expected if isinstance(windowing, Endless) else None,
-        # Each step alone: the best for short periods.
-        also=[KAry(horizon, horizon + 1, subtraction=False)] if weighs_periods else (),
+        also=also,
     )
-    if weighs_periods:
+    if also:
         return _best_for_periods(terms, ranked)
     if sums_of_draws:
         ranked = [design for design in ranked if sums_draws(design.strategy)]

@@ -40,7 +40,7 @@ class RowNumbers:
         missing: rows that were left out since they lack a value.
         quarantined: unreadable rows that were set aside.
         in_other_group: rows of undeclared groups in the group of all others.
-        unlisted_names: some names of undeclared groups.
+        unlisted_names: the commonest names of undeclared groups, each with its number of rows.
     """
 
     read: int
@@ -51,7 +51,7 @@ class RowNumbers:
     missing: int
     quarantined: int
     in_other_group: int = 0
-    unlisted_names: tuple[str, ...] = ()
+    unlisted_names: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +166,8 @@ def _row_numbers(rows: Source, reading: RowReading, spec: StreamSpec, counted: T
     if isinstance(groups, Declared) and groups.other is not None:
         places = counted.cells["group"] // spec.terms.statistic.of_group.places
         has_other_rows = bool((places == len(groups.declared)).any())
-    number, names = 0, ()
+    number = 0
+    names: list[tuple[str, int]] = []
     if isinstance(groups, Declared) and (counted.unknown or has_other_rows):
         number, names = unlisted_names(rows, reading)
     return RowNumbers(

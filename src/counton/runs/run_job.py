@@ -26,6 +26,7 @@ from counton.released.release import Release
 from counton.rows.paths import are_several
 from counton.rows.row_reading import RowReading
 from counton.runs.chosen_rows import RowChoice, choose_rows, no_chosen_rows
+from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
 from counton.runs.exactness import refuse_inexact
 from counton.runs.opened_state import OpenedState
@@ -445,7 +446,7 @@ def _rows_of_run(
 
 def _with_counted_names(
     spec: StreamSpec, frame: pl.DataFrame, sums: WindowSums, counts: pl.Expr
-) -> tuple[pl.DataFrame, object]:
+) -> tuple[pl.DataFrame, GroupNamesOfRun | None]:
     if sums.names is None:
         return frame, None
     places = spec.terms.statistic.of_group.places

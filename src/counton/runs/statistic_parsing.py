@@ -112,9 +112,9 @@ def parse_average(job: AverageJob) -> StatisticOfRows:
 def parse_quantiles(job: QuantilesJob) -> StatisticOfRows:
     """Parse the options of quantiles."""
     quantiles = Quantiles(
-        edges=job.edges,
-        lower=job.lower,
-        upper=job.upper,
+        edges=None if job.edges is None else [float(edge) for edge in job.edges],
+        lower=cast("Any", job.lower),
+        upper=cast("Any", job.upper),
         cells=job.cells,
         line=_line(job),
         neighbours=_neighbours(job),

@@ -335,7 +335,11 @@ class Difference(NamedTuple):
         """Whether both mean the same. The expected length matters only when a stream is planned."""
         here = None if self.here is False else self.here
         there = None if self.there is False else self.there
-        return here == there or (self.option == "around" and here and there)
+        if self.option == "around" and here is not None and there is not None:
+            return True
+        if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
+            return bool(here == there)
+        return bool(here == there or _to_json(here) == _to_json(there))
 
     def __str__(self) -> str:
         return (
@@ -426,6 +430,8 @@ def _to_json(value: Any) -> Any:
         }
     if isinstance(value, StreamStrategy):
         return _OWN_STRATEGY
+    if value is None:
+        return None
     if not isinstance(value, str | bool | int | float):
         raise InvalidInput(f"an option is of type {type(value).__name__}; give a text or a number")
     return value
