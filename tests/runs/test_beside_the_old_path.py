@@ -1,8 +1,8 @@
 """The new path of a run releases what the old path releases, number by number.
 
 Both paths get the same key, the same name of the stream, the same secret of digests, and so the
-same noise. After each run the released tables, the designs, the totals and the digests that the states
-keep must be equal; a run that one path refuses, the other must refuse.
+same noise. After each run the released tables, the designs, the totals and the digests that the
+states keep must be equal; a run that one path refuses, the other must refuse.
 """
 
 import random

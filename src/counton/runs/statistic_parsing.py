@@ -327,6 +327,8 @@ def leaves_of_tree(job: HierarchyJob) -> Any:
     """Return the labels of the leaves of a tree, by level."""
     refuse_counts(job.domain, job.counts)
     levels = list(job.levels or ())
+    if isinstance(job.domain, Mapping):
+        return {str(level): list(labels) for level, labels in job.domain.items()}
     if not isinstance(job.domain, str):
         return job.domain
     labels = labels_of(read_table(job.domain, levels), levels)
@@ -337,7 +339,8 @@ def leaves_of_tree(job: HierarchyJob) -> Any:
 def values_of_columns(job: ContingencyJob) -> Any:
     """Return the possible values of each column."""
     refuse_counts(job.domain, job.counts)
-    return values_of(job.domain, list(job.columns or ()))
+    values = values_of(job.domain, list(job.columns or ()))
+    return {column: list(labels) for column, labels in values.items()}
 
 
 @normal_domain.register

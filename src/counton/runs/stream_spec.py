@@ -20,7 +20,7 @@ from counton.base.errors import InvalidInput, RequestMismatch
 from counton.base.errors import field as option_name
 from counton.base.exact import text
 from counton.frame.groups import GroupNames
-from counton.options.common_options import Job
+from counton.options.common_options import Job, is_stated
 from counton.options.messages import parse_options
 from counton.options.option_fields import (
     OUTPUT,
@@ -426,7 +426,7 @@ def _to_json(value: Any) -> Any:
         return {
             name: _to_json(getattr(value, name))
             for name in type(value).model_fields
-            if getattr(value, name) not in (None, False)
+            if is_stated(getattr(value, name))
         }
     if isinstance(value, StreamStrategy):
         return _OWN_STRATEGY
