@@ -102,22 +102,44 @@ class RunResult:
 
     Attributes:
         name: name of the stream.
+        job: the job, filled with the options that its stream keeps.
         spec: the specification of the stream.
+        options: how the run read its rows, and which windows it released.
+        outputs: the files that it wrote.
         before, after: number of steps released before the run and after it.
+        until: windows that ended by this time are released, in microseconds since 1970; of a
+            single table, the time means nothing.
         release: all that the stream has released.
+        spent: what the ledger has for the protected unit, by kind of neighbours, in sentences.
         counts: exact numbers of rows, for the operator.
+        column_names: names of the columns of the rows of a new stream; else none.
         is_duplicate_input: whether all files were counted by earlier runs.
         chart_error: why the chart could not be drawn; None if it was drawn, or there is none.
     """
 
     name: str
+    job: Job
     spec: StreamSpec
+    options: RunOptions
+    outputs: OutputFiles
     before: int
     after: int
+    until: int
     release: Release
+    spent: tuple[str, ...]
     counts: Private[RowCounts] = field(repr=False)
+    column_names: tuple[str, ...] = ()
     is_duplicate_input: bool = False
     chart_error: str | None = None
+
+    @property
+    def is_single_table(self) -> bool:
+        """Whether the stream is one table of rows without times."""
+        return isinstance(self.spec.terms.windowing, SingleTable)
+
+    def for_operator(self) -> RowCounts:
+        """Return the exact numbers of rows. Only for people who may see the rows."""
+        return open_private(self.counts)
 
 
 def run(
@@ -163,12 +185,18 @@ def run(
         committed = commit(prepared, read, ended, progress)
         release, chart_error = publish(prepared, committed.stream, progress)
         return RunResult(
-            state.name,
-            prepared.spec,
+            name=state.name,
+            job=prepared.job,
+            spec=prepared.spec,
+            options=prepared.options,
+            outputs=prepared.outputs,
             before=state.released,
             after=committed.stream.step,
+            until=ended.until,
             release=release,
+            spent=tuple(committed.stream.totals_apart),
             counts=committed.counts,
+            column_names=read.column_names,
             is_duplicate_input=read.files.is_duplicate,
             chart_error=chart_error,
         )
@@ -245,10 +273,15 @@ def prepare(
 # ------------------------------------------------------------------------------------------- read
 @dataclass(frozen=True, repr=False)
 class ReadRows:
-    """The rows of a run: where they came from, and their sums."""
+    """The rows of a run: where they came from, and their sums.
+
+    Attributes:
+        column_names: names of the columns of the rows of a new stream; else none.
+    """
 
     files: UncountedFiles
     sums: Private[WindowSums]
+    column_names: tuple[str, ...] = ()
 
 
 def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRows:
@@ -287,7 +320,8 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
         make_buffer,
         None if progress is no_progress else _row_watcher(progress),
     )
-    return ReadRows(files, sums)
+    names = () if state.saved is not None else tuple(open_private(source).columns())
+    return ReadRows(files, sums, names)
 
 
 def _row_watcher(progress: Progress) -> Callable[[int], None]:
