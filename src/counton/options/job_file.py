@@ -250,6 +250,17 @@ def save(job: Job, path: str | os.PathLike[str], comments: Mapping[str, str] | N
     replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
 
 
+def date_of_one_run(job: Job) -> str | None:
+    """Return the time, as stated in ``until``, after which a job releases nothing; None if the
+    newest row or the present time decides.
+
+    >>> from counton.options.statistics import CountJob
+    >>> date_of_one_run(CountJob(events="visits.csv", until="2024-03-04"))
+    '2024-03-04'
+    """
+    return None if job.until in (None, v.NOW, v.LATEST_ROW) else str(job.until)
+
+
 def entries(job: Job, folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values that a job has in a job file in a folder; defaults are left out."""
     yield "statistic", job.statistic

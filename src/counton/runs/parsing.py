@@ -407,7 +407,7 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         max_empty_windows=_MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
         allows_empty_windows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
-        policies=_parse_policies(job),
+        policies=parse_policies(job),
         display=parse_display(job.value_of),
     )
 
@@ -467,7 +467,8 @@ def _microseconds_of(length: object) -> int:
     return int(match[1]) * _MICROSECONDS[match[2]]
 
 
-def _parse_policies(job: Job) -> Policies:
+def parse_policies(job: Job) -> Policies:
+    """Parse what happens to rows that cannot be counted."""
     policy = "refuse" if job.bad_rows is None else str(job.bad_rows)
     return Policies(
         quarantine=None if policy == "refuse" else Path(policy.removeprefix(QUARANTINE)),

@@ -149,6 +149,7 @@ def run(
     rows: object = None,
     key: Key | None = None,
     progress: Progress = no_progress,
+    before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
 
@@ -158,6 +159,8 @@ def run(
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
         progress: function that is told the current task.
+        before_commit: function that is called before anything is written; an error that it raises
+            ends the run.
 
     Raises:
         InvalidInput: the job or a row cannot be taken; nothing was released.
@@ -182,6 +185,8 @@ def run(
         prepared = prepare(job, state, rows, now, progress)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
+        if before_commit is not None:
+            before_commit(prepared, ended)
         committed = commit(prepared, read, ended, progress)
         release, chart_error = publish(prepared, committed.stream, progress)
         return RunResult(
@@ -221,6 +226,11 @@ class PreparedRun:
     rows: object
     moments: QueryMoments
     now: datetime
+
+    @property
+    def begins_stream(self) -> bool:
+        """Whether the job begins its stream."""
+        return self.state.saved is None
 
     @property
     def windows(self) -> Windows:

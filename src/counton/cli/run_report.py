@@ -1,0 +1,441 @@
+"""The report of a run: released numbers for everybody, and exact facts for the operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from counton.base.exact import short_repr
+from counton.base.outside_input import read_plain
+from counton.frame.windows import ENDLESS, LATE_DAYS
+from counton.options.common_options import Job
+from counton.privacy.guarantees import AgesWithData, plural
+from counton.released.besides_noise import besides_noise
+from counton.released.description import Description
+from counton.released.stream_words import people_note, promise_in_words
+from counton.rows.paths import moments_named
+from counton.runs.run_job import RunResult
+from counton.runs.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
+from counton.statistics.catalogue import statistic_to_dict
+
+#: Beginning of exact numbers, which go to standard error.
+CONFIDENTIAL = "exact, not to be published"
+#: Names of columns that often say how many things a row stands for.
+_COUNT_NAMES = {"count", "counts", "n", "number", "total"}
+#: Most windows of which the report says that they differ.
+_MOST_CHANGED_WINDOWS = 7
+#: A snapshot does not tell which of its late rows are new.
+_LATE_IN_SNAPSHOT = (
+    "rows that came for windows released before, not counted from a file of all events (release "
+    "later, --watermark; or begin a stream with --revise, which counts them in their own window)"
+)
+
+
+# --------------------------------------------------------------------------- lines for everybody
+def progress_line(result: RunResult) -> str:
+    """Return a line on how many windows are released, and how many of them are new."""
+    new = result.after - result.before
+    if result.is_single_table:
+        contents = getattr(result.spec.tally_statistic, "size", result.spec.terms.statistic.name)
+        if new:
+            return f"Released {contents}."
+        return f"Nothing new: these {contents} were released before, and are shown again."
+    of_all = _of_all_windows(result)
+    if new == 0 and result.after == 0:
+        return "Nothing released: no window has ended yet."
+    if new == 0:
+        return f"Nothing new to release: {result.after:,}{of_all} windows are released."
+    if new == 1:
+        return f"Released 1 new window ({result.after:,}{of_all})."
+    first = result.before + 1
+    return f"Released {new:,} new windows ({first:,} to {result.after:,}{of_all})."
+
+
+def _of_all_windows(result: RunResult) -> str:
+    windows = result.spec.terms.windowing.windows
+    has_no_stated_end = windows.lags > 0 and windows.steps >= ENDLESS
+    if result.spec.strategy.horizon is None or has_no_stated_end:
+        return ""
+    return f" of {windows.steps:,}"
+
+
+def next_window_line(result: RunResult) -> str | None:
+    """Return a line that says when the next window is released; None if there is none."""
+    windows = result.spec.terms.windowing.windows
+    if result.is_single_table or result.after >= windows.steps:
+        return None
+    end = int(windows.ends(range(result.after + 1, result.after + 2))[0])
+    due = windows.at(end + result.options.release_delay)
+    waits = f"until {due}"
+    if result.options.until == "newest":
+        waits = f"for an event of {due} or later"
+    delay = result.job.watermark
+    after_end = "its end" if delay is None else f"{delay} after its end (the watermark)"
+    return f"The next window waits {waits}, {after_end}."
+
+
+def privacy_line(description: Description) -> str:
+    """Return the guarantee of a release in one sentence."""
+    loss = None
+    if isinstance(description.guarantee, AgesWithData):
+        from counton.cli.privacy_by_age import loss_in_words
+
+        loss = loss_in_words(description)
+    return promise_in_words(description, loss)
+
+
+def time_remarks(result: RunResult) -> Iterator[str]:
+    """Yield remarks on the times of rows and windows.
+
+    One comes with a stream's first run, if late rows would count in the window in which they
+    arrive. Another one comes if the time of the newest row decided which windows were released,
+    because this time is not protected.
+    """
+    description = result.spec.description()
+    windows = result.spec.terms.windowing.windows
+    delay = result.job.watermark
+    counts_by_arrival = not result.is_single_table and not windows.lags
+    if counts_by_arrival and delay is None and result.before == 0:
+        own_window = f"their {description.window}"
+        revise = ""
+        if _may_revise(result):
+            revise = (
+                f"; a new stream with --revise counts them in {own_window}, provisional at first"
+            )
+        yield (
+            f"if rows come late, --watermark waits for them before {own_window} is released{revise}"
+        )
+    if result.options.until != "newest" or result.after == result.before:
+        return
+    last_end = int(windows.ends(range(result.after, result.after + 1))[0]) if result.after else 0
+    if result.until < last_end:
+        return
+    less = "" if delay is None else f" less the watermark of {delay}"
+    yield (
+        f"Released windows ended by {windows.to_the_minute(result.until)}, the time of the newest "
+        f"event{less}; this time is not protected; without until = newest the clock decides"
+    )
+
+
+def _may_revise(result: RunResult) -> bool:
+    terms = result.spec.terms
+    is_ranking = isinstance(terms.statistic, RankingOfGroups)
+    return not isinstance(terms.windowing, Expiring) and not is_ranking
+
+
+# ---------------------------------------------------------------------------- facts for operators
+def distinct_lines(file: Path | None) -> frozenset[bytes]:
+    """Return the distinct lines of the file to which a job writes unreadable rows, if it exists."""
+    if file is None:
+        return frozenset()
+    try:
+        return frozenset(read_plain(file).splitlines())
+    except OSError:
+        return frozenset()
+
+
+def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
+    """Return exact facts about the rows of a run, in sentences for the operator only.
+
+    Args:
+        newly_quarantined: number of unreadable rows that no earlier run had written to their file.
+    """
+    counts = result.for_operator()
+    others = counts.rows.quarantined - newly_quarantined
+    beside = f" (beside {others:,} that were there before)" if others > 0 else ""
+    of_rows = [
+        ("rows with a missing value, not counted", counts.rows.missing),
+        (f"rows that cannot be read, set aside{beside}", newly_quarantined),
+        ("rows beyond their user's limit, not counted", counts.input.choice.beyond_bound),
+    ]
+    missing = (
+        "rows that were counted and are gone, which stay counted",
+        _number_missing(result),
+    )
+    if result.is_single_table:
+        return _lines_of(
+            [
+                ("rows of undeclared cells, not counted", counts.rows.unlisted),
+                *of_rows,
+                (
+                    "rows that came after the table was released, not counted: begin another "
+                    "--name",
+                    counts.input.after_final,
+                ),
+                missing,
+            ]
+        )
+    notes = _lines_of([*_notes_of_windows(result, of_rows), missing])
+    if counts.input.changed:
+        notes += _changed_windows(result)
+    if counts.rows.unlisted or counts.rows.in_other_group:
+        notes += unlisted_group_notes(result)
+    windows = result.spec.terms.windowing.windows
+    if counts.input.late_by and not windows.lags:
+        notes.insert(1, _remedy_of_late_rows(result))
+    if result.is_duplicate_input:
+        notes.insert(0, "an earlier run has counted these events, which add nothing")
+    differing = differing_rows_note(result)
+    if differing is not None:
+        notes.insert(0, differing)
+    return notes
+
+
+def _notes_of_windows(
+    result: RunResult, of_rows: Sequence[tuple[str, int]]
+) -> list[tuple[str, int]]:
+    counts = result.for_operator()
+    windows = result.spec.terms.windowing.windows
+    start = windows.at(windows.start) if counts.rows.before_start else ""
+    end = windows.at(windows.end) if counts.rows.after_last_window else ""
+    after_final = (
+        f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; those "
+        "that came in time were counted then"
+    )
+    if windows.lags:
+        after_final = (
+            f"rows of windows that were final ({windows.lags:,} more windows had ended), counted "
+            "nowhere; those that came in time were counted then"
+        )
+    of_choice = counts.input.choice.after_final
+    of_snapshot = 0 if of_choice else counts.input.after_final
+    return [
+        (
+            f"rows that arrived late for windows released before, {_when_counted(result)}",
+            counts.input.waiting,
+        ),
+        ("newest windows released without a row (is a file missing?)", counts.empty_windows),
+        (f"rows before the first window ({start}), not counted", counts.rows.before_start),
+        (f"rows after the last window ({end}), not counted", counts.rows.after_last_window),
+        *of_rows,
+        ("rows that an earlier run had counted, not counted again", _number_of_duplicates(result)),
+        (after_final, of_choice),
+        (
+            "rows of windows that this input does not cover, left out of this run",
+            counts.input.outside_snapshot,
+        ),
+        (
+            "rows that were counted and are gone, taken out of open windows",
+            counts.input.choice.retracted,
+        ),
+        (after_final if windows.lags else _LATE_IN_SNAPSHOT, of_snapshot),
+    ]
+
+
+def _when_counted(result: RunResult) -> str:
+    windows = result.spec.terms.windowing.windows
+    has_next_release = result.after < windows.steps
+    if result.after > result.before:
+        when = f"counted at step {result.before + 1:,}"
+    elif has_next_release:
+        when = "to be counted at the next release"
+    else:
+        when = "not counted: the stream has had its last release"
+    if windows.lags and has_next_release:
+        when += ", in their own windows"
+    return when
+
+
+def _number_of_duplicates(result: RunResult) -> int:
+    """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
+    return result.for_operator().input.choice.duplicates if result.job.append else 0
+
+
+def _number_missing(result: RunResult) -> int:
+    counts = result.for_operator().input
+    if not _repeats_all_rows(result):
+        return 0
+    return counts.missing or counts.choice.missing
+
+
+def _repeats_all_rows(result: RunResult) -> bool:
+    query = result.job.query
+    names_since = query is not None and "since" in moments_named(str(query))
+    return not (result.job.append or names_since)
+
+
+def differing_rows_note(result: RunResult) -> str | None:
+    """Return a sentence if this run released nothing and its rows are not those that released
+    numbers count: then the numbers shown are of other rows. None otherwise.
+    """
+    counts = result.for_operator().input
+    differs = counts.changed or _number_missing(result) or counts.waiting
+    if result.after > result.before or not (differs and _repeats_all_rows(result)):
+        return None
+    remedy = "to release these rows, begin a new stream with another name"
+    if result.spec.terms.windowing.windows.lags:
+        remedy = "the next release counts what its rows say of windows that are still open"
+    return (
+        f"these rows are not those that stream {result.name!r} has counted, and the numbers shown, "
+        f"which were released before, are not of them; {remedy}"
+    )
+
+
+def _changed_windows(result: RunResult) -> list[str]:
+    """Return a sentence for each of the newest windows of which this input says something else than
+    the last one.
+    """
+    spec = result.spec
+    windows = spec.terms.windowing.windows
+    changed = result.for_operator().input.changed
+    noun = "rows"
+    if isinstance(spec.terms.unit, CountedEvent | UserOfCounts):
+        noun = plural(spec.terms.unit.rule.row or spec.description().unit)
+    lines = [
+        f"{windows.span(range(window.step, window.step + 1))}: {window.now:,} {noun} for "
+        f"{window.before:,} before ({window.added:,} new, {window.missing:,} gone), "
+        f"{'' if window.is_open else 'not '}counted"
+        for window in reversed(changed[-_MOST_CHANGED_WINDOWS:])
+    ]
+    rest = len(changed) - len(lines)
+    if rest > 0:
+        lines.append(f"{rest:,} earlier windows differ, too")
+    return lines
+
+
+def unlisted_group_notes(result: RunResult) -> list[str]:
+    """Return sentences on rows of undeclared groups, with the commonest of their names, which may
+    be misspelt.
+    """
+    rows = result.for_operator().rows
+    unnamed = result.spec.cells.unnamed
+    other = result.spec.terms.groups.other
+    lines = _lines_of(
+        [
+            (f"rows of undeclared groups{unnamed}, not counted", rows.unlisted),
+            (
+                f"rows seen of undeclared groups, which belong to group {other!r}",
+                rows.in_other_group,
+            ),
+        ]
+    )
+    names = "; ".join(f"{short_repr(name)}, {number:,}" for name, number in rows.unlisted_names)
+    return [f"{line} (most often {names})" if names else line for line in lines]
+
+
+def _remedy_of_late_rows(result: RunResult) -> str:
+    """Return words on the options that would let late rows count in their own windows."""
+    windows = result.spec.terms.windowing.windows
+    after = windows.long(result.for_operator().input.late_by)
+    window = windows.period or "window"
+    already_waits = result.options.release_delay > 0
+    waits = f"--watermark {'longer by ' if already_waits else ''}{after} waits for them"
+    revises = ""
+    if _may_revise(result):
+        revises = (
+            f", and a new stream with --revise {after} counts them in their own {window}, "
+            "provisional until then"
+        )
+    return (
+        f"nearly all of these came within {after} after the release of their {window}: "
+        f"{waits}{revises}"
+    )
+
+
+def _lines_of(numbers: Sequence[tuple[str, int]]) -> list[str]:
+    return [f"{text}: {number:,}" for text, number in numbers if number]
+
+
+def count_column_note(column_names: Collection[str], job: Job) -> str | None:
+    """Return a sentence on a column that seems to say how many things a row stands for, while a job
+    counts each row as one; None if there is none.
+
+    Such a column is called ``count`` or the like, ends with ``count``, or has the plural of the
+    protected unit or the file's name for its own.
+
+    >>> from counton.options.statistics import CountJob
+    >>> job = CountJob(events="rides.csv", time="at", by="site", unit="car")
+    >>> print(count_column_note(["at", "site", "count"], job))
+    each row is counted as one; if 'count' says how many it stands for, say so: --counts count, ...
+    >>> [count_column_note(["at", name], job) is None for name in ("rides", "bus_count", "who")]
+    [False, False, True]
+    """
+    if job.statistic != "count" or job.states("counts"):
+        return None
+    used = {job.time, job.value_of("user"), job.id, *(job.value_of("by") or ())}
+    names = {*_COUNT_NAMES, plural(str(job.unit or "n")).lower()}
+    if isinstance(job.events, str | Path):
+        names.add(Path(job.events).stem.lower())
+    candidates = [
+        name
+        for name in column_names
+        if name not in used and (name.lower() in names or name.lower().endswith("_count"))
+    ]
+    if not candidates:
+        return None
+    column = candidates[0]
+    return (
+        f"each row is counted as one; if {column!r} says how many it stands for, say so: --counts "
+        f"{column}, or in a job file counts = {json.dumps(column)}"
+    )
+
+
+# ------------------------------------------------------------------------------------------- JSON
+def json_report(
+    result: RunResult, *, warnings: Sequence[str], notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the report of a run as JSON values.
+
+    Args:
+        warnings: remarks without exact numbers.
+        notes: exact facts about the rows.
+    """
+    description = result.spec.description()
+    windows = result.spec.terms.windowing.windows
+    counts = result.for_operator()
+    outputs = result.outputs
+    is_drawn = result.after == 0 or result.chart_error is None
+    dropped = (
+        counts.rows.before_start
+        + counts.rows.after_last_window
+        + counts.rows.unlisted
+        + counts.rows.missing
+        + counts.input.choice.beyond_bound
+        + (counts.input.choice.after_final or counts.input.after_final)
+    )
+    report: dict[str, Any] = {
+        "state": str(result.job.state),
+        "name": result.name,
+        "statistic": {"name": description.what, **statistic_to_dict(description.statistic)},
+        "steps": result.spec.strategy.horizon if result.is_single_table else windows.steps,
+        "once": result.is_single_table,
+        "released": result.after,
+        "new": result.after - result.before,
+        "until": None if result.is_single_table else windows.at(result.until),
+        "until_from_data": result.options.until == "newest",
+        "protected": description.contribution.describe(description.unit),
+        "people": people_note(description),
+        "besides_noise": besides_noise(description),
+        "unit": description.unit,
+        "contribution": description.contribution.to_dict(),
+        "guarantee": description.guarantee.to_dict(),
+        "totals_apart": list(result.spent),
+        "release": description.release,
+        "strategy": repr(description.strategy),
+        "delay": description.strategy.facts.delay,
+        "level": result.release.numbers.level,
+        "out": None if outputs.table is None else str(outputs.table),
+        "plot": None if outputs.chart is None or not is_drawn else str(outputs.chart),
+        "not_drawn": result.chart_error,
+        "warnings": [*warnings],
+        "last": None,
+        "not_private": {
+            "rows": counts.rows.read,
+            "late": counts.input.waiting,
+            "dropped": dropped,
+            "quarantined": counts.rows.quarantined,
+            "notes": [*notes],
+        },
+    }
+    if not result.after:
+        return report
+    numbers = result.release.numbers
+    if result.is_single_table:
+        last = {**numbers.facts()}
+        last.pop("statistic")
+    else:
+        last = {"step": numbers.steps[-1], **windows.when(numbers.steps[-1])}
+    report["last"] = last | numbers.last_numbers()
+    return report

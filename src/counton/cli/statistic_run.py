@@ -1,0 +1,204 @@
+"""The common part of all statistics' commands: run the job, write its outputs, print the release.
+
+Exact facts about the rows are for the operator: they go to standard error, or in JSON under
+``not_private``.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+from counton.base.errors import InvalidInput, hide_secrets
+from counton.cli.exits import ExitCode
+from counton.cli.print_forms import (
+    Console,
+    ReportLines,
+    print_json,
+    warn_of_weak,
+    warn_of_witness_beside,
+    working,
+)
+from counton.cli.run_report import (
+    CONFIDENTIAL,
+    count_column_note,
+    distinct_lines,
+    json_report,
+    next_window_line,
+    operator_notes,
+    privacy_line,
+    progress_line,
+    time_remarks,
+)
+from counton.cli.statistic_commands import CommandActions
+from counton.options.common_options import Job
+from counton.released.screen import Screen, screen_of
+from counton.released.stream_words import groups_in_words, statistic_in_words
+from counton.rows.paths import left_in_folders
+from counton.runs.due_windows import EndedWindows
+from counton.runs.parsing import parse_policies
+from counton.runs.run_job import PreparedRun, RunResult, run
+
+#: What a series publishes, for the question before a stream begins.
+_SERIES_TEXT = {
+    "both": "totals and windows",
+    "periods": "of each period in which users are counted anew, its number so far",
+}
+
+
+def perform(job: Job, actions: CommandActions) -> None:
+    """Release the windows that are due; then write outputs and print the release.
+
+    Args:
+        job: the job of a command.
+        actions: what the command does besides.
+    """
+    report = carry_out(job, is_silent=actions.json, asks=True)
+    if actions.save is not None:
+        save_job(job, actions)
+    if actions.json:
+        print_json(report)
+    if report["not_drawn"]:
+        raise OSError(report["not_drawn"])
+
+
+def save_job(job: Job, actions: CommandActions) -> None:
+    """Write a job into the job file that ``--save`` names, and say so."""
+    from counton.options.job_file import date_of_one_run, save
+
+    assert actions.save is not None
+    save(job, actions.save)
+    date = date_of_one_run(job)
+    less = f", without --until {date}, which holds for this run alone" if date else ""
+    Console(stderr=True).write_line(f"saved as job {job.name} in {actions.save}{less}")
+
+
+def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False) -> dict[str, Any]:
+    """Release the windows that are due, write outputs, and print the release.
+
+    Args:
+        is_silent: print nothing, and return the whole report.
+        about: beginning of messages for the operator, such as the job's name if several jobs run.
+        asks: ask a person at the terminal before a new stream begins.
+
+    Returns:
+        The report as JSON values. If a chart could not be drawn, only the report says so, under
+        ``not_drawn``.
+    """
+    errors = Console(stderr=True)
+    lines = ReportLines() if is_silent else errors
+    quarantine = parse_policies(job).quarantine
+    set_aside_before = distinct_lines(quarantine)
+
+    def before_commit(prepared: PreparedRun, ended: EndedWindows) -> None:
+        if asks and errors.is_terminal and sys.stdin.isatty():
+            ask_before_first_release(prepared, ended, errors)
+
+    if not about:
+        warn_of_witness_beside(lines, (job.state, job.witness), option="--witness")
+    with working(errors) as progress:
+        result = run(job, progress=progress, before_commit=before_commit)
+    unread = left_in_folders(result.job.events, result.job.file_format)
+    if unread is not None:
+        lines.write_line(f"{about}{unread}")
+    description = result.spec.description()
+    if not result.before:
+        warn_of_weak(lines, description.guarantee, description.unit, about)
+    new_lines = len(distinct_lines(quarantine) - set_aside_before)
+    newly_quarantined = min(result.for_operator().rows.quarantined, new_lines)
+    notes = operator_notes(result, newly_quarantined)
+    remark = count_column_note(result.column_names, result.job)
+    if remark is not None:
+        lines.write_line(f"{about}note: {remark}")
+    if isinstance(lines, ReportLines):
+        return json_report(result, warnings=lines.lines, notes=notes)
+    for note in notes:
+        errors.write_line(f"{about}{CONFIDENTIAL}: {note}")
+    print_result(Console(), result)
+    return {"not_drawn": result.chart_error}
+
+
+def print_result(console: Console, result: RunResult) -> None:
+    """Print new windows, the last step, the guarantee, and the paths of written files, which do not
+    exist before the first release.
+    """
+    console.write_line(progress_line(result), bold=True)
+    next_window = next_window_line(result)
+    if result.after == result.before and next_window is not None:
+        console.write_line(next_window)
+    screen = screen_of(result.release.numbers) if result.after else Screen()
+    if result.after:
+        console.write_line(screen.heading)
+        for table in screen.tables:
+            console.write_table(table)
+        if screen.left_out:
+            console.write_line(f"{screen.left_out}: a table (--out) has them all")
+    for note in (*screen.notes, *time_remarks(result)):
+        console.write_line(note)
+    for line in result.spent:
+        console.write_line(f"spent: {line}")
+    console.write_line(f"promise: {privacy_line(result.spec.description())}")
+    state = shlex.quote(hide_secrets(str(result.job.state)))
+    console.write_line(f"the rest: counton methods {state} --full")
+    if result.before == 0 and _has_default_state(result.job):
+        key = "" if result.job.key is not None else f" and {state}.key"
+        console.write_line(
+            f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
+            "give --state: otherwise another stream begins, and spends again"
+        )
+    if not result.after:  # then no file was written
+        return
+    if result.outputs.table is not None:
+        console.write_line(f"table written to {result.outputs.table}")
+    if result.outputs.chart is not None and result.chart_error is None:
+        console.write_line(f"chart written to {result.outputs.chart}")
+
+
+def _has_default_state(job: Job) -> bool:
+    """Return whether a job's state has the default path, beside the events."""
+    from counton.run.default_state import state_beside
+
+    if not str(job.state).endswith(".counton.db"):
+        return False
+    try:
+        return str(job.state) == state_beside(job.events, append=job.append)
+    except InvalidInput:
+        return False
+
+
+def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console: Console) -> None:
+    """Ask whether a new stream may begin, because its privacy loss and its publication cannot be
+    undone.
+
+    Nobody is asked if the stream exists, or the job states ``yes``.
+
+    Raises:
+        SystemExit: the answer is not yes; nothing is released or kept.
+    """
+    if not prepared.begins_stream or prepared.options.allows_empty_windows:
+        return
+    description = prepared.spec.description()
+    windows = prepared.windows
+    what = statistic_in_words(description).removesuffix(",")
+    if description.domain:
+        what += f" by {groups_in_words(description)} ({len(description.domain):,} groups)"
+    if windows.goes_on:
+        horizon = prepared.spec.strategy.horizon
+        length = "without an end" if horizon is None else f"of {horizon:,} {windows.noun}s"
+        now = f"{ended.last:,} {windows.noun}{'s' if ended.last != 1 else ''}"
+        series = _SERIES_TEXT.get(description.release, description.release)
+        what += f": {series} {length}, {now} now"
+    guarantee = str(description.guarantee)
+    loss = guarantee.partition(" with ")[2] or guarantee
+    console.write_line(
+        f"New stream {prepared.state.name!r} publishes the {what}, and spends {loss} of the "
+        f"privacy of each {description.unit}. Neither can be taken back."
+    )
+    try:
+        answer = console.ask_line("Release? [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        answer = ""
+    if answer.lower() not in ("y", "yes"):
+        console.write_line("nothing is released or spent")
+        raise SystemExit(int(ExitCode.FAILED))
