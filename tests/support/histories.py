@@ -147,7 +147,8 @@ def random_history(seed: int) -> History:
     if draw.random() < 0.3:
         options |= {"unit": "visit"}
     append = draw.random() < 0.5
-    finds = statistic == "count" or (statistic == "top-k" and windowing == "steps")
+    finds = statistic in ("count", "sum", "average")
+    finds = finds or (statistic == "top-k" and windowing == "steps")
     if draw.random() < 0.25 and finds and windowing != "around":
         groups = ("domain", "other", "unknown", "rho", "strategy", "counts", "replace")
         options = {name: value for name, value in options.items() if name not in groups}

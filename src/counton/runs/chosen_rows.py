@@ -141,7 +141,7 @@ class RowChoice:
         unit = self.terms.unit
         allowed = new if unit.user_column is None else remembered.without_refused(new)
         chosen = within_bound(allowed, slots.kept, unit, self.groups)
-        digits = self.terms.statistic.of_group.rank_digits
+        digits = self.terms.group_statistic.rank_digits
         chosen = with_ranks(chosen, slots.kept, digits, self.groups)
         counts = ChoiceCounts(
             beyond_bound=new.height - chosen.height,

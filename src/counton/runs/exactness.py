@@ -37,7 +37,7 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
     Raises:
         SumOverflow: a sum is larger.
     """
-    of_group = spec.terms.statistic.of_group
+    of_group = spec.terms.group_statistic
     total = before.whole + of_group.total_of_sums(added.of_places)
     if total > spec.tally_statistic.most_counted(0.0, 0.0):
         law = law_for(spec.strategy, spec.terms.loss, spec.contribution, spec.shape).law

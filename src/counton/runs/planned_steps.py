@@ -61,6 +61,7 @@ class Measurement(NamedTuple):
         sums_of_group: number of exact sums of each group.
         sums: number of exact sums of all groups.
         shape: shape of the cells of an additive statistic, whose sums they are.
+        is_of_each_group: whether each group is measured alone, since groups are found in the rows.
         sums_of_row: number of sums that one row changes.
         kept: names of the numbers that the state keeps of each sum: ``rows``, and ``total`` if it
             is not the number of rows.
@@ -71,13 +72,19 @@ class Measurement(NamedTuple):
     sums_of_group: int
     sums: int
     shape: tuple[int, ...]
+    is_of_each_group: bool
     sums_of_row: int
     kept: tuple[str, ...]
     told_number: str
 
     @classmethod
     def of(
-        cls, statistic: TallyStatistic, of_group: TallyStatistic, groups: int | None
+        cls,
+        statistic: TallyStatistic,
+        of_group: TallyStatistic,
+        groups: int | None,
+        *,
+        is_of_each_group: bool,
     ) -> Measurement:
         """Return the measurement of a statistic.
 
@@ -85,13 +92,15 @@ class Measurement(NamedTuple):
             statistic: the statistic of all groups.
             of_group: the statistic of one group.
             groups: number of groups; None: all rows are of one.
+            is_of_each_group: whether groups are found in the rows, and measured one by one.
         """
         only_rows = of_group.counts_rows or (not of_group.parts and not of_group.rank_digits)
         return cls(
             statistic,
             sums_of_group=of_group.places,
             sums=of_group.places * (groups or 1),
-            shape=shape_of(statistic, groups),
+            shape=(groups or 1,) if is_of_each_group else shape_of(statistic, groups),
+            is_of_each_group=is_of_each_group,
             sums_of_row=len(of_group.entries(_total)),
             kept=("rows",) if only_rows else ("rows", "total"),
             told_number="total" if of_group.counts_units else "rows",
@@ -101,7 +110,10 @@ class Measurement(NamedTuple):
         """Return the released cells, ``(n, *cells)``, given the exact sums, ``(n, sums)``."""
         if self.statistic.additive:
             return sums.reshape((len(sums), *self.shape))
-        return self.statistic.measure(sums)
+        if not self.is_of_each_group:
+            return self.statistic.measure(sums)
+        of_groups = self.statistic.measure(sums.reshape(-1, self.sums_of_group))
+        return of_groups.reshape((len(sums), -1))
 
     def number_of_rows(self, sums: pl.DataFrame) -> int:
         """Return the number of rows that were added up."""

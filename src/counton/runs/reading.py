@@ -88,7 +88,7 @@ def columns_of(spec: StreamSpec) -> Columns:
 def row_reading(spec: StreamSpec, run: RunOptions) -> RowReading:
     """Return the rules by which the rows of a run are read."""
     terms = spec.terms
-    statistic = terms.statistic.of_group
+    statistic = terms.group_statistic
     adds_values = statistic.parts or statistic.rank_digits
     groups = terms.groups
     return RowReading(
@@ -164,7 +164,7 @@ def _row_numbers(rows: Source, reading: RowReading, spec: StreamSpec, counted: T
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
-        places = counted.cells["group"] // spec.terms.statistic.of_group.places
+        places = counted.cells["group"] // spec.terms.group_statistic.places
         has_other_rows = bool((places == len(groups.declared)).any())
     number = 0
     names: list[tuple[str, int]] = []

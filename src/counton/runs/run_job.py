@@ -442,7 +442,12 @@ def commit(
         refuse_counted_meanwhile(read.files, stream.has_source)
     rows = _rows_of_run(prepared, read, ended, stream)
     groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
-    measurement = Measurement.of(spec.tally_statistic, spec.terms.statistic.of_group, groups)
+    measurement = Measurement.of(
+        spec.tally_statistic,
+        spec.terms.group_statistic,
+        groups,
+        is_of_each_group=spec.discovers_groups,
+    )
     span = Span(prepared.windows, state.released, max(ended.last, state.released))
     kept = kept_totals(stream, rows.touched(), measurement)
     arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
@@ -493,7 +498,7 @@ def _with_counted_names(
 ) -> tuple[pl.DataFrame, GroupNamesOfRun | None]:
     if sums.names is None:
         return frame, None
-    places = spec.terms.statistic.of_group.places
+    places = spec.terms.group_statistic.places
     return sums.names.of_counted_rows(frame, counts, column="cell", sums_of_group=places)
 
 
@@ -515,7 +520,7 @@ def _chosen_rows(
         covered = prepared.covered_windows(ended)
         if prepared.job.covers is not None:
             outside_rows = sums.frame.filter(pl.col("step") < covered.start)
-            statistic = spec.terms.statistic.of_group
+            statistic = spec.terms.group_statistic
             outside = int(outside_rows["rows"].sum()) // len(statistic.entries(pl.col("total")))
         covered = range(max(covered.start, released + 1 - windows.lags), covered.stop)
     keeps_nothing = spec.takes_whole_windows and ended.last <= released

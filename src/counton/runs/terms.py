@@ -527,6 +527,13 @@ class StreamTerms:
         ]
         return list(dict.fromkeys(name for name in named if name))
 
+    @cached_property
+    def group_statistic(self) -> TallyStatistic:
+        """The core's statistic of the rows of one group, whose exact sums are kept."""
+        if isinstance(self.groups, Discovered):
+            return self.statistic.of_discovered_groups()
+        return self.statistic.of_group
+
     def statistic_of_groups(self) -> TallyStatistic:
         """Return the core's statistic of all groups, before its parameters are resolved."""
         match self.groups:
@@ -535,7 +542,7 @@ class StreamTerms:
             case Declared():
                 return self.statistic.of_groups(self.groups.names)
             case Discovered():
-                return self.statistic.of_discovered_groups()
+                return self.group_statistic
 
 
 #: The moment up to which windows are released: the clock's; that of the newest row; or a stated
