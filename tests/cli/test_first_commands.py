@@ -14,7 +14,7 @@ from forked_commands import forked_counton
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_list import BESIDE
-from counton.job.public_tables import tree_of
+from counton.options.group_tables import tree_of
 from counton.released.screen import shown_rows
 from counton.run.default_state import state_beside
 from counton.statistics.catalogue import keywords

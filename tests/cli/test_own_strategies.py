@@ -10,7 +10,7 @@ import pytest
 import counton
 from counton.base.errors import InvalidInput, StateError
 from counton.job.jobfile import load, save
-from counton.job.own_strategies import own_strategy, write_strategy
+from counton.options.custom_strategies import own_strategy, write_strategy
 from counton.run import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 

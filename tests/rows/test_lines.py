@@ -11,7 +11,7 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.job.public_tables import read_table
+from counton.options.group_tables import read_table
 from counton.rows import lines
 from counton.rows.domains import read_domain
 from counton.rows.paths import left_in_folders

@@ -32,7 +32,7 @@ from counton.frame.options import (
     check_value,
     wrong_type,
 )
-from counton.job.own_strategies import check_name, own_strategy
+from counton.options.custom_strategies import check_name, own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -965,13 +965,13 @@ class JobStatement(Statement):
 
     @override
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        from counton.job.public_tables import tree_of
+        from counton.options.group_tables import tree_of
 
         return tree_of(self.domain, levels, value)
 
     @override
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        from counton.job.public_tables import names_of, values_of
+        from counton.options.group_tables import names_of, values_of
 
         self.refuse_counts(value)
         stated = self.options.get("columns")
@@ -980,7 +980,7 @@ class JobStatement(Statement):
 
     @override
     def refuse_counts(self, value: str | None) -> None:
-        from counton.job.public_tables import refuse_counts
+        from counton.options.group_tables import refuse_counts
 
         refuse_counts(self.domain, value)
 

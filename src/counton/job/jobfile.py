@@ -33,7 +33,6 @@ from counton.base.errors import CountonError, InvalidInput, field, is_text, with
 from counton.base.outside_input import parse_toml, read_plain
 from counton.frame.options import Kind, Option, split_names
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
-from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
     other_name,
@@ -41,6 +40,7 @@ from counton.job.stated_options import (
     refuse_of_service,
     words_of_files,
 )
+from counton.options.custom_strategies import is_file_of
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
 
@@ -632,7 +632,7 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
         elif item.name == "strategy":
             raise InvalidInput(
                 f"{field('strategy')} is {value!r}, and a job file names the file of a strategy: "
-                "write the strategy with counton.job.own_strategies.write_strategy, and give the "
+                "write the strategy with counton.options.custom_strategies.write_strategy, and give the "
                 "path"
             )
         elif not isinstance(value, bool | int | float):

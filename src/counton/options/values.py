@@ -237,7 +237,7 @@ def _bad_rows(value: object, info: ValidationInfo) -> str:
 
 
 def _strategy(value: object, info: ValidationInfo) -> object:
-    from counton.job.own_strategies import is_file_of, own_strategy
+    from counton.options.custom_strategies import is_file_of, own_strategy
 
     if is_file_of(value):
         return _file(value, info)

@@ -26,10 +26,10 @@ from counton.frame.options import MissingOptions, OwnColumns
 from counton.frame.windows import Windows, lags_in, load_zone, parse_time
 from counton.job import stated_options as statements
 from counton.job.job import Job, check_most_a_window, require_guarantee
-from counton.job.own_strategies import OWN, own_strategy
 from counton.job.stated_options import kinds_of, refuse_other_kinds
 from counton.numbers.design import Design
 from counton.numbers.node_law import law_for
+from counton.options.custom_strategies import OWN, own_strategy
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period
 from counton.released.description import Counting, period_anew

@@ -24,8 +24,8 @@ from counton.frame.options import check_text, split_names
 from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
 from counton.job.job import NEWEST, Job, usual_name
-from counton.job.own_strategies import OWN, own_strategy
 from counton.job.stated_options import refuse_other_kinds
+from counton.options.custom_strategies import OWN, own_strategy
 from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
 from counton.privacy.contribution import known_unit, unit_without_period
 from counton.rows.domains import read_domain, refuse_events_as_domain

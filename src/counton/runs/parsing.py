@@ -17,8 +17,8 @@ from counton.base.errors import field as option_name
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions
 from counton.frame.windows import Windows, lags_in, load_zone, parse_time
-from counton.job.own_strategies import own_strategy
 from counton.options.common_options import Job
+from counton.options.custom_strategies import own_strategy
 from counton.options.incompatible import refuse_excluded, refuse_unmet_needs
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
 from counton.planning.least_privacy import bounds_of

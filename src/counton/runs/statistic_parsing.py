@@ -16,8 +16,8 @@ from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
 from counton.frame.groups import GroupNames
 from counton.frame.options import TOP
-from counton.job.public_tables import labels_of, read_table, refuse_counts, values_of
 from counton.options.common_options import Job
+from counton.options.group_tables import labels_of, read_table, refuse_counts, values_of
 from counton.options.option_fields import Section
 from counton.options.report import ReportJob
 from counton.options.statistics import (
