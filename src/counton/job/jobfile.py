@@ -632,8 +632,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
         elif item.name == "strategy":
             raise InvalidInput(
                 f"{field('strategy')} is {value!r}, and a job file names the file of a strategy: "
-                "write the strategy with counton.options.custom_strategies.write_strategy, and give the "
-                "path"
+                "write the strategy with counton.options.custom_strategies.write_strategy, and "
+                "give the path"
             )
         elif not isinstance(value, bool | int | float):
             value = str(value)
