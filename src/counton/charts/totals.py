@@ -78,7 +78,7 @@ class Curves:
     def sizes(self) -> NDArray[np.float64]:
         """Each group's last total, or the mean of its windows.
 
-        The last window alone is not used, because noise would decide which groups are the largest.
+        They decide whether groups have one scale. Which groups are drawn does not depend on them.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> ends = np.arange("2026-01-02", "2026-01-05", dtype="datetime64[D]")
@@ -90,16 +90,19 @@ class Curves:
         known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
         return np.asarray(np.nansum(self.estimates, axis=0) / known)
 
-    def largest(self, count: int) -> Curves:
-        """Return the curves of the ``count`` groups of largest `sizes`, largest first."""
-        kept = [int(place) for place in np.argsort(-self.sizes, kind="stable")[:count]]
+    def first(self, count: int) -> Curves:
+        """Return the curves of the first ``count`` groups.
+
+        Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
+        hold less often than they state.
+        """
         return replace(
             self,
-            groups=[self.groups[index] for index in kept],
-            estimates=self.estimates[:, kept],
-            lower=self.lower[:, kept],
-            upper=self.upper[:, kept],
-            noted=None if self.noted is None else self.noted[:, kept],
+            groups=[*self.groups[:count]],
+            estimates=self.estimates[:, :count],
+            lower=self.lower[:, :count],
+            upper=self.upper[:, :count],
+            noted=None if self.noted is None else self.noted[:, :count],
             all_groups=self.all_groups or len(self.groups),
         )
 
@@ -120,7 +123,7 @@ class Curves:
 
 @drawing
 def plot_totals(curves: Curves, words: Caption) -> Figure:
-    """Draw running totals, or the counts of windows: a chart for each of the 24 largest groups.
+    """Draw running totals, or the counts of windows: a chart for each of the first 24 groups.
 
     A window is a bar if there is one group and few windows, otherwise a level from its start to its
     end. Groups of comparable size have one scale. Above each chart stands its last number.
@@ -142,9 +145,9 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
             why = "no group is shown yet, as none is large enough: draw it after a later release"
         raise InvalidInput(f"there is nothing to draw, because {why}")
     several = curves.all_groups or len(curves.groups)
-    curves = curves.largest(MOST_PANELS)
+    curves = curves.first(MOST_PANELS)
     if several > len(curves.groups):
-        words = words.adding(f"; the {len(curves.groups)} largest of {several:,} groups")
+        words = words.adding(f"; the first {len(curves.groups)} of {several:,} groups")
     if curves.starts is not None:  # the numbers beside names are those of one window
         words = words.adding(f"; in numbers: {_last_window(curves)}")
     if curves.provisional:

@@ -47,7 +47,7 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
     released._check_released()
     from counton.charts.totals import MOST_PANELS, plot_totals
 
-    definition, part = released.definition, released.largest(MOST_PANELS)
+    definition, part = released.definition, released.first_groups(MOST_PANELS)
     grouped, what = groups_in_words(definition), definition.subject
     drawn = {}
     if released.totals is not None:

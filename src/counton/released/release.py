@@ -445,7 +445,7 @@ class Release:
     def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:
         """Return charts of counts and sums by their subject, totals and windows.
 
-        Each of the 24 largest groups has a small chart.
+        Each of the first 24 groups has a small chart.
 
         Args:
             title, axis: words that replace those of the chart.

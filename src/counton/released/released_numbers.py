@@ -89,7 +89,6 @@ class ReleasedNumbers:
         rows_there: for another table from a file, the columns that identify existing rows; None:
             all. Released cells are complete, because they are in the description.
         own_windows: counts of single windows, if a file has them besides totals.
-        _by_size: True if groups were selected because they are the largest.
         together: by step, half-widths of intervals that hold all at once.
         kept_in: the state of the run that has just released it.
         revisions: the numbers of windows in all releases, if windows are released again.
@@ -108,7 +107,6 @@ class ReleasedNumbers:
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
     own_windows: Numbers | None = None
-    _by_size: bool = False
     together: Floats | None = None
     kept_in: str | None = None
     revisions: Revisions | None = None
@@ -348,23 +346,15 @@ class ReleasedNumbers:
             own_windows=None if windows is None else windows[:, of],
         )
 
-    def largest(self, count: int) -> Self:
-        """Return the ``count`` groups with the largest totals.
+    def first_groups(self, count: int) -> Self:
+        """Return the first ``count`` groups, in declared order.
 
-        Without totals, sums over all shown windows are compared, because the last window is mostly
-        noise.
-
-        Raises:
-            InvalidInput: the statistic has no such groups.
+        Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
+        hold less often than they state.
         """
         if len(self.groups) <= count:
             return self
-        shown = self.shown_steps if self.totals is None else self.steps[-1:]
-        sizes = np.asarray(self._main_of(shown).values, np.float64).sum(axis=0)
-        least = np.partition(sizes, -count)[-count]
-        places = np.flatnonzero(sizes >= least)
-        places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        return replace(self._groups_at(places), _by_size=True)
+        return self._groups_at(np.arange(count))
 
     def with_note(self, note: str) -> Self:
         """Return the release with one more note."""
@@ -409,13 +399,6 @@ class ReleasedNumbers:
         """The totals and the windows of the last step."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
-
-    def _main_of(self, steps: range | None = None) -> Series:
-        """Return totals or, if there are none, windows."""
-        steps = self.steps if steps is None else steps
-        found = self._windows(steps) if self.totals is None else self.totals.part(steps)
-        assert found is not None
-        return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
         """Return sums over ranges of steps, start + 1 to stop, with the noise of each sum.
@@ -489,14 +472,6 @@ class ReleasedNumbers:
                 "groups that were found in the data are each shown only from one of the releases "
                 "on, so only the rows of their table are published; read these rows, or list the "
                 "groups beforehand"
-            )
-
-    def _refuse_chosen(self, what: str) -> None:
-        """Refuse a claim that does not hold for groups selected by their size."""
-        if self._by_size:
-            raise InvalidInput(
-                f"{what} holds only if groups were not chosen by their size, but here the largest "
-                "were chosen: give a table of all groups, or of groups chosen by name"
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
@@ -608,7 +583,6 @@ class ReleasedNumbers:
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Return the number of all groups together, the divisor of shares."""
         if self.has_cells:
-            self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
@@ -833,12 +807,10 @@ class ReleasedNumbers:
         groups)``.
 
         Raises:
-            InvalidInput: there are no intervals, groups are undeclared, or groups are shown because
-                of their size.
+            InvalidInput: there are no intervals, or groups are undeclared.
         """
         from counton.numbers.joint import narrowing_factor
 
-        self._refuse_chosen("a band")
         if self.since is not None:
             raise InvalidInput(
                 "a band holds only for groups that were chosen beforehand, but here groups were "
@@ -894,11 +866,11 @@ class ReleasedNumbers:
         return self.only(self.steps[-1:]).table()
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Return the rows of the last step, of the ``most`` largest groups."""
+        """Return the rows of the last step, of the first ``most`` groups."""
         if most is None:
             return self._last
         if self._by_group:
-            return self.only(self.steps[-1:]).largest(most).table()
+            return self.only(self.steps[-1:]).first_groups(most).table()
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:

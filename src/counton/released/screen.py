@@ -51,22 +51,19 @@ def text_table(table: pl.DataFrame) -> TextTable:
 def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
     """Return the rows that a screen shows, and a note on the others.
 
-    Of numbers of one kind the largest are shown; of a report, and of numbers of several names, the
-    first rows, those ``asked`` before others.
+    The first rows are shown; of numbers of several names, those ``asked`` before others. Rows are
+    not chosen by their estimates, because intervals of the largest of many noisy numbers hold less
+    often than they state.
     """
     report, named = "statistic" in table.columns, "name" in table.columns
     most = _MOST_OF_REPORT if report else MOST
     if table.height <= most:
         return text_table(table), ""
-    if report or (named and table["name"].n_unique() > 1):
-        said = f"the first {most} of {table.height:,} rows"
-        if asked and named and not report:
-            table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
-            said += f", {list_in_words([*asked])} first"
-        return text_table(table.head(most)), said
-    if "estimate" in table.columns:
-        table = table.sort("estimate", descending=True, maintain_order=True)
-    return text_table(table.head(most)), f"the {most} largest of {table.height:,} rows"
+    note = f"the first {most} of {table.height:,} rows"
+    if asked and not report and named and table["name"].n_unique() > 1:
+        table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
+        note += f", {list_in_words([*asked])} first"
+    return text_table(table.head(most)), note
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
@@ -147,14 +144,13 @@ def _bounded_subject(definition: Description) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return the texts for counts: the largest groups first; up to 20 stay in declared order."""
+    """Return the texts for counts: the first 20 groups, in declared order."""
     heading, groups = _heading_of_cells(released), released.groups
     if not groups:
         none = "no group is large enough to be shown yet"
         return Screen(heading, notes=[none, *_below(released)])
-    smaller = len(groups) - MOST
-    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
-    shown = released.largest(MOST)
+    left_out = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
+    shown = released.first_groups(MOST)
     interval = f"{percent(released.level)}% interval"
     table = (_versions_table if released.definition.cut.lags else _last_table)(shown, interval)
     return Screen(heading, [table], left_out, _below(released))
@@ -233,11 +229,11 @@ _ROWS = 24
 
 
 def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
-    """Return HTML that shows a release: words, the largest groups, and charts."""
+    """Return HTML that shows a release: words, the first groups, and charts."""
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height
     if more > 0:
-        words += f"\n{more:,} smaller groups are not shown"
+        words += f"\n{more:,} more groups are not shown"
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
