@@ -764,7 +764,7 @@ class Showing(JobPart):
         "with ranges: show only these intervals of cells, in place of single cells"
     )
     level: float | None = option(
-        "probability that an interval holds the true number; default: 0.95"
+        "probability that an interval holds the number without noise; default: 0.95"
     )
 
 

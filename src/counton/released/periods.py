@@ -145,6 +145,28 @@ def check_sums(definition: Description, every: str) -> None:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
 
 
+def refuse_users_added(
+    definition: Description, every: str, edges: NDArray[np.int64], begins: NDArray[np.int64]
+) -> None:
+    """Raise `InvalidInput` if a sum of windows would not be a number of distinct users.
+
+    Args:
+        definition: the description of a stream whose users are counted again after some time.
+        every: length of the periods that are asked for.
+        edges: the steps that end these periods, beginning with 0.
+        begins: for each step, the step after which users are counted again.
+    """
+    again = definition.users_again
+    if again is None or (begins[edges[1:] - 1] == edges[:-1]).all():
+        return
+    length = definition.anew_every() or definition.cut.every
+    raise InvalidInput(
+        f"{field('sums', every)} does not give numbers of distinct users, because each counts once "
+        f"in each {again}. Give {field('sums', length)}; or ask for a total of some steps, whose "
+        "words say that users count several times"
+    )
+
+
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """Raise `InvalidInput` if a period in the next ten years does not consist of complete windows,
     or if a delay leaves out a release's own window.

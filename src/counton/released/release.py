@@ -136,12 +136,19 @@ class Release:
         lower, upper, or those of `table`. The sums of all periods add up to the last total. The
         first and the last period are not ``whole`` if the released windows do not cover them.
 
+        Distinct users who count once, ever, are those whom no earlier period counted.
+
+        If windows are released again, a period is ``final`` if all of its windows are. If windows
+        have notes, ``note`` has those of the period's windows.
+
         Args:
             every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
 
         Raises:
             InvalidInput: ``every`` is not a length of time, a period begins inside a window, the
-                stream has a delay, the table was released once, or cells are computed on request.
+                stream has a delay, the table was released once, or cells are computed on request;
+                or distinct users are counted again in other periods, so that sums would count
+                some of them several times.
         """
         return self.numbers.sums(every)
 
@@ -310,7 +317,8 @@ class Release:
         named = None if second.statistic.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
         many = at_once * max(first._comparisons, second._comparisons)
-        left, right = _question_in_words(one, of), _question_in_words(other, named)
+        left = _question_in_words(first, one, of)
+        right = _question_in_words(second, other, named)
         begin, end = _within_words(first, steps), _within_words(second, later)
         if second is not first:
             left, right = f"{left} of {first.design.name}", f"{right} of {second.design.name}"
@@ -325,11 +333,15 @@ class Release:
         """Estimate the share of one group in all groups; see `difference`.
 
         The share of a count is between 0 and 1. The sentence states it in per cent.
+
+        Raises:
+            InvalidInput: as for `difference`; or one user may count in several groups, so that
+                the number of users of all groups is not known.
         """
         asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
             asked = self._bounded_share(asked)
-        words = f"{_question_in_words(one, of)}, of all groups"
+        words = f"{_question_in_words(self.numbers, one, of)}, of all groups"
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
@@ -358,9 +370,11 @@ class Release:
     ) -> Answer:
         """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
         words = " + ".join(
-            f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
+            f"{weight:g} {_question_in_words(self.numbers, one, of)}"
+            for one, weight in weights.items()
         )
-        words = words.replace("+ -", "- ") + _within_words(self.numbers, steps)
+        words = words.replace("+ -", "- ") + _several_groups(self.numbers, weights)
+        words += _within_words(self.numbers, steps)
         asked = self.numbers.number_of(weights, steps, of)
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
@@ -430,7 +444,8 @@ class Release:
     ) -> Answer:
         """Estimate the number of one or several groups together; see `difference`."""
         asked = self.numbers.number_of(one, steps, of)
-        return self._answer(asked, _question_in_words(one, of), steps, at_once)
+        words = _question_in_words(self.numbers, one, of)
+        return self._answer(asked, words, steps, at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
@@ -577,14 +592,34 @@ def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
-    anew = definition.anew()
-    if not definition.cut.goes_on or (steps is None and anew is None):
+    again = definition.users_again
+    if not definition.cut.goes_on or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = numbers.definition.cut.span(range(start + 1, stop + 1))
-    if anew is not None and numbers._period_begins[stop - 1] > start:
-        words += f", {counted_anew(anew)}"
-    return f" ({words})" if numbers.definition.cut.timed else f" in {words}"
+    words = definition.cut.span(range(start + 1, stop + 1))
+    words += _users_in_words(numbers, start, stop)
+    return f" ({words})" if definition.cut.timed else f" in {words}"
+
+
+def _users_in_words(numbers: ReleasedNumbers, start: int, stop: int) -> str:
+    """Return a note on users whom the number of some steps counts several times, or not at all.
+
+    Args:
+        numbers: the released numbers.
+        start: the step before the first of these steps.
+        stop: the last of them.
+    """
+    definition = numbers.definition
+    if not definition.counts_users:
+        return ""
+    again = definition.users_again
+    begin = 0 if again is None else int(numbers._users_begin[stop - 1])
+    if begin > start:
+        return f", {counted_anew(again or 'period')}"
+    if begin < start:
+        since = "before" if again is None else f"before in the {again}"
+        return f", without users who were counted {since}"
+    return ""
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
@@ -655,13 +690,23 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     return [
         *errors,
         (
-            f"Intervals hold with a probability of {level}% or more, one at a time unless "
-            f"the table says else{reach}."
+            f"Intervals hold the numbers without noise with a probability of {level}% or more, "
+            f"one at a time unless the table says else{reach}."
         ),
     ]
 
 
-def _question_in_words(groups: Groups, of: str | None) -> str:
+def _question_in_words(numbers: ReleasedNumbers, groups: Groups, of: str | None) -> str:
     """Return words such as "mean of home"."""
     name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
-    return name if of is None else f"{of} of {name}"
+    words = name if of is None else f"{of} of {name}"
+    return words + _several_groups(numbers, groups)
+
+
+def _several_groups(numbers: ReleasedNumbers, groups: Groups) -> str:
+    """Return a note that one user may count in several of the groups that are added up, if so."""
+    if isinstance(groups, str) or numbers.definition.groups_of_user == 1:
+        return ""
+    weights = groups.values() if isinstance(groups, Mapping) else [1.0] * len(groups)
+    added = max(sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights))
+    return ", users counted in each of these groups" if added > 1 else ""

@@ -29,12 +29,14 @@ from counton.numbers.intervals import check_level
 from counton.numbers.table_request import TableRequest
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
-from counton.released.marks import with_notes, withdrawn_cells
+from counton.released.marks import with_notes, with_notes_of_periods, withdrawn_cells
 from counton.released.periods import (
+    Periods,
     check_periods,
     check_sums,
     period_starts,
     periods_of,
+    refuse_users_added,
     steps_between,
 )
 from counton.released.read_options import EVERYTHING, View
@@ -581,12 +583,30 @@ class ReleasedNumbers:
         return self._reading_of(start, stop).numbers(self._request_at(stop))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return the number of all groups together, the divisor of shares."""
+        """Return the number of all groups together, the divisor of shares.
+
+        Raises:
+            InvalidInput: one user may count in several groups, so that the sum of all groups is not
+                the number of users.
+        """
+        self._refuse_shares_of_users()
         if self.has_cells:
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
         return self._reading_of(*self.ends(steps)).whole()
+
+    def _refuse_shares_of_users(self) -> None:
+        """Refuse the number of users of all groups, where one user may count in several groups."""
+        groups = self.definition.groups_of_user
+        if groups > 1:
+            unit = self.definition.unit
+            raise InvalidInput(
+                f"shares of distinct users cannot be computed, because one {unit} may count in "
+                f"{groups:,} groups, and the number of users of all groups together is not "
+                f"released. Ask for the ratio of two groups; or begin a stream with "
+                f"{field('most', 1)}"
+            )
 
     @property
     def _comparisons(self) -> int:
@@ -839,22 +859,45 @@ class ReleasedNumbers:
         """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
-        windows, groups = self.definition.cut, self.groups
+        windows = self.definition.cut
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        if self.has_cells:
-            first, last = periods.edges[:-1], periods.edges[1:]
-            self._refuse_withdrawn(periods.edges.tolist(), groups)
-            sums = self.between(first, last).columns()
-            return periods.table(windows, [len(groups)] * len(first)).with_columns(
-                group=pl.Series(list(groups) * len(first), dtype=pl.String),
-                sum=sums.pop("estimate"),
-                **sums,
-            )
+        refuse_users_added(self.definition, every, periods.edges, self._users_begin)
+        make_table = self._sums_of_cells if self.has_cells else self._sums_of_readings
+        table = make_table(periods)
+        if windows.lags:
+            from counton.released.revisions import final_windows
+
+            final = final_windows(self.design, self.steps[-1])
+            table = table.with_columns(final=pl.col("last_step") <= final)
+        return with_notes_of_periods(table, self.definition.marks)
+
+    @property
+    def _users_begin(self) -> NDArray[np.int64]:
+        """For each step, the step after which users are counted again."""
+        if self.definition.anew_every() is not None:
+            return self._period_begins
+        return np.asarray(self.steps, np.int64) - 1
+
+    def _sums_of_cells(self, periods: Periods) -> pl.DataFrame:
+        """Return a row with the sum of each group in each period."""
+        first = periods.edges[:-1]
+        self._refuse_withdrawn(periods.edges.tolist(), self.groups)
+        columns = self.between(first, periods.edges[1:]).columns()
+        table = periods.table(self.definition.cut, [len(self.groups)] * len(first))
+        return table.with_columns(
+            group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
+            sum=columns.pop("estimate"),
+            **columns,
+        )
+
+    def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
+        """Return the rows of a statistic's table for each period."""
         ends = pairwise(periods.edges.tolist())
         parts = [self._numbers(*each).columns(self.level) for each in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
-        table = pl.concat([periods.table(windows, rows), columns_below(parts)], how="horizontal")
+        of_periods = periods.table(self.definition.cut, rows)
+        table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
         there = self.rows_there
         if there is not None:
             named = [name for name in there.columns if name not in (*WHEN, "over")]

@@ -54,14 +54,17 @@ def methods_of(
     """
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
-    far, chance = far_in_words(reach), percent(level)
-    error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
+    # Noise is all that an interval covers: late rows and bounds move numbers further.
+    margin = far_in_words(reach)
+    error = f"noise changes {newest} by at most {margin}"
+    if not margin:
+        error = "the numbers without noise are in the published ranges"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {chance}% each, {error}.",
+            f"With a probability of {percent(level)}% each, {error}.",
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
             f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
