@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import percent, quantity
+from counton.base.exact import percent
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
 from counton.frame.groups import GroupNames
@@ -31,6 +31,8 @@ from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import page, screen_of
 from counton.released.stream_words import (
     account_of,
+    deviations_in_words,
+    deviations_of,
     error_in_words,
     far_in_words,
     in_words,
@@ -514,10 +516,10 @@ class Release:
         numbers = self.numbers
         words = in_words(numbers.definition, numbers.design.name, numbers.steps)
         missing, of = numbers.left_out()
-        words += "".join(f"\nnote:      {note}" for note in numbers.notes)
-        return words + (
-            f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
-        )
+        words += "".join(f"\nnote: {note}" for note in numbers.notes)
+        if missing:
+            words += f"\nleft out: {missing:,} of {of:,} rows, in what was read"
+        return words
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text on methods that a publication prints with these numbers.
@@ -633,8 +635,7 @@ def _may_share_noise(one: Design, other: Design) -> bool:
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
-        of_table = hasattr(numbers.statistic.reading, "margin")
-        return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
+        return reach_of(numbers._last, _margins_of(numbers))
     cut = numbers.definition.cut
     period = cut.period if cut.period else cut.every
     each = f"in each {period}"
@@ -652,6 +653,12 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     }
 
 
+def _margins_of(numbers: ReleasedNumbers) -> list[str]:
+    """Return the columns of a contingency table, whose numbers are named by those they count by."""
+    of_table = hasattr(numbers.statistic.reading, "margin")
+    return [*getattr(numbers.statistic, "columns", ())] if of_table else []
+
+
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
@@ -663,30 +670,25 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         ]
         if numbers.definition.ranks and far:
             errors.append(
-                "Intervals of the groups that are shown hold at once, and reach at "
-                f"most {far} to either side."
+                "Intervals of the groups that are shown hold at once; their margins of error are "
+                f"at most {far}."
             )
         return errors
-    errors = []
     last = numbers._last
-    if "std" in last.columns and last["std"].drop_nulls().len():
+    if isinstance(numbers.published, Releases):
         errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
-    if not errors:  # readings have no standard deviation of their own
-        after = numbers.steps.stop - 1
-        std = float(numbers.design.errors.std(range(after, after + 1))[0])
-        errors = [
-            (f"A cell of what it is read from has the standard deviation {quantity(std, std)}.")
-        ]
+    else:
+        errors = deviations_in_words(deviations_of(last, _margins_of(numbers)))
     level = percent(numbers.level)
     if isinstance(numbers.published, Releases):
         said = (
-            f"At step {numbers.steps[-1]:,}, the last one, {level}% intervals "
-            f"reach at most {far} to either side."
+            f"At step {numbers.steps[-1]:,}, the last one, the margin of error ({level}%) is at "
+            f"most {far}."
         )
         return [*errors, said]
     reach = ""
     if far:
-        reach = f"; the last ones reach at most {far} to either side"
+        reach = f"; the last margins of error are at most {far}"
     return [
         *errors,
         (
