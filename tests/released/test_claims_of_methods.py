@@ -123,8 +123,7 @@ FALSE = {
     "counted in one window by at most 1": "counted in one window by at most 2",
     "up to 6 windows": "up to 7 windows",
     "3 windows have been released": "4 windows have been released",
-    " has the standard deviation 2.4 at the last step": " has the standard deviation 3.4 at the last "
-    "step",
+    " has the standard deviation 2.4 at": " has the standard deviation 3.4 at",
     "margin of error (95%) there is 5.0": "margin of error (95%) there is 4.0",
     "1.32 times the least of any mechanism": "1.02 times the least of any mechanism",
     "a row that came after its hour was published does not count": "all rows count",

@@ -1,16 +1,14 @@
-"""The truth about a release, computed from its job alone, and every sentence that may be said of it.
+"""The truth about a release, computed from its job, and every sentence that may be said of it.
 
 A text is read from its beginning to its end: each part must be one of the sentences here, and its
 numbers must be those that are computed here once more, by brute force where that is possible.
 """
 
 import html
-import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -295,7 +293,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The (?P<what>[^\n]+?) was released after each (?:of up to (?P<last>[\d,]+) windows|window) of "
+    r"The (?P<what>[^\n]+?) was released after each (?:of up to (?P<last>[\d,]+) "
+    r"windows|window) of "
     r"1h from 1 Mar 2024, 00:00 \(UTC\) on(?:, and again after the next (?P<again>window|\d+ "
     r"windows))?; (?P<steps>[\d,]+) windows have been released so far\."
 )
@@ -357,7 +356,8 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
         "count": f"counted in {one} by at most 1",
         "top-k": f"counted in {one} by at most 1",
         "sum": f"whose value, clipped to [0, 9] and rounded to multiples of 1, is added to {one}",
-        "average": "whose value, clipped to [0, 9] in steps of 1, counts in a sum and in the number "
+        "average": "whose value, clipped to [0, 9] in steps of 1, counts in a sum and in the "
+                   "number "
         "of values",
         "quantiles": "whose value counts in one of 2 cells, which are measured together",
         "report": "which counts in all of rows, paid",
@@ -431,7 +431,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"[Ee]vents may change in later inputs \(vanish, come back, be in another window or group\): one "
+    r"[Ee]vents may change in later inputs \(vanish, come back, be in another window or "
+    r"group\): one "
     r"that changes K times loses up to \((?P<factor>1 \+ 2?K)\) times as much as one that stays"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -440,7 +441,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"[Aa] counted row that later inputs lack stays counted: the guarantee covers all inputs of each "
+    r"[Aa] counted row that later inputs lack stays counted: the guarantee covers all inputs of "
+    r"each "
     r"(?P<unit>[^\n]+?) together"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -449,7 +451,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(
     r"The guarantee holds against an attacker who knows all releases, the program and its "
-    r"parameters and every other row(?P<active>, and who chooses rows, and the window and cells that "
+    r"parameters and every other row(?P<active>, and who chooses rows, and the window and cells "
+    r"that "
     r"distinguish neighbours, after seeing earlier releases)?(?P<orders> \(at whole orders of the "
     r"divergences\))?\."
 )
@@ -481,7 +484,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The noise of (?P<what>a total|a window's own number) has the standard deviation (?P<std>NUMBER) "
+    r"The noise of (?P<what>a total|a window's own number) has the standard deviation "
+    r"(?P<std>NUMBER) "
     r"at the last step(?: \(from (?P<low>NUMBER) to (?P<high>NUMBER) so far\))?, and its margin of "
     r"error \(95%\) there is (?P<margin>NUMBER)\."
 )
@@ -536,7 +540,8 @@ def check_named(
 
 
 @sentence(
-    r"The noise of the last numbers has the standard deviation (?P<stds>NUMBER(?: \([^)]*\))?(?:(?:, | "
+    r"The noise of the last numbers has the standard deviation (?P<stds>NUMBER(?: "
+    r"\([^)]*\))?(?:(?:, | "
     r"and )NUMBER \([^)]*\))*)\.(?: That of (?P<unknown>[^\n]+?) is not known, for so few rows\.)?"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -557,12 +562,9 @@ def check_deviations(known: dict[str, float], truth: Truth, match: re.Match[str]
         return
     std = truth.law[2]
     if not truth.is_once:
-        (of_cell,) = (
-            {series[-1] for name, series in truth.stds.items()}
-            if len(truth.stds) == 1
-            else {truth.stds["a window's own number" if truth.form == "windows" else "a total"][-1]}
-        )
-        std = of_cell
+        total = "a window's own number" if "a total" not in truth.stds else "a total"
+        shown = "a window's own number" if truth.form == "windows" else total
+        std = truth.stds[shown][-1]
     width = 9.0
     expected = {
         "top-k": {"": std},
@@ -638,8 +640,8 @@ def expected_besides(truth: Truth) -> Iterator[str]:
         period = ""
         if truth.unit in ("day", "hour"):
             period = (
-                r", as one that came more than 35 days \(the program's limit\) after the end of its "
-                + unit
+                r", as one that came more than 35 days \(the program's limit\) after the end of "
+                r"its " + unit
             )
         yield (
             r"counted by arrival: a row that came after its hour was published is in a later one, "
@@ -653,11 +655,15 @@ def expected_besides(truth: Truth) -> Iterator[str]:
         late = ""
         if not truth.is_once:
             late = r", those of late hours most: earlier rows count first"
-        yield rf"rows beyond 2 of each user do not count, which {effect} \(by an unknown amount\){late}"
+        yield (
+            rf"rows beyond 2 of each user do not count, which {effect} \(by an unknown amount\)"
+            rf"{late}"
+        )
     named = {"sum": "sum", "average": "average"}
     if what in named:
         yield (
-            rf"values above 9 count as 9, which makes the {named[what]} too low, and values below 0 "
+            rf"values above 9 count as 9, which makes the {named[what]} too low, and values "
+            rf"below 0 "
             r"as 0, which makes it too high \(by an unknown amount\)"
         )
     if what == "report":
@@ -686,7 +692,8 @@ OVER_TIME = r"(?P<paper>[^\n]+?)\)\.(?= (?:One|Measurements|Each m|Numbers))"
 
 @sentence(
     r"Noise is (?P<kind>correlated|independent) over time(?:, by a factorisation of (?P<of>running "
-    r"totals|the numbers of single windows), the strategy (?P<name>[^(\n]+)|: each window has noise of "
+    r"totals|the numbers of single windows), the strategy (?P<name>[^(\n]+)|: each window has "
+    r"noise of "
     r"its own(?P<adds>, which a number of several windows adds up)?) \(" + OVER_TIME
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -702,7 +709,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"(?:Noise is (?P<kind>correlated) over the versions of a window, by a factorisation of running "
+    r"(?:Noise is (?P<kind>correlated) over the versions of a window, by a factorisation of "
+    r"running "
     r"totals, the strategy (?P<name>[^(\n]+)|Each version of a window has the noise of the version "
     r"before it and noise of its own) \(" + OVER_TIME
 )
@@ -730,8 +738,10 @@ NORM = {
 
 
 @sentence(
-    r"(?:One (?P<unit>[^\n]+?) changes the measurements by at most (?P<most>NUMBER)|Measurements are "
-    r"scaled so that one (?P<scaled>[^\n]+?) changes them by at most 1) \((?P<norm>[^)\n]+)\)\. Each "
+    r"(?:One (?P<unit>[^\n]+?) changes the measurements by at most "
+    r"(?P<most>NUMBER)|Measurements are "
+    r"scaled so that one (?P<scaled>[^\n]+?) changes them by at most 1) \((?P<norm>[^)\n]+)\)\. "
+    r"Each "
     r"measurement has discrete (?P<kind>\w+) noise of (?:scale (?P<scale>NUMBER) and )?standard "
     r"deviation (?P<std>NUMBER), drawn exactly\."
 )
@@ -786,8 +796,10 @@ def gaussian_delta(ratio: float) -> float:
 
 
 @sentence(
-    r"Each measurement has discrete (?P<kind>\w+) noise(?: of (?:scale (?P<scale>NUMBER) and )?standard "
-    r"deviation (?P<std>NUMBER)(?: at the first level of the strategy, and (?P<trend>larger|smaller) at "
+    r"Each measurement has discrete (?P<kind>\w+) noise(?: of (?:scale (?P<scale>NUMBER) and "
+    r")?standard "
+    r"deviation (?P<std>NUMBER)(?: at the first level of the strategy, and "
+    r"(?P<trend>larger|smaller) at "
     r"higher ones)?)?, drawn exactly\.(?: It is (?P<then>larger|smaller) at higher levels of the "
     r"strategy\.)?"
 )
@@ -805,10 +817,12 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(
     r"Not protected are: the parameters named here and all that was declared, which must not be "
-    r"chosen by the data; that a release took place, (?:and when|when, and the time of the newest row "
+    r"chosen by the data; that a release took place, (?:and when|when, and the time of the "
+    r"newest row "
     r"where that decided which (?P<windows>windows) had ended); somebody who stands for several "
     r"units: more can be learned than whether one (?P<unit>[^\n;]+) is there; what other releases "
-    r"about the same people say; anything at all from whoever holds the key, the state or the rows\."
+    r"about the same people say; anything at all from whoever holds the key, the state or the "
+    r"rows\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(match["unit"] == UNITS[truth.unit], match)
@@ -873,7 +887,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"The (?P<what>[^\n]+?), (?P<when>so far|in each hour|so far and in each hour|in each day so far), "
+    r"The (?P<what>[^\n]+?), (?P<when>so far|in each hour|so far and in each hour|in each day "
+    r"so far), "
     r"was published after each hour of 1 March 2024, 00:00 to 03:00 \(time zone UTC\)\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -892,7 +907,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(
     r"Random noise was mixed in before publication: it limits how well anybody can tell, from all "
-    r"published numbers together, whether one (?P<unit>[^\n]+?) is there(?P<fades>, and less so as it "
+    r"published numbers together, whether one (?P<unit>[^\n]+?) is there(?P<fades>, and less so "
+    r"as it "
     r"gets older)?\."
 )
 def _(match: re.Match[str], truth: Truth) -> None:
@@ -906,7 +922,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 
 @sentence(
-    r"With a probability of 95% each, noise changes (?P<newest>the newest numbers|the numbers) by at "
+    r"With a probability of 95% each, noise changes (?P<newest>the newest numbers|the numbers) "
+    r"by at "
     r"most (?P<margins>[^\n]+?)\.(?= Besides| The method)"
 )
 def _(match: re.Match[str], truth: Truth) -> None:
