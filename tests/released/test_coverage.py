@@ -145,8 +145,8 @@ def shown_intervals(released: ReleasedNumbers, kind: str) -> list[tuple[str, flo
             rows.append((group, low, high))
         return rows
     if kind == "last rows":
-        table = released.last_rows(20)
-        return table.select("group", "lower", "upper").rows()
+        shown = released.last_rows(20)
+        return [*zip(shown["group"], shown["lower"], shown["upper"], strict=True)]
     curves = totals_curves(released).first(20)
     return [*zip(curves.groups, curves.lower[-1], curves.upper[-1], strict=True)]
 

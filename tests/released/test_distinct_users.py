@@ -29,7 +29,7 @@ def visits(days: int = 14) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["time", "user", "page"], orient="row")
 
 
-def released(what: str, folder: Path, days: int = 14, **options: Any) -> Release:
+def released(what: Any, folder: Path, days: int = 14, **options: Any) -> Release:
     return release(
         what, visits(days), state=folder / "s.db", time="time", every="1d", start=START, steps=60,
         until=START + timedelta(days=days),
@@ -72,7 +72,7 @@ def test_share_of_rows_of_users_is_right(tmp_path: Path) -> None:
 
 
 def test_share_of_users_who_count_in_one_group_of_a_window_is_right(tmp_path: Path) -> None:
-    options = {"most": 3, "per": "1w", "distinct": True, "most_a_window": 1}
+    options: dict[str, Any] = {"most": 3, "per": "1w", "distinct": True, "most_a_window": 1}
     found = released("count", tmp_path, **BY_PAGE, **options)
     assert found.share("home").value == pytest.approx(1, abs=0.01)
 
@@ -149,7 +149,9 @@ def test_total_of_some_days_of_a_week_says_whom_it_leaves_out(tmp_path: Path) ->
 
 
 def test_total_of_users_once_in_a_window_says_that_they_count_again(tmp_path: Path) -> None:
-    options = {"most": 14, "per": "1mo", "distinct": True, "release": "windows"}
+    options: dict[str, Any] = {
+        "most": 14, "per": "1mo", "distinct": True, "release": "windows",
+    }  # fmt: skip
     found = released("count", tmp_path, **options)
     assert found.total("all", steps="1:1").what.endswith("all (26 February 2024)")
     week = found.total("all", steps="1:7")

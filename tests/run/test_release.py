@@ -117,7 +117,7 @@ def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["totals", "windows"])
-def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form: str) -> None:
+def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form: Any) -> None:
     rows = pl.DataFrame(
         {
             "time": [datetime(2024, 3, 1)] * 50 + [datetime(2024, 3, 3)] * 3,

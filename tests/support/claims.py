@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from counton import Release
 from counton.base.distributions import DiscreteLaplace
@@ -500,9 +501,15 @@ def _(match: re.Match[str], truth: Truth) -> None:
     rows = truth.released.numbers.last_rows()
     prefix = "" if "lower" in rows.columns and match["what"] == "a total" else "window_"
     prefix = prefix if f"{prefix}lower" in rows.columns else ""
-    half = float((rows[f"{prefix}upper"] - rows[f"{prefix}lower"]).max()) / 2
+    half = half_width(rows, prefix)
     require(close(match["margin"], half, 0.05), match)
     require(1.2 < half / float(match["std"].replace(",", "")) < 4, match)
+
+
+def half_width(rows: pl.DataFrame, prefix: str = "") -> float:
+    """Half of the length of the longest interval."""
+    ends = rows.select(upper=f"{prefix}upper", lower=f"{prefix}lower").to_numpy()
+    return float((ends[:, 0] - ends[:, 1]).max()) / 2
 
 
 def numbers_by_name(truth: Truth) -> dict[str, tuple[float | None, float]]:
@@ -943,7 +950,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         rows = numbers.last_rows()
         for prefix, name in (("", "so far"), ("window_", "in each hour")):
             if f"{prefix}upper" in rows.columns:
-                named[name] = float((rows[f"{prefix}upper"] - rows[f"{prefix}lower"]).max()) / 2
+                named[name] = half_width(rows, prefix)
     if len(named) == 1:
         named = {"": next(iter(named.values()))}
     check_named(match["margins"], named, match)
