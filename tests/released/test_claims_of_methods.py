@@ -1,4 +1,4 @@
-"""Every clause of methods, descriptions, `show` and pages is true of the release it is about.
+"""Every clause of methods, descriptions, `show` and pages is true of its release.
 
 `tests/support/claims.py` has each sentence that may be said, and computes what it claims once more.
 """
@@ -12,6 +12,7 @@ from claims import (
     Truth,
     check_description,
     check_promise_line,
+    check_served,
     check_strategy_line,
     check_text,
     text_of_page,
@@ -21,6 +22,8 @@ from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.run import Job, run
+from counton.serve.public_series import Journal
+from counton.state import Store
 
 STATISTICS = {**OWN, **TABLES}
 FORMS: dict[str, dict[str, Any]] = {
@@ -98,6 +101,9 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
         assert len(strategies) == (form != "once")
         for line in strategies:
             check_strategy_line(line, truth)
+        if form != "once":
+            with Store(job.keeping.state) as store:
+                check_served(Journal(store, job).describe(), truth)
 
 
 def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:

@@ -1052,6 +1052,25 @@ def check_strategy_line(line: str, truth: Truth) -> None:
         require(match["paper"] == CALIBRATION, match)
 
 
+def check_served(described: dict[str, Any], truth: Truth) -> None:
+    """Check what the page of a service says of a series: all its words come from here."""
+    first, meaning, *notes, strategy = described["description"]
+    everything = re.match(".*", f"{first}; {meaning}; {strategy}")
+    assert everything is not None
+    require(first == expected_guarantee(truth) + expected_scope(truth), everything)
+    require(meaning == expected_meaning(truth, UNITS[truth.unit]), everything)
+    require(strategy == strategy_in_words(truth.design.strategy, "window"), everything)
+    for note in filter(None, [*notes, described["people"]]):
+        check_text(note, truth)
+    check_text(described["protects"], truth)
+    besides = "; ".join(described["besides_noise"])
+    lines = re.match(".*", besides, re.DOTALL)
+    assert lines is not None
+    check_besides(besides, truth, lines)
+    require(described["unit"] == UNITS[truth.unit], lines)
+    require(described["guarantee"] == expected_guarantee(truth), lines)
+
+
 def text_of_page(page: str) -> str:
     """The words of an HTML page above its table."""
     words = re.search(r"<pre>(.*?)</pre>", page, re.DOTALL)
