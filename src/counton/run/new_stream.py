@@ -103,7 +103,11 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
             )
         if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
-        guarantee, contribution = guarantee.bound_to(strategy), request.contribution(statistic)
+        guarantee = guarantee.bound_to(strategy)
+        statistic = statistic.for_people(most).settle(guarantee, strategy.horizon)
+        contribution = request.contribution(statistic)
+        groups = None if request.groups is None else len(request.groups)
+        law_for(strategy, guarantee, contribution, shape_of(statistic, groups))  # or refused now
     else:
         if guarantee is None and job.promise.within is not None:
             request = _enough(request)
