@@ -216,7 +216,7 @@ class Measured:
 
 
 def _each(cells: int) -> list[list[int]]:
-    return np.eye(cells, dtype=int).tolist()
+    return [[int(place == cell) for place in range(cells)] for cell in range(cells)]
 
 
 LABELS = {"page": [*"aabbcc"], "kind": [*"xyxyxy"]}
@@ -427,9 +427,10 @@ class Case:
         ]
         events = folder / "events.csv"
         events.write_text("\n".join(["at,page,kind,paid,tip,user", *lines, ""]))
-        until = {} if self.windows == "table" else {"until": f"2024-03-0{day + 1}"}
+        if self.windows != "table":
+            options["until"] = f"2024-03-0{day + 1}"
         what = options.pop("what")
-        return Job(what, events, folder / "s.db", name="it", yes=True, **until, **options)
+        return Job(what, events, folder / "s.db", name="it", yes=True, **options)
 
     def true_numbers(self, step: int) -> Numbers:
         """Return the true numbers of a step after all runs."""
@@ -486,7 +487,9 @@ def steps_of(design: Design) -> Floats:
         return np.ones((1, 1))
     if isinstance(strategy, WindowVersions):
         inner = _nodes(strategy.inner, strategy.lags + 1, design)
-        return np.kron(np.eye(2), inner)  # rows of a unit may be in one window or in two
+        return np.asarray(
+            np.kron(np.eye(2), inner), np.float64
+        )  # rows of a unit may be in one window or in two
     return _nodes(strategy, strategy.horizon or ENDLESS_STEPS, design)
 
 
@@ -500,7 +503,7 @@ def _nodes(strategy: StreamStrategy, steps: int, design: Design) -> Floats:
             weight = float(node.weight * 2**strategy.facts.lattice_bits)
             entering[places[node.level, node.index], step] += weight
     widths = [_width(strategy, design, level) for level, _ in nodes]
-    return entering / np.array(widths)[:, None]
+    return np.asarray(entering / np.array(widths)[:, None], np.float64)
 
 
 def _width(strategy: StreamStrategy, design: Design, level: int) -> float:
