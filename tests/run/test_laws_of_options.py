@@ -102,7 +102,7 @@ def is_refused(stream: Job, name: str) -> bool:
 DEFINING = [
     option.name
     for kind in ("stream", "reading")
-    for option in kept_as(kind, OPTIONS)  # type: ignore[arg-type]
+    for option in kept_as(kind, OPTIONS)
     if not option.later
 ]
 
