@@ -151,6 +151,19 @@ def check_withdrawn(released: Release, step: int, group: str | None, nights: int
     assert rows == {(one, name) for one in range(1, nights + 1) for name in "ab"} - gone
     versions = released.versions().select("step", "group").rows()
     assert gone.isdisjoint(versions)
+    assert "counter broken" in str(released)
+
+
+def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
+    mark(state, "2024-03-03", "counter broken", group="b", withdraw=True)
+    with run(job(state, 3)) as outcome:
+        for released in (outcome.read(), read(exported(state))):
+            lines = str(released).splitlines()
+            (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "note")
+            assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "so", "far"}
+            rows = {row.pop("group"): row for row in released.numbers.last_numbers()["groups"]}
+            assert set(rows["b"].values()) == {None}
+            assert None not in rows["a"].values()
 
 
 @pytest.mark.parametrize("group", [None, "b"])

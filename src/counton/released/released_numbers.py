@@ -924,18 +924,20 @@ class ReleasedNumbers:
             "counted_until": self.definition.cut.at(int(self._counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+        gone = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
         prefixes = "", self.definition.of_windows
-        for prefix, series in zip(prefixes, self._last_series, strict=True):
-            if series is None:
+        for prefix, stored in zip(prefixes, self._last_series, strict=True):
+            if stored is None:
                 continue
+            series = stored.with_withdrawn(gone)
             last[f"{prefix}std"] = float(series.std[0])
             for name, ends in (
                 ("estimate", series.estimates),
                 ("lower", series.lower),
                 ("upper", series.upper),
             ):
-                for row, number in zip(groups, ends[0].tolist(), strict=True):
-                    row[f"{prefix}{name}"] = number
+                for row, number, hidden in zip(groups, ends[0].tolist(), gone[0], strict=True):
+                    row[f"{prefix}{name}"] = None if hidden else number
         return {**last, "groups": groups}
 
     @property

@@ -9,10 +9,13 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import percent, quantity, text
 from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
+from counton.released.marks import withdrawn_cells
 from counton.released.series import Series
 from counton.released.stream_words import statistic_in_words
 
@@ -188,18 +191,25 @@ def _last_table(released: ReleasedNumbers, interval: str) -> TextTable:
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
         names += [(name, True), (interval, True)]
-        columns += _numbers_of_step(series)
+        columns += _numbers_of_step(released, released.steps[-1], series)
     return TextTable(names, [*zip(*columns, strict=True)])
 
 
-def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
-    """Return estimates and intervals as texts."""
+def _numbers_of_step(
+    released: ReleasedNumbers, step: int, series: Series
+) -> tuple[list[str], list[str]]:
+    """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
+    gone = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
+    series = series.with_withdrawn(gone)
     half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
     value, lower, upper = (
         [quantity(float(number), half, whole) for number in ends[0]]
         for ends in (series.estimates, series.lower, series.upper)
     )
     ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+    for place in np.flatnonzero(gone[0]).tolist():
+        value[place] = "withdrawn"
+        ends[place] = ""
     return value, ends
 
 
@@ -218,7 +228,8 @@ def _versions_table(released: ReleasedNumbers, interval: str) -> TextTable:
         series = released._windows(range(step, step + 1))
         assert series is not None
         state = "final" if last - step >= cut.lags else "so far"
-        for group, *numbers in zip(released.groups, *_numbers_of_step(series), strict=True):
+        numbers_of_step = _numbers_of_step(released, step, series)
+        for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
             row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
     return TextTable(names, rows)
