@@ -77,8 +77,8 @@ def released(state: Path, kind: str, nights: list[list[Row]]) -> np.ndarray[Any,
         until = f"2024-03-{night + 1:02}"
         job = Job("sum", frame, state, name="it", until=until, **options)
         with run(job) as outcome:
-            values = np.rint(np.asarray(outcome.stream.releases().values))
-    return values
+            values = np.asarray(outcome.stream.releases().values, np.float64)
+    return np.asarray(np.rint(values))
 
 
 def check_order(folder: Path, kind: str, nights: list[list[Row]], others: list[list[Row]]) -> None:

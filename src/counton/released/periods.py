@@ -222,6 +222,26 @@ def made_of_windows(cut: Windows, per: str) -> bool:
     >>> made_of_windows(days, "1mo"), made_of_windows(days, "12h")
     (True, False)
     """
+    return first_split_window(cut, per) is None
+
+
+class SplitWindow(NamedTuple):
+    """A window in which a period begins; both beginnings in microseconds since 1970."""
+
+    window_begin: int
+    period_begin: int
+
+
+def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
+    """Return the first window of the next ten years in which a period of length ``per`` begins.
+
+    None: each window lies within one period.
+
+    >>> from datetime import UTC
+    >>> sundays = Windows(datetime(2024, 3, 3, tzinfo=UTC), "1w", 52)
+    >>> [sundays.at(begin) for begin in first_split_window(sundays, "1w")]
+    ['2024-03-03', '2024-03-04']
+    """
     first = microseconds(cut.start)
     last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
     amount, unit = int(per.rstrip("smhdwo")), per.lstrip("0123456789")
@@ -235,7 +255,11 @@ def made_of_windows(cut: Windows, per: str) -> bool:
         numbers = _numbers(begins, per, cut.timezone)
         edges = begins[1:][np.diff(numbers) != 0]
     inner = edges[(edges > first) & (edges < last)]
-    return bool((cut.ends(cut.step_of(inner) - 1) == inner).all())
+    window_begins = cut.ends(cut.step_of(inner) - 1)
+    split = np.flatnonzero(window_begins != inner)
+    if not len(split):
+        return None
+    return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
 
 
 def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from counton.base.columns import REVISED, refuse_added
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
+from counton.base.lengths import has_same_length
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions, OwnColumns
@@ -39,7 +40,7 @@ from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period
 from counton.released.description import Counting, period_anew
-from counton.released.periods import made_of_windows, period_starts
+from counton.released.periods import first_split_window, made_of_windows, period_starts
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.run.definition import (
     DEFINING,
@@ -257,6 +258,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     if groups is not None:
         statistic = _by_group(statistic, groups, job)
     cut, counting = cut_of(record, once=once), counting_of(record, statistic)
+    if counting.per is not None:
+        _refuse_shifted_periods(cut, counting.per)
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
     kind = "user" if protects_users(record) else "event"
@@ -431,6 +434,24 @@ def check_period(per: str, timezone: str = "UTC") -> None:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:
         raise InvalidInput(f"{field('per', per)} is not the length of a period: {error}") from None
+
+
+def _refuse_shifted_periods(cut: Windows, per: str) -> None:
+    """Refuse users' periods that are as long as windows and begin at other moments.
+
+    One user would count twice in a window, once in each of two periods.
+    """
+    if not cut.goes_on or not has_same_length(per, cut.every):
+        return
+    split = first_split_window(cut, per)
+    if split is None:
+        return
+    raise InvalidInput(
+        f"{field('per', per)}: a period begins at {cut.at(split.period_begin)}, inside the window "
+        f"of {cut.every} that begins at {cut.at(split.window_begin)}. One user would count twice "
+        f"in that window. Let windows begin where periods begin ({field('start')}), or give "
+        f"another {field('per')}"
+    )
 
 
 def _form_of_release(job: Job, statistic: TallyStatistic, per: str | None, cut: Windows) -> str:
