@@ -120,6 +120,7 @@ def design_of(definition: Definition, contribution: Contribution) -> Design:
     return design_for(definition.strategy, definition.guarantee, contribution, definition.shape)
 
 
+@pytest.mark.slow
 def test_stream_of_few_cases_measures_one_matrix_and_releases_truth(tmp_path: Path) -> None:
     for case in SPREAD:
         folder = tmp_path / str(case)

@@ -629,7 +629,7 @@ def _complete(
 def _refuse_wrong_bound(stream: Stream) -> None:
     """Refuse to continue a stream whose noise hides less than its statistic lets a row change.
 
-    counton 0.2.0 created such streams: jobs with ``expire``, ``rho`` and a measured table.
+    Earlier versions created such streams: jobs with ``expire``, ``rho`` and a measured table.
 
     Raises:
         StateError: the stream's contribution bound is too small for its statistic.
