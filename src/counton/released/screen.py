@@ -131,7 +131,7 @@ def _bounded_subject(definition: Description) -> str:
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
-    >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-01",
+    >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
     ...           epsilon=1)
     >>> _bounded_subject(define(job))
