@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.charts.totals import tick_names, window_names
+from counton.run import export, mark
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -96,6 +97,36 @@ def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
     assert window_names(weeks[:1], weeks[1:]) == ["25 Mar –\n31 Mar\n2024"]
     hour = np.array(["2024-03-25T05", "2024-03-25T06"], "datetime64[us]")
     assert window_names(hour[:1], hour[1:]) == ["05:00–\n06:00\n25 Mar 2024"]
+
+
+NEW_YEAR = {
+    "weeks": (
+        ["2024-12-23", "2024-12-30", "2025-01-06", "2025-01-13"],
+        ["23 Dec –\n29 Dec\n2024", "30 Dec 2024 –\n5 Jan 2025", "6 Jan –\n12 Jan"],
+    ),
+    "weeks from 06:00": (
+        ["2024-12-23T06", "2024-12-30T06", "2025-01-06T06"],
+        ["23 Dec 06:00 –\n30 Dec 06:00\n2024", "30 Dec 2024 06:00 –\n6 Jan 2025 06:00"],
+    ),
+    "quarters": (
+        ["2024-10-01", "2025-01-01", "2025-04-01"],
+        ["1 Oct –\n31 Dec\n2024", "1 Jan –\n31 Mar\n2025"],
+    ),
+    "days": (["2024-12-31", "2025-01-01", "2025-01-02"], ["Tue 31 Dec\n2024", "Wed 1 Jan\n2025"]),
+    "months": (["2024-12-01", "2025-01-01", "2025-02-01"], ["Dec\n2024", "Jan\n2025"]),
+    "years": (["2024-01-01", "2025-01-01", "2026-01-01"], ["2024", "2025"]),
+    "hours": (
+        ["2024-12-31T18", "2025-01-01T00", "2025-01-01T06"],
+        ["18:00–\n00:00\n31 Dec 2024", "00:00–\n06:00\n1 Jan 2025"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("length", NEW_YEAR)
+def test_window_names_over_new_year_have_their_years(length: str) -> None:
+    edges, names = NEW_YEAR[length]
+    times = np.array(edges, "datetime64[us]")
+    assert window_names(times[:-1], times[1:]) == names
     days = np.array([day_number(datetime(2023, 12, 25)) + 7 * week for week in range(3)])
     assert tick_names(days, days[-1]) == ["25 Dec\n2023", "1 Jan\n2024", "8 Jan"]
 
@@ -151,3 +182,21 @@ def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, severa
     assert f"| Running number of {several} |" in f"| {drawn} |"
     assert f"; number of {several} |" in f"{drawn} |"
     assert any(part.startswith(f"{several} ") for part in drawn.split(" | "))
+
+
+def test_figures_of_some_steps_and_groups_have_their_notes_alone(tmp_path: Path) -> None:
+    counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
+    (state,) = tmp_path.glob("*.db")
+    group, other = BY["domain"][:2]
+    mark(state, "2024-03-02", "counter broken", group=group)
+    mark(state, "2024-03-05", "a holiday")
+    whole = words(export(state).figures()["windows"])
+    assert "counter broken" in whole
+    assert "a holiday" in whole
+    steps = export(state).only(steps=range(4, 7))
+    shown = words(steps.figures()["windows"])
+    assert "counter broken" not in shown
+    assert "a holiday" in shown
+    groups = words(export(state).only(groups=[other]).figures()["windows"])
+    assert "counter broken" not in groups
+    assert "a holiday" in groups

@@ -302,7 +302,8 @@ def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> N
         assert "40,000" not in done.out
         text = " ".join(place.plain("methods", str(place.folder / "s.db")).out.split())
         said = (
-            r"the numbers are off by at most (\S+) .when first published. and (\S+) .([a-z ]+).\."
+            r"noise changes the numbers by at most (\S+) .when first published. "
+            r"and (\S+) .([a-z ]+).\."
         )
         far = re.search(said, text)
         assert far is not None, text

@@ -21,7 +21,7 @@ from counton.tables import LineStrategy, TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (
-    "The protected unit is one", "two data sets are neighbours if", "The guarantee is",
+    "The unit of privacy is one", "Neighbouring data sets differ in one", "The guarantee is",
     "against an attacker who", "Each measurement has discrete", "standard deviation",
     "Not protected are", "Constants and sources\n", "\nsource ", " counton 0",
 )  # fmt: skip
@@ -64,7 +64,9 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     assert short.rstrip().endswith("https://doi.org/10.6028/NIST.SP.800-226.")
     assert short != done.out
     *paragraphs, table = done.out.strip().split("\n\n")
-    wanted = [*("The ", "The protected", "The guarantee is", "The guarantee holds", "The noise")]
+    wanted = [
+        *("The ", "The unit of privacy", "The guarantee is", "The guarantee holds", "The noise")
+    ]
     wanted += ["Besides noise: a row", "Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
@@ -209,14 +211,14 @@ def test_every_statistic_has_words() -> None:
 def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
     """In the whole account as on the screen, which says it of the same strategies."""
     events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
-    kinds = {"windows": ("--release", "windows"), "totals": ()}
+    kinds = {"windows": ("--release", "windows"), "totals": ("--strategy", "binary")}
     for name, release in kinds.items():
         state = place.folder / f"{name}.db"
         place("count", events, *place.new(state=str(state)), *release).fine()
         said = place("methods", str(state), "--full").out
-        alone = "Each step has noise of its own" in said
-        assert alone is (name == "windows")
-        assert ("Noise is correlated" in said) is not alone
+        independent = "Noise is independent over time" in said
+        assert independent is (name == "windows")
+        assert ("Noise is correlated" in said) is not independent
 
 
 def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:

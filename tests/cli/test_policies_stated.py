@@ -14,7 +14,6 @@ GOOD = "at,shop\n2024-10-25 09:00,north\n"
 POLICIES = [
     ("missing", "refuse", "skip", "2024-10-25 10:00,\n"),
     ("bad-rows", "refuse", "quarantine:bad.csv", "soon,north\n"),
-    ("clock-change", "raise", "earliest", "2024-10-27 02:30,north\n"),
     ("unknown", "refuse", "drop", "2024-10-25 10:00,west\n"),
 ]
 

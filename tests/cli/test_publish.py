@@ -281,3 +281,113 @@ def test_windows_have_their_local_date(
     for name in ("count", "quantiles_of_n"):
         publish(state, name=name, to=to)
     assert starts() == whole
+
+
+#: Statistics whose numbers have columns of different names in a released table.
+OF_WINDOWS: dict[str, dict[str, Any]] = {
+    "count": {},
+    "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "quantiles": {"value": "paid", "edges": "0,2,4", "shares": "0.5"},
+    "reach": {"user": "user", "at_least": "1", "per": "1d"},
+    "top-k": {"by": "page", "domain": "a,b", "top": 1},
+    "hierarchy": {"levels": "page", "domain": {"page": ["a", "b"]}},
+    "ranges": {"label": "page", "domain": "a,b"},
+    "contingency": {"columns": "page", "domain": "page=a,b"},
+    "moments": {"columns": "paid", "bounds": "0:9", "epsilon": 100},
+    "report": {
+        "statistics": {
+            "rows": {"statistic": "count"},
+            "paid": {
+                "statistic": "average",
+                "value": "paid",
+                "lower": 0,
+                "upper": 9,
+                "resolution": 1,
+            },
+        }
+    },
+}
+#: Forms of a stream whose numbers are each of a single window: options of the job.
+WINDOW_FORMS: dict[str, dict[str, Any]] = {
+    "windows": {"release": "windows"},
+    "revised": {"revise": "1d"},
+    "last one": {"over": 1},
+}
+
+
+def publishable(name: str, form: str, folder: Path) -> Job:
+    """A job over four days of rows, whose state is in a folder."""
+    table = {
+        "time": [f"2024-03-0{day}T09:00" for day in (1, 2, 2, 3, 4)], "paid": range(5),
+        "user": ["ann", "bob", "cy", "ann", "bob"], "page": ["a", "b", "a", "a", "b"],
+    }  # fmt: skip
+    options = {"epsilon": 1, **OF_WINDOWS[name], **WINDOW_FORMS.get(form, {"release": form})}
+    return Job(
+        name, pl.DataFrame(table), folder / "s.db", time="time", every="1d", start="2024-03-01",
+        steps=9, until="2024-03-05", **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        (name, form)
+        for name in OF_WINDOWS
+        for form in WINDOW_FORMS
+        if form != "last one" or name not in ("count", "sum")
+    ],
+)
+def test_publish_puts_numbers_of_a_window_into_the_same_columns(
+    tmp_path: Path, name: str, form: str
+) -> None:
+    run(publishable(name, form, tmp_path)).close()
+    publish(tmp_path / "s.db", tmp_path / "out.db")
+    table = export(tmp_path / "s.db").table()
+    numbers = ("window_estimate", "estimate", "value")
+    (number,) = (column for column in numbers if column in table.columns)
+    found = rows(
+        tmp_path / "out.db",
+        "SELECT window_estimate, window_lower, window_upper, estimate, std, lower, upper "
+        "FROM counton_releases ORDER BY step",
+    )
+    prefix = "window_" if number == "window_estimate" else ""
+    columns = [number, f"{prefix}lower", f"{prefix}upper"]
+    assert sorted(row[:3] for row in found) == sorted(table.select(columns).rows())
+    assert {row[3:] for row in found} == {(None, None, None, None)}
+
+
+@pytest.mark.parametrize("name", ["average", "quantiles", "reach"])
+def test_publish_keeps_totals_in_the_columns_without_a_prefix(tmp_path: Path, name: str) -> None:
+    run(publishable(name, "totals", tmp_path)).close()
+    publish(tmp_path / "s.db", tmp_path / "out.db")
+    query = "SELECT count(estimate), count(lower), count(window_estimate) FROM counton_releases"
+    ((estimates, ends, of_windows),) = rows(tmp_path / "out.db", query)
+    assert (estimates, of_windows) == (ends, 0)
+    assert estimates >= 4
+
+
+def test_publish_moves_numbers_of_windows_that_were_in_other_columns(tmp_path: Path) -> None:
+    job = publishable("average", "windows", tmp_path)
+    out = tmp_path / "out.db"
+    run(job.having(until="2024-03-03")).close()
+    publish(tmp_path / "s.db", out)
+    connection = sqlite3.connect(out)
+    with connection:  # as they were published by an earlier version
+        connection.execute(
+            "UPDATE counton_published_rows SET estimate = window_estimate, std = window_std, "
+            "lower = window_lower, upper = window_upper"
+        )
+        connection.execute(
+            "UPDATE counton_published_rows SET window_estimate = NULL, window_std = NULL, "
+            "window_lower = NULL, window_upper = NULL"
+        )
+        connection.execute(
+            "UPDATE counton_published_streams SET shown = replace(shown, ?, '')",
+            (', "own_windows": true',),
+        )
+    connection.close()
+    run(job).close()
+    publish(tmp_path / "s.db", out)
+    query = "SELECT count(estimate), count(window_estimate) FROM counton_releases"
+    assert rows(out, query) == [(0, 12)]

@@ -93,7 +93,7 @@ def test_tables_are_shown_with_the_streams(desk: Desk) -> None:
     shown = desk("show", state).out
     assert "stream ranges_of_visits: once" in shown
     account = desk("methods", state, "--full").out
-    assert "The protected unit is one visit, which counts in one of 4 cells" in account
+    assert "The unit of privacy is one visit, which counts in one of 4 cells" in account
     tables = json.loads(desk("show", state, "--json").out)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"

@@ -127,8 +127,8 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     assert "people are not" not in done.out
     said = place.shown()
     assert (
-        "one visitor's day, with at most 2 events counted, each by at most 1, in any cells and "
-        "steps" in said
+        "one visitor's day, with at most 2 events counted, each by at most 1, in any groups and "
+        "windows" in said
     )
     assert "people are not" not in said
     assert "rows beyond their user's limit, not counted: 2" in done.err

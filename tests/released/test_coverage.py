@@ -1,16 +1,21 @@
 """Intervals hold the truth as often as they say: totals, windows, differences and quarters."""
 
+from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 from some_cases import long
 
-from counton import Counter, Job, Release
+from counton import Counter, Job, Release, release
+from counton.released.figures import totals_curves
 from counton.released.released_numbers import ReleasedNumbers
+from counton.released.screen import screen_of
 from counton.released.series import Series
 from counton.run import Definition
 from counton.run.new_stream import define
@@ -128,3 +133,41 @@ def test_intervals_that_are_too_short_or_too_long_are_noticed(
 ) -> None:
     for found in coverage(asked("both", LOSSES[0]), *levels, keys=keys):
         assert not any(0.947 < share < 0.953 for share in found.values()), found
+
+
+def shown_intervals(released: ReleasedNumbers, kind: str) -> list[tuple[str, float, float]]:
+    """The groups with their intervals, as a place shows them that has no room for all."""
+    if kind == "screen":
+        (table,) = screen_of(released).tables
+        rows = []
+        for group, _, interval in table.rows:
+            low, high = (float(end.replace("−", "-")) for end in interval.split(" to "))
+            rows.append((group, low, high))
+        return rows
+    if kind == "last rows":
+        shown = released.last_rows(20)
+        return [*zip(shown["group"], shown["lower"], shown["upper"], strict=True)]
+    curves = totals_curves(released).first(20)
+    return [*zip(curves.groups, curves.lower[-1], curves.upper[-1], strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["screen", "last rows", "chart"])
+def test_intervals_of_some_of_many_groups_hold_as_often_as_stated(
+    tmp_path: Path, kind: str
+) -> None:
+    """All groups are alike, so whoever picks the largest estimates picks the largest noise."""
+    groups = [f"g{number:02}" for number in range(80)]
+    rows = pl.DataFrame({"time": [datetime(2024, 3, 1)] * len(groups), "page": groups})
+    held = shown = 0
+    for number in range(12):
+        found = release(
+            "count", rows, state=tmp_path / f"{number}.db", time="time", every="1d", steps=9,
+            start="2024-03-01", until="2024-03-02", by="page", domain=groups, epsilon="0.1",
+            level=0.9,
+        )  # fmt: skip
+        intervals = shown_intervals(found.numbers, kind)
+        assert [group for group, _, _ in intervals] == groups[:20]
+        held += sum(low <= 1 <= high for _, low, high in intervals)
+        shown += len(intervals)
+    assert shown == 12 * 20
+    assert held / shown > 0.86

@@ -78,14 +78,14 @@ def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:
     assert [row[-1] for row in table.rows] == ["final", "so far"]
 
 
-def test_only_numbers_of_one_kind_are_ranked() -> None:
+def test_shown_rows_of_a_long_table_are_its_first() -> None:
     rows: dict[str, list[Any]] = {
         "name": [f"p{number}" for number in range(30)],
         "estimate": [*map(float, range(30))],
     }
     one = pl.DataFrame({"group": rows["name"], "estimate": rows["estimate"]})
     shown, said = shown_rows(one)
-    assert (shown.rows[0][0], said) == ("p29", "the 20 largest of 30 rows")
+    assert (shown.rows[0][0], said) == ("p0", "the first 20 of 30 rows")
     mixed, said = shown_rows(pl.DataFrame(rows))
     assert (mixed.rows[0][0], said) == ("p0", "the first 20 of 30 rows")
     several = pl.DataFrame({"statistic": ["visits"] * 40 + ["paid"] * 80, **{

@@ -494,7 +494,7 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
     with run(asked(tmp_path, few)) as outcome:
         assert outcome.read().table().height == 0
-        assert outcome.read().numbers.largest(3).groups == ()
+        assert outcome.read().numbers.first_groups(3).groups == ()
     none = asked(tmp_path, [], name="empty", unit="event", append=True)
     assert table(none).height == 0
     later = START + timedelta(days=13)

@@ -104,6 +104,26 @@ def test_no_byte_of_a_person_stays(
     assert counted(state, again, "2024-03-04", key=key) == [2, 3, 4]
 
 
+@pytest.mark.parametrize("more", [{}, {"append": False}, {"per": "1d"}], ids=str)
+def test_forget_refuses_bucket_whether_or_not_person_was_known(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "BUCKETS", 1)  # everybody is in the bucket of the forgotten person
+    totals = {}
+    for known in (True, False):
+        folder = tmp_path / f"known {known}"
+        folder.mkdir()
+        state = folder / "v.db"
+        first = [("ann", 1)] if known else []
+        counted(state, rows(folder / "one.csv", *first, ("bob", 1)), "2024-03-02", **more)
+        forget(state, "ann", now=NOW)
+        second = rows(folder / "two.csv", *first, ("bob", 1), ("cid", 2), ("dan", 2))
+        totals[known] = counted(state, second, "2024-03-03", **more)
+    ann_alone = [1, 1]
+    assert np.subtract(totals[True], totals[False]).tolist() == ann_alone
+    assert totals[False] == [1, 1]  # cid and dan count in neither state
+
+
 def changes(folder: Path, first: list[str], second: list[str], without: str | None) -> list[int]:
     """What is counted of two deliveries, between which a person is forgotten."""
     folder.mkdir()

@@ -99,7 +99,12 @@ def is_refused(stream: Job, name: str) -> bool:
     return False
 
 
-DEFINING = [option.name for option in kept_as("stream", OPTIONS)]
+DEFINING = [
+    option.name
+    for kind in ("stream", "reading")
+    for option in kept_as(kind, OPTIONS)
+    if not option.later
+]
 
 
 @pytest.mark.parametrize("name", DEFINING)

@@ -14,6 +14,7 @@ import pytest
 from counton import read
 from counton.base.errors import InvalidInput, OldCopy
 from counton.released.figures import totals_curves, window_curves
+from counton.released.release import Release
 from counton.run import Job, commit, export, mark, publish, read_rows, resolve, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
@@ -141,6 +142,57 @@ def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     for curves in drawn:
         hidden = np.isnan([curves.estimates, curves.lower, curves.upper])
         assert np.argwhere(hidden).tolist() == [[part, 1, 1] for part in range(3)]
+
+
+def check_withdrawn(released: Release, step: int, group: str | None, nights: int) -> None:
+    """Check that a released table has all numbers but the withdrawn ones of one window."""
+    gone = {(step, one) for one in ("ab" if group is None else group)}
+    rows = set(released.table().select("step", "group").rows())
+    assert rows == {(one, name) for one in range(1, nights + 1) for name in "ab"} - gone
+    versions = released.versions().select("step", "group").rows()
+    assert gone.isdisjoint(versions)
+    assert "counter broken" in str(released)
+
+
+def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
+    mark(state, "2024-03-03", "counter broken", group="b", withdraw=True)
+    with run(job(state, 3)) as outcome:
+        for released in (outcome.read(), read(exported(state))):
+            lines = str(released).splitlines()
+            (shown,) = (line for line in lines if "withdrawn" in line and line[:4] != "note")
+            assert set(shown.split()) <= {"3", "March", "2024", "b", "withdrawn", "so", "far"}
+            rows = {row.pop("group"): row for row in released.numbers.last_numbers()["groups"]}
+            assert set(rows["b"].values()) == {None}
+            assert None not in rows["a"].values()
+
+
+@pytest.mark.parametrize("group", [None, "b"])
+@pytest.mark.parametrize("days", [1, 3, 7])
+@pytest.mark.parametrize("nights", [1, 2, 3, 4])
+def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
+    nights: int, days: int, group: str | None, tmp_path: Path
+) -> None:
+    for step in range(1, nights + 1):
+        state = tmp_path / f"{step}.db"
+        run(job(state, nights, revise=f"{days}d")).close()
+        mark(state, f"2024-03-{step:02}", "counter broken", group=group, withdraw=True)
+        for ending in ("csv", "parquet", "json"):
+            out = tmp_path / f"{step}.{ending}"
+            export(state, out)
+            check_withdrawn(read(out), step, group, nights)
+            revisions = read(out).numbers.revisions
+            assert revisions is not None
+            for night, lag in np.ndindex(nights, min(days + 1, nights)):
+                values = revisions.values[night, 0 if group is None else 1 :, lag]
+                assert night - lag + 1 != step or not values.any()
+        out = tmp_path / f"{step} run.csv"
+        with run(job(state, nights).having(out=out)) as outcome:
+            check_withdrawn(outcome.read(), step, group, nights)
+        with run(job(state, nights).having(until=f"2024-03-{nights + 2:02}", out=out)) as outcome:
+            assert outcome.after == nights + 1
+            gone = 2 if group is None else 1
+            assert outcome.read().table().height == 2 * (nights + 1) - gone
+        publish(state, tmp_path / f"{step} published.db")
 
 
 @pytest.mark.parametrize(

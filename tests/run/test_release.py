@@ -18,7 +18,7 @@ from counton.cli.app import app
 from counton.frame.options import MissingOptions
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
-from counton.released.figures import window_curves
+from counton.released.figures import totals_curves, window_curves
 from counton.state import state_summary
 
 ROWS = pl.DataFrame(
@@ -116,33 +116,26 @@ def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
 
-def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["totals", "windows"])
+def test_first_groups_are_chosen_by_their_order_not_by_size(tmp_path: Path, form: Any) -> None:
     rows = pl.DataFrame(
         {
             "time": [datetime(2024, 3, 1)] * 50 + [datetime(2024, 3, 3)] * 3,
             "page": ["often"] * 50 + ["lately"] * 3,
         }
     )
-    pages = ["lately", "often", "never"]
+    pages = ["never", "lately", "often"]
     found = release(
-        "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
+        "count", rows, by="page", domain=pages, release=form, state=tmp_path / "s.db", **NEW
     )
-    assert found.numbers.largest(1).groups == ("often",)
-    curves, _ = window_curves(found.numbers)
-    assert list(curves.largest(1).groups) == ["often"]
-    assert list(found.numbers.largest(2).groups) == ["often", "lately"]
-    largest = Release(found.numbers.largest(2))
-    fewer = Release(largest.numbers.largest(1))
-    for chosen in (largest, largest.only(groups=["often"]), fewer, largest.at(0.5)):
-        for refused in (
-            chosen.numbers.whole,
-            chosen.band,
-            lambda chosen=chosen: chosen.share("often", steps="1:1"),
-        ):
-            with pytest.raises(InvalidInput, match=r"not chosen by their size.*the largest were"):
-                refused()
-    for given in (found, Release(found.numbers.largest(3)), found.only(groups=["often", "lately"])):
-        assert given.band().height == len(given.numbers.groups) * 3
+    assert found.numbers.first_groups(2).groups == ("never", "lately")
+    assert found.numbers.first_groups(4).groups == tuple(pages)
+    curves = totals_curves(found.numbers)
+    if form == "windows":
+        curves, _ = window_curves(found.numbers)
+    assert list(curves.first(2).groups) == ["never", "lately"]
+    for numbers in (found.numbers, found.numbers.first_groups(2)):
+        assert Release(numbers).band().height == len(numbers.groups) * 3
 
 
 def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:

@@ -57,20 +57,31 @@ def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> Non
         ([1709337600, 1709337601], {"time_format": "epoch_ms"}),
     ],
 )
-def test_a_first_run_without_a_row_in_a_window_is_refused(
+def test_first_run_without_row_in_window_needs_yes(
     times: list[Any], more: dict[str, Any], tmp_path: Path
 ) -> None:
-    given = job(tmp_path, times, yes=True, **more)
-    with pytest.raises(InvalidInput, match="no row of the data frame lies in a window"):
-        run(given)
+    given = job(tmp_path, times, **more)
+    for quiet in (None, 99):
+        with pytest.raises(InvalidInput, match="no row of the data frame lies in a window"):
+            run(given.having(quiet=quiet))
     assert not (tmp_path / "s.db").exists()
+    with run(given.having(yes=True)) as outcome:
+        released = outcome.read().table()["estimate"]
+        assert released.to_list() == [0] * outcome.after
+    empty = pl.DataFrame({"time": []}, {"time": pl.String})
+    without = given.having(events=empty, state=tmp_path / "empty.db", yes=True)
+    with run(without) as outcome:  # the same without these rows
+        assert outcome.read().table()["estimate"].to_list() == released.to_list()
 
 
 def test_rows_of_undeclared_groups_are_in_no_window_either(tmp_path: Path) -> None:
     frame = pl.DataFrame({"time": ["0024-03-01T00:00"], "page": ["x"]})
-    terms = {**TERMS, "until": "2024-03-15", "yes": True, "by": "page", "domain": "a"}
+    terms = {**TERMS, "until": "2024-03-15", "by": "page", "domain": "a"}
+    given = Job("count", frame, tmp_path / "s.db", unknown="drop", **terms)
     with pytest.raises(InvalidInput, match="lies in a window"):
-        run(Job("count", frame, tmp_path / "s.db", unknown="drop", **terms))
+        run(given)
+    with run(given.having(yes=True)) as outcome:
+        assert outcome.after == 14
 
 
 def test_a_night_without_rows_and_a_later_run_without_rows_in_windows_go_on(tmp_path: Path) -> None:

@@ -8,14 +8,16 @@ import pytest
 from observed_windows import observed_of
 from streams_of_events import changes, release_events
 
-from counton import Contribution, Key, PureDP, Running, Stream
-from counton.base.errors import InvalidInput, ReplayMismatch
+from counton import ZCDP, Contribution, Key, PureDP, Running, Stream, plan
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.private import Private
+from counton.privacy import ExpiringZCDP
 from counton.state import Store, verify
 from counton.state.addition import Addition
 from counton.state.state_witness import Witness
 from counton.statistics import Average, Quantiles, Statistic, TopK
-from counton.strategies import Binary
+from counton.strategies import Binary, Expiring
 
 VALUES: list[list[Any]] = [[1, 2.5], [9], [], [3, 3]]
 CASES: list[tuple[Statistic, list[list[Any]]]] = [
@@ -67,6 +69,64 @@ def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
         stream.release_many([[3, 0]])
     (found,) = verify(file)
     assert found.right, found
+
+
+EDGES = Quantiles([-2, 0.5, 3, 4])
+
+
+def test_create_with_contribution_of_unsettled_statistic_is_refused(file: Path) -> None:
+    strategy = Expiring(1)
+    named: Any = {"guarantee": ExpiringZCDP(1), "strategy": strategy}
+    with pytest.raises(InvalidInput, match="measured sums are not chosen yet"):
+        Stream.create(
+            file, "s", statistic=EDGES, contribution=EDGES.contribution(batched=True), **named
+        )
+    assert not file.exists()
+    settled = EDGES.settle(ExpiringZCDP(1), None)
+    own = settled.contribution(batched=True)
+    with Stream.create(file, "s", statistic=settled, contribution=own, **named) as stream:
+        assert stream.statistic == settled
+        assert stream.design.contribution.pattern == own.pattern
+
+
+def test_create_with_contribution_below_one_row_is_refused(file: Path) -> None:
+    settled = EDGES.settle(ZCDP(1), 7)
+    row: Any = settled.contribution(batched=True).pattern
+    fewer = (
+        BoundedChange(row.l1 - 1, row.l2_squared, once=True),
+        BoundedChange(row.l1, row.l2_squared - 1, once=True),
+    )
+    for small in (
+        *(Contribution.of_pattern(pattern, "which counts once") for pattern in fewer),
+        EDGES.contribution(batched=True),
+        Contribution.events(3, unit="user"),
+    ):
+        with pytest.raises(InvalidInput, match="one row changes the measured sums by 1-norm"):
+            Stream.create(file, "s", Binary(7), ZCDP(1), statistic=settled, contribution=small)
+
+
+def test_plan_with_contribution_of_unsettled_statistic_is_refused() -> None:
+    own = EDGES.contribution(batched=True)
+    with pytest.raises(InvalidInput, match="measured sums are not chosen yet"):
+        plan(7, rho=1, of=EDGES, contribution=own)
+    settled = EDGES.settle(ZCDP(1), 7)
+    best = plan(7, rho=1, of=settled, contribution=settled.contribution(batched=True)).best
+    assert best.law == plan(7, rho=1, of=EDGES, batched=True).best.law
+
+
+def test_open_of_stream_with_too_small_bound_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("counton.state.stream.refuse_wrong_contribution", lambda *_: None)
+        of_laplace = EDGES.contribution(batched=True)
+        named: Any = {"statistic": EDGES, "contribution": of_laplace}
+        Stream.create(file, "s", Expiring(1), ExpiringZCDP(1), **named).close()
+    with pytest.raises(StateError, match="noise is too small for its guarantee"):
+        Stream.open(file, "s")
+    Stream.open(file, "s", forgetting=True).close()  # people can still be deleted
+    with Store(file) as store:
+        assert store.reader("s").step == 0
 
 
 def test_cells_are_the_statistics_own(file: Path) -> None:

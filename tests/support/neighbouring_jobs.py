@@ -207,7 +207,7 @@ def _all_words(state: Path, folder: str) -> str:
     told = [cells.get("steps"), [one.right for one in verify(state)], methods(state), about]
     text = json.dumps(told, default=str).replace(folder, "")
     # What was released says how far quantiles, averages and shares are off.
-    text = re.sub(r"off by at most .+?(?= [A-Z])", "off by at most", text)
+    text = re.sub(r"numbers by at most .+?(?= [A-Z])", "numbers by at most", text)
     # Each state has a key of its own, and says whose noise it has by a digest.
     return re.sub(r"\b[0-9a-f]{32}\b", "digest", text)
 

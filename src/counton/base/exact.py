@@ -305,6 +305,21 @@ def figures(value: float) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
+def figures_up(value: float) -> str:
+    """Format an upper bound as `figures` does, but rounded up.
+
+    >>> figures_up(1.41421), figures_up(2.0), figures_up(31_371.4)
+    ('1.415', '2', '31,372')
+    """
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
+    step = Decimal(1).scaleb(-places)
+    # digits of a float beyond the twelfth are rounding
+    above = (Decimal(f"{value:.12g}") / step).to_integral_value(ROUND_CEILING) * step
+    return f"{above.normalize():,f}"
+
+
 def percent(level: float) -> str:
     """Format a probability in percent, so that a probability below 1 does not read as 100.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -28,3 +29,13 @@ def days_in(length: str) -> float:
     """
     number = length.rstrip("smhdwo")
     return int(number) * _DAYS[length.removeprefix(number)]
+
+
+def has_same_length(one: str, other: str) -> bool:
+    """Return whether two lengths are equal; no number of days is as long as months.
+
+    >>> has_same_length("24h", "1d"), has_same_length("31d", "1mo")
+    (True, False)
+    """
+    in_months = one.endswith("mo"), other.endswith("mo")
+    return len(set(in_months)) == 1 and math.isclose(days_in(one), days_in(other))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from io import BytesIO
@@ -299,11 +299,63 @@ def tick(value: float) -> str:
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     """Return a name as a chart shows it, without characters that cannot be drawn.
 
-    >>> shorten("a" * 30, longest=5)
-    'aaaa…'
+    A long name keeps its beginning and its end, in which names often differ.
+
+    >>> shorten("visits of the north wing", longest=12)
+    'visits… wing'
     """
     name = shown_name(name)
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+    if len(name) <= longest:
+        return name
+    return _cut(name, (longest - 1) // 2, longest)
+
+
+def _cut(name: str, tail: int, longest: int) -> str:
+    """Return a name of ``longest`` letters that keeps the last ``tail`` letters."""
+    tail = min(tail, longest - 1)
+    return f"{name[: longest - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def shorten_all(names: Sequence[str], longest: Sequence[int]) -> list[str]:
+    """Return names as a chart shows them, each of which can be told from all others.
+
+    A name is cut where the rest fits no other name. If there is no such place, it ends with its
+    number in the list.
+
+    Args:
+        names: the names.
+        longest: for each name, how many letters fit; at least 4.
+
+    >>> shorten_all(["north wing, 1st floor", "north wing, 2nd floor"], [14, 14])
+    ['north …t floor', 'north …d floor']
+    >>> shorten_all(["aaaaaaaaXbbbbbbbb", "aaaaaaaaYbbbbbbbb"], [6, 6])
+    ['aa…b 1', 'aa…b 2']
+    """
+    texts = [shown_name(name) for name in names]
+    shown: list[str] = []
+    for place, (text, most) in enumerate(zip(texts, longest, strict=True)):
+        if len(text) <= most:
+            shown.append(text)
+            continue
+        others = {*texts[:place], *texts[place + 1 :]}
+        middle = (most - 1) // 2
+        tails = sorted(range(most), key=lambda tail: abs(tail - middle))
+        apart = [tail for tail in tails if not _is_ambiguous(text, tail, most, others)]
+        if apart:
+            shown.append(_cut(text, apart[0], most))
+            continue
+        number = f" {place + 1}"
+        room = most - len(number)
+        shown.append(_cut(text, (room - 1) // 2, room) + number)
+    return shown
+
+
+def _is_ambiguous(name: str, tail: int, longest: int, others: Collection[str]) -> bool:
+    """Return whether a cut name may be one of the others."""
+    begin, end = name[: longest - 1 - tail], name[len(name) - tail :]
+    if _cut(name, tail, longest) in others:
+        return True
+    return any(other.startswith(begin) and other.endswith(end) for other in others)
 
 
 #: Metadata with which matplotlib writes no time, by the ending of the file.

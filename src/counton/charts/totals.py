@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import time, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from counton.charts.style import (
     drawing,
     frame,
     shorten,
+    shorten_all,
     tick,
 )
 from counton.frame.dates import day_in_words, month_name, weekday_name
@@ -78,7 +80,7 @@ class Curves:
     def sizes(self) -> NDArray[np.float64]:
         """Each group's last total, or the mean of its windows.
 
-        The last window alone is not used, because noise would decide which groups are the largest.
+        They decide whether groups have one scale. Which groups are drawn does not depend on them.
 
         >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
         >>> ends = np.arange("2026-01-02", "2026-01-05", dtype="datetime64[D]")
@@ -90,16 +92,19 @@ class Curves:
         known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
         return np.asarray(np.nansum(self.estimates, axis=0) / known)
 
-    def largest(self, count: int) -> Curves:
-        """Return the curves of the ``count`` groups of largest `sizes`, largest first."""
-        kept = [int(place) for place in np.argsort(-self.sizes, kind="stable")[:count]]
+    def first(self, count: int) -> Curves:
+        """Return the curves of the first ``count`` groups.
+
+        Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
+        hold less often than they state.
+        """
         return replace(
             self,
-            groups=[self.groups[index] for index in kept],
-            estimates=self.estimates[:, kept],
-            lower=self.lower[:, kept],
-            upper=self.upper[:, kept],
-            noted=None if self.noted is None else self.noted[:, kept],
+            groups=[*self.groups[:count]],
+            estimates=self.estimates[:, :count],
+            lower=self.lower[:, :count],
+            upper=self.upper[:, :count],
+            noted=None if self.noted is None else self.noted[:, :count],
             all_groups=self.all_groups or len(self.groups),
         )
 
@@ -120,7 +125,7 @@ class Curves:
 
 @drawing
 def plot_totals(curves: Curves, words: Caption) -> Figure:
-    """Draw running totals, or the counts of windows: a chart for each of the 24 largest groups.
+    """Draw running totals, or the counts of windows: a chart for each of the first 24 groups.
 
     A window is a bar if there is one group and few windows, otherwise a level from its start to its
     end. Groups of comparable size have one scale. Above each chart stands its last number.
@@ -142,9 +147,9 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
             why = "no group is shown yet, as none is large enough: draw it after a later release"
         raise InvalidInput(f"there is nothing to draw, because {why}")
     several = curves.all_groups or len(curves.groups)
-    curves = curves.largest(MOST_PANELS)
+    curves = curves.first(MOST_PANELS)
     if several > len(curves.groups):
-        words = words.adding(f"; the {len(curves.groups)} largest of {several:,} groups")
+        words = words.adding(f"; the first {len(curves.groups)} of {several:,} groups")
     if curves.starts is not None:  # the numbers beside names are those of one window
         words = words.adding(f"; in numbers: {_last_window(curves)}")
     if curves.provisional:
@@ -185,14 +190,15 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         hspace=0.9 if between == "\n" else 0.7,
         wspace=left / (each - left),
     )
+    beside = [0 if between == "\n" else len(value) + 3 for value in values]
+    headings = shorten_all(curves.groups, [max(room - taken, 8) for taken in beside])
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
             continue
         ax.set_ylim(scales[index])
         _draw_panel(ax, curves, index)
-        beside = 0 if between == "\n" else len(values[index]) + 3
-        name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{values[index]}"
+        name = f"{headings[index]}{between}{values[index]}"
         x = (0.15 - left) / (each - left)  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
@@ -388,8 +394,12 @@ def window_names(
         starts.astype("datetime64[s]"), ends.astype("datetime64[s]"), strict=True
     ):
         first, days = start.item(), (end - start) / np.timedelta64(1, "D")
-        midnight = first.hour == first.minute == first.second == 0
+        last = end.item()
+        midnight = first.time() == last.time() == time()
         above = f"{first.year}"
+        if midnight:  # which ends the day before
+            last -= timedelta(days=1)
+        years = first.year != last.year
         if midnight and first.day == first.month == 1 and 364 < days < 367:
             name, above = f"{first.year}", ""
         elif midnight and first.day == 1 and 27 < days < 32:
@@ -397,13 +407,17 @@ def window_names(
         elif midnight and days == 1:
             name = f"{weekday_name(first)}{between}{day_in_words(first)}"
         elif midnight:
-            last = (end - np.timedelta64(1, "D")).item()
-            name = f"{day_in_words(first)} –\n{day_in_words(last)}"
+            name = f"{day_in_words(first, year=years)} –\n{day_in_words(last, year=years)}"
+        elif days < 1:
+            name = f"{first:%H:%M}–\n{last:%H:%M}"
+            above, years = day_in_words(first, year=True), False
         else:
-            name = f"{first:%H:%M}–\n{end.item():%H:%M}"
-            above = day_in_words(first, year=True)
+            begin = f"{day_in_words(first, year=years)} {first:%H:%M}"
+            name = f"{begin} –\n{day_in_words(last, year=years)} {last:%H:%M}"
+        if years:  # both years are in the name
+            above = ""
         found.append(name if above == shown or not above else f"{name}\n{above}")
-        shown = above
+        shown = f"{last.year}" if years else above
     return found
 
 

@@ -381,10 +381,11 @@ def print_release(released: Release, as_json: bool) -> None:
         from polars import selectors
 
         from counton.base.literature import origin_of
+        from counton.numbers.strategy_words import mechanism_sources
         from counton.released.release_facts import promise_of
 
         public, last = definition.public(), numbers.last_rows(_ROWS)
-        paper = origin_of(numbers.design.strategy.sources)
+        paper = origin_of(mechanism_sources(numbers.design.strategy))
         first, newest = (steps[0], steps[-1]) if steps else (None, None)
         there = {"paper": paper, "first": first, "last": newest, "missing_steps": gone}
         described = {
@@ -442,11 +443,11 @@ def _strategy(design: Design, noun: str = "step") -> str:
         noun: the word for a step, such as "window".
     """
     from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import strategy_in_words
+    from counton.numbers.strategy_words import mechanism_sources, strategy_in_words
 
     named = strategy_in_words(design.strategy, noun)
     noise = f"with {design.family.capitalize()} noise"
-    return f"{named}, {noise}; {origin_of(design.strategy.sources)}"
+    return f"{named}, {noise}; {origin_of(mechanism_sources(design.strategy))}"
 
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class PlanOptions(JobWords):
         often=True,
     )
     level: float | None = option(
-        "with --within or a job file: probability that an interval holds the true number",
+        "with --within or a job file: probability that an interval holds the number without noise",
         often=True,
     )
     least: str | None = option("with --within: which number to find, epsilon (default) or rho")

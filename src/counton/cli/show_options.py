@@ -37,7 +37,7 @@ class MethodsOptions:
     )
     name: str | None = option("write about this stream or table only; default: all")
     level: float | None = option(
-        "probability that an interval holds the true number; default: as in the files"
+        "probability that an interval holds the number without noise; default: as in the files"
     )
     full: bool = option(
         "write the whole account, for specialists, instead of some five sentences", default=False
@@ -71,7 +71,7 @@ class ExportOptions:
     source: str | None = of_job("source")
     width: float | None = of_job("width")
     level: float | None = option(
-        "probability that an interval holds the true number; default: as before, or 0.95"
+        "probability that an interval holds the number without noise; default: as before, or 0.95"
     )
     json: bool = option(JSON, default=False)
 
@@ -90,7 +90,7 @@ class PublishOptions:
     )
     name: str | None = option("name of the stream; needed if there are several")
     level: float | None = option(
-        "probability that an interval holds the true number; default: as before, or 0.95"
+        "probability that an interval holds the number without noise; default: as before, or 0.95"
     )
     remove: bool = option("remove the stream's rows from the database instead", default=False)
     key: str | None = option("where the key is, if not beside the state")

@@ -24,8 +24,10 @@ _Found = TypeVar("_Found")
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
 #: How a stream keeps an option. "stream": the option defines the stream; a later run may leave it
 #: out and may not contradict it. "policy" and "view": a later run that leaves it out gets the kept
-#: value. "output": likewise, unless that run states any output. "": each run states it anew.
-Kept: TypeAlias = Literal["", "stream", "policy", "view", "output"]
+#: value. "output": likewise, unless that run states any output. "reading": the option decides how a
+#: cell is read, so it defines the stream, and a later run that leaves it out gets the kept value.
+#: "": each run states it anew.
+Kept: TypeAlias = Literal["", "stream", "reading", "policy", "view", "output"]
 
 
 class Option(NamedTuple):
@@ -44,6 +46,8 @@ class Option(NamedTuple):
         column: what the column holds that it names: numbers, labels, or true and false.
         needed: whether a new stream must state it.
         kept: how the state stores the value; see `Kept`.
+        later: whether a later run may be the first to state an option that defines the stream,
+            because no row that needs it has counted before.
         choices: allowed words; empty: any.
         file: whether it may name a file, relative to the job file's folder.
         words: Python type allowed besides text: "length" a `timedelta`, "moment" a `date` or
@@ -78,6 +82,7 @@ class Option(NamedTuple):
     column: Literal["", "number", "label"] = ""
     needed: bool = False
     kept: Kept = ""
+    later: bool = False
     choices: tuple[str, ...] = ()
     file: bool = False
     words: Literal["", "length", "moment", "columns"] = ""

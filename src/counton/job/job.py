@@ -633,18 +633,22 @@ class RowFormat(JobPart):
     )
     decimal: str | None = option(
         "of CSV: the decimal sign of numbers: . (the default) or ,",
+        kept="reading",
         served=False,
         usual=".",
     )
     time_format: str | None = option(
         "how times are written: epoch (seconds), epoch_ms, epoch_us, epoch_ns, or a strftime "
         "format such as %d.%m.%Y; default: ISO 8601, as in 2024-03-01 08:30",
+        kept="reading",
         check=_check_time_format,
     )
     clock_change: str | None = option(
         "in windows shorter than a day, which moment is meant by local times that occur twice, "
         "when clocks go back: earliest or latest; raise, the default: refuse them",
         choices=("raise", "earliest", "latest"),
+        kept="reading",
+        later=True,
         usual="raise",
         in_file=True,
     )
@@ -764,7 +768,7 @@ class Showing(JobPart):
         "with ranges: show only these intervals of cells, in place of single cells"
     )
     level: float | None = option(
-        "probability that an interval holds the true number; default: 0.95"
+        "probability that an interval holds the number without noise; default: 0.95"
     )
 
 

@@ -55,7 +55,7 @@ class PublicNumbers:
     def describe(self) -> str:
         terms = self._design
         return (
-            f"{terms.name}\nprotected: {terms.contribution}\n"
+            f"{terms.name}\nunit of privacy: {terms.contribution}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
         )
 

@@ -19,8 +19,8 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
         strategy = strategy.windows
     stated, name = strategy.parameters, strategy.saved_name
     if isinstance(strategy, WindowVersions):
-        return f"versions of each {noun}, {strategy_in_words(strategy.inner, noun)}"
-    if name == "KAry" and stated["arity"] > stated["horizon"]:
+        return f"versions of each {noun}, {strategy_in_words(strategy.inner, 'version')}"
+    if strategy.facts.workload == "totals" and not shares_noise(strategy):
         kind = names.EACH_STEP
     elif name == "KAry":
         kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
@@ -33,6 +33,49 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     else:
         return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     return kind.words.replace("step", noun)
+
+
+#: Number of first steps that are compared: a strategy whose steps share noise shares it among them.
+_COMPARED = 64
+
+
+def shares_noise(strategy: StreamStrategy) -> bool:
+    """Return whether a measurement counts several steps, so that their numbers share its noise.
+
+    For revised windows: whether a measurement counts several versions of a window.
+
+    >>> from counton.strategies import Binary, Independent, KAry
+    >>> shares_noise(Binary(365)), shares_noise(KAry(7, 14, True)), shares_noise(Independent(365))
+    (True, False, False)
+    """
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    if isinstance(strategy, WindowVersions):
+        return shares_noise(strategy.inner)
+    if strategy.horizon is None:
+        return True
+    known = set[tuple[int, int]]()
+    for step in range(1, min(strategy.horizon, _COMPARED) + 1):
+        nodes = {(node.level, node.index) for node in strategy.column(step)}
+        if nodes & known:
+            return True
+        known |= nodes
+    return False
+
+
+def mechanism_sources(strategy: StreamStrategy) -> tuple[str, ...]:
+    """Return the names, in `counton.base.literature`, of what describes a mechanism over time.
+
+    Of revised windows it is the strategy of the versions of one window. If no steps share noise, it
+    is noise alone.
+    """
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    if not shares_noise(strategy):
+        return ("calibration",)
+    if isinstance(strategy, WindowVersions):
+        return mechanism_sources(strategy.inner)
+    return tuple(strategy.sources)
 
 
 #: Names of strategies for readers, by their names in states.
@@ -51,17 +94,28 @@ _NAMES = {
 _CONSTANTS = ("arity", "height", "zeros", "growth", "delay")
 
 
-def constants_in_words(strategy: StreamStrategy) -> str:
+def constants_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     """Describe a strategy: its name, number of steps, and parameters that papers name.
+
+    Args:
+        strategy: the strategy.
+        noun: word for a step, such as "window".
 
     >>> from counton.strategies import GrowingSquareRoot, KAry, SmoothBinary
     >>> constants_in_words(KAry(365, 20))
     'k-ary with subtraction; 365 steps, arity 20'
     """
+    if isinstance(strategy, AsOf):
+        strategy = strategy.windows
+    if isinstance(strategy, WindowVersions):
+        versions = strategy.lags + 1
+        named = named_constants(strategy.inner) if shares_noise(strategy) else []
+        parts = [f"{versions:,} versions", *named]
+        return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
     last = strategy.horizon
-    steps = "without a last step" if last is None else f"{last:,} step{'s' * (last != 1)}"
-    parts = [steps, *named_constants(strategy)]
-    return f"{strategy_in_words(strategy)}; {', '.join(parts)}"
+    steps = f"without a last {noun}" if last is None else f"{last:,} {noun}{'s' * (last != 1)}"
+    parts = [steps, *(named_constants(strategy) if shares_noise(strategy) else [])]
+    return f"{strategy_in_words(strategy, noun)}; {', '.join(parts)}"
 
 
 def named_constants(strategy: StreamStrategy) -> list[str]:

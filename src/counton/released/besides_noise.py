@@ -6,8 +6,10 @@ description alone: they say which rows may be missing, never whether one is, or 
 
 from __future__ import annotations
 
+from counton.base.lengths import PERIODS
 from counton.privacy.guarantees import plural
 from counton.released.description import Description, RowsLeftOut, counted_anew
+from counton.released.periods import made_of_windows
 from counton.statistics.by_group import inner_of
 from counton.statistics.clipping import beyond_in_words, clipped_in_words
 
@@ -55,7 +57,20 @@ def besides_noise(definition: Description) -> list[str]:
     if not definition.counting.users:
         return [*late, *lacking, *_statistic_notes(definition), *left]
     beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
-    return [*late, *lacking, *beyond, *own, *left, *anew_notes(definition)]
+    again = _users_counted_again(definition)
+    return [*late, *lacking, *beyond, *again, *own, *left, *anew_notes(definition)]
+
+
+def _users_counted_again(definition: Description) -> list[str]:
+    """Return a line on distinct users who count several times in one window, if they may."""
+    per = definition.counting.per
+    if per is None or not definition.counting.distinct or made_of_windows(definition.cut, per):
+        return []
+    period = PERIODS.get(per, f"period of {per}")
+    return [
+        f"a user counts again in each {period}, so a {definition.window} in which a {period} "
+        "begins may count one user more than once"
+    ]
 
 
 def _rows_that_do_not_count(left_out: RowsLeftOut) -> list[str]:

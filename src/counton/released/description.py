@@ -450,6 +450,40 @@ class Description:
         return None if found is None else PERIODS.get(found, f"period of {found}")
 
     @property
+    def counts_users(self) -> bool:
+        """Whether numbers count distinct users, and not their rows."""
+        if self.inner.counts_users:
+            return True
+        bounded = self.counting.distinct or self.counting.each is not None
+        return bounded and self.statistic.additive and self.value is None
+
+    @property
+    def users_again(self) -> str | None:
+        """The period, such as "week", after which the numbers count each user again.
+
+        None: they count no users, or each user only once, ever.
+        """
+        if not self.counts_users:
+            return None
+        period = self.anew()
+        if period is None and self.counting.distinct:
+            return self.window
+        return period
+
+    @property
+    def groups_of_user(self) -> int:
+        """The largest number of groups in which one user counts at a time; 1 if rows count."""
+        if not self.counts_users:
+            return 1
+        most = self.counting.most
+        if self.counting.distinct and self.counting.most_a_window is not None:
+            most = min(most, self.counting.most_a_window)
+        if not self.cells.named_beforehand:
+            return most
+        groups = self.statistic.declares if self.domain is None else self.domain
+        return 1 if groups is None else min(most, len(groups))
+
+    @property
     def inner(self) -> TallyStatistic:
         """The statistic of each group, or the statistic itself."""
         return inner_of(self.statistic)

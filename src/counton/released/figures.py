@@ -47,7 +47,7 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
     released._check_released()
     from counton.charts.totals import MOST_PANELS, plot_totals
 
-    definition, part = released.definition, released.largest(MOST_PANELS)
+    definition, part = released.definition, released.first_groups(MOST_PANELS)
     grouped, what = groups_in_words(definition), definition.subject
     drawn = {}
     if released.totals is not None:
@@ -73,13 +73,24 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
             ),
             look.around(
                 f"{times}; with {level}% intervals" + together,
-                foot_of(definition, look.source, released.notes),
+                foot_of(definition, look.source, _notes_of(part)),
                 title=said,
                 axis=what,
             ),
         )
         for kind, (curves, said, times) in drawn.items()
     }
+
+
+def _notes_of(released: ReleasedNumbers) -> list[str]:
+    """Return the notes that a chart shows: not those on windows or groups that it leaves out."""
+    definition, shown = released.definition, released.shown_steps
+    outside = {
+        mark.sentence(definition.cut)
+        for mark in definition.marks
+        if mark.step not in shown or (mark.group is not None and mark.group not in released.groups)
+    }
+    return [note for note in released.notes if note not in outside]
 
 
 def totals_curves(released: ReleasedNumbers) -> Curves:

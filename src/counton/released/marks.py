@@ -51,6 +51,28 @@ def withdrawn_cells(
     return gone
 
 
+def with_notes_of_periods(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:
+    """Add a column ``note`` to a table of periods, if any number is marked.
+
+    It has the notes on all windows from ``first_step`` to ``last_step``, and is the last column.
+    """
+    if not marks:
+        return table
+    name = "note"
+    while name in table.columns:
+        name = f"window_{name}"
+    groups = table["group"] if "group" in table.columns else [None] * table.height
+    notes = []
+    for first, last, group in zip(table["first_step"], table["last_step"], groups, strict=True):
+        of_row = [
+            mark.note
+            for mark in sorted(marks, key=lambda mark: mark.step)
+            if first <= mark.step <= last and (group is None or mark.group in (None, group))
+        ]
+        notes.append("; ".join(dict.fromkeys(of_row)) or None)
+    return table.with_columns(pl.Series(name, notes, dtype=pl.String))
+
+
 def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame:
     """Add a column ``note`` to a table with a row for each step, if any number is marked.
 

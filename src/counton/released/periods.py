@@ -145,6 +145,28 @@ def check_sums(definition: Description, every: str) -> None:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
 
 
+def refuse_users_added(
+    definition: Description, every: str, edges: NDArray[np.int64], begins: NDArray[np.int64]
+) -> None:
+    """Raise `InvalidInput` if a sum of windows would not be a number of distinct users.
+
+    Args:
+        definition: the description of a stream whose users are counted again after some time.
+        every: length of the periods that are asked for.
+        edges: the steps that end these periods, beginning with 0.
+        begins: for each step, the step after which users are counted again.
+    """
+    again = definition.users_again
+    if again is None or (begins[edges[1:] - 1] == edges[:-1]).all():
+        return
+    length = definition.anew_every() or definition.cut.every
+    raise InvalidInput(
+        f"{field('sums', every)} does not give numbers of distinct users, because each counts once "
+        f"in each {again}. Give {field('sums', length)}; or ask for a total of some steps, whose "
+        "words say that users count several times"
+    )
+
+
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
     """Raise `InvalidInput` if a period in the next ten years does not consist of complete windows,
     or if a delay leaves out a release's own window.
@@ -200,6 +222,26 @@ def made_of_windows(cut: Windows, per: str) -> bool:
     >>> made_of_windows(days, "1mo"), made_of_windows(days, "12h")
     (True, False)
     """
+    return first_split_window(cut, per) is None
+
+
+class SplitWindow(NamedTuple):
+    """A window in which a period begins; both beginnings in microseconds since 1970."""
+
+    window_begin: int
+    period_begin: int
+
+
+def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
+    """Return the first window of the next ten years in which a period of length ``per`` begins.
+
+    None: each window lies within one period.
+
+    >>> from datetime import UTC
+    >>> sundays = Windows(datetime(2024, 3, 3, tzinfo=UTC), "1w", 52)
+    >>> [sundays.at(begin)[:10] for begin in first_split_window(sundays, "1w")]
+    ['2024-03-03', '2024-03-04']
+    """
     first = microseconds(cut.start)
     last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
     amount, unit = int(per.rstrip("smhdwo")), per.lstrip("0123456789")
@@ -213,7 +255,11 @@ def made_of_windows(cut: Windows, per: str) -> bool:
         numbers = _numbers(begins, per, cut.timezone)
         edges = begins[1:][np.diff(numbers) != 0]
     inner = edges[(edges > first) & (edges < last)]
-    return bool((cut.ends(cut.step_of(inner) - 1) == inner).all())
+    window_begins = cut.ends(cut.step_of(inner) - 1)
+    split = np.flatnonzero(window_begins != inner)
+    if not len(split):
+        return None
+    return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
 
 
 def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import percent, quantity
+from counton.base.exact import percent
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
 from counton.frame.groups import GroupNames
@@ -31,6 +31,8 @@ from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
 from counton.released.screen import page, screen_of
 from counton.released.stream_words import (
     account_of,
+    deviations_in_words,
+    deviations_of,
     error_in_words,
     far_in_words,
     in_words,
@@ -136,12 +138,19 @@ class Release:
         lower, upper, or those of `table`. The sums of all periods add up to the last total. The
         first and the last period are not ``whole`` if the released windows do not cover them.
 
+        Distinct users who count once, ever, are those whom no earlier period counted.
+
+        If windows are released again, a period is ``final`` if all of its windows are. If windows
+        have notes, ``note`` has those of the period's windows.
+
         Args:
             every: length of a period: ``1d``, ``1w``, ``1mo``, or several of these.
 
         Raises:
             InvalidInput: ``every`` is not a length of time, a period begins inside a window, the
-                stream has a delay, the table was released once, or cells are computed on request.
+                stream has a delay, the table was released once, or cells are computed on request;
+                or distinct users are counted again in other periods, so that sums would count
+                some of them several times.
         """
         return self.numbers.sums(every)
 
@@ -310,7 +319,8 @@ class Release:
         named = None if second.statistic.additive and beside is not None else of
         found = together(first.number_of(one, steps, of), second.number_of(other, later, named))
         many = at_once * max(first._comparisons, second._comparisons)
-        left, right = _question_in_words(one, of), _question_in_words(other, named)
+        left = _question_in_words(first, one, of)
+        right = _question_in_words(second, other, named)
         begin, end = _within_words(first, steps), _within_words(second, later)
         if second is not first:
             left, right = f"{left} of {first.design.name}", f"{right} of {second.design.name}"
@@ -325,11 +335,15 @@ class Release:
         """Estimate the share of one group in all groups; see `difference`.
 
         The share of a count is between 0 and 1. The sentence states it in per cent.
+
+        Raises:
+            InvalidInput: as for `difference`; or one user may count in several groups, so that
+                the number of users of all groups is not known.
         """
         asked = shifted_ratio(self.numbers.number_of(one, steps, of), self.numbers.whole(steps, of))
         if not isinstance(one, Mapping):
             asked = self._bounded_share(asked)
-        words = f"{_question_in_words(one, of)}, of all groups"
+        words = f"{_question_in_words(self.numbers, one, of)}, of all groups"
         return replace(self._answer(asked, words, steps, at_once), per_cent=True)
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
@@ -358,9 +372,11 @@ class Release:
     ) -> Answer:
         """Estimate a weighted sum over groups; weights may be negative; see `difference`."""
         words = " + ".join(
-            f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
+            f"{weight:g} {_question_in_words(self.numbers, one, of)}"
+            for one, weight in weights.items()
         )
-        words = words.replace("+ -", "- ") + _within_words(self.numbers, steps)
+        words = words.replace("+ -", "- ") + _several_groups(self.numbers, weights)
+        words += _within_words(self.numbers, steps)
         asked = self.numbers.number_of(weights, steps, of)
         return answer(asked, self.numbers.level, at_once=at_once, what=words)
 
@@ -430,7 +446,8 @@ class Release:
     ) -> Answer:
         """Estimate the number of one or several groups together; see `difference`."""
         asked = self.numbers.number_of(one, steps, of)
-        return self._answer(asked, _question_in_words(one, of), steps, at_once)
+        words = _question_in_words(self.numbers, one, of)
+        return self._answer(asked, words, steps, at_once)
 
     def band(self) -> pl.DataFrame:
         """Return the rows of `table`, with intervals that hold for all rows at once.
@@ -445,7 +462,7 @@ class Release:
     def figures(self, **words: Unpack[ChartWords]) -> dict[str, Figure]:
         """Return charts of counts and sums by their subject, totals and windows.
 
-        Each of the 24 largest groups has a small chart.
+        Each of the first 24 groups has a small chart.
 
         Args:
             title, axis: words that replace those of the chart.
@@ -499,10 +516,10 @@ class Release:
         numbers = self.numbers
         words = in_words(numbers.definition, numbers.design.name, numbers.steps)
         missing, of = numbers.left_out()
-        words += "".join(f"\nnote:      {note}" for note in numbers.notes)
-        return words + (
-            f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
-        )
+        words += "".join(f"\nnote: {note}" for note in numbers.notes)
+        if missing:
+            words += f"\nleft out: {missing:,} of {of:,} rows, in what was read"
+        return words
 
     def methods(self, *, full: bool = False) -> str:
         """Return the text on methods that a publication prints with these numbers.
@@ -577,14 +594,34 @@ def _refuse_unknown(method: str, given: Iterable[str], keys: type) -> None:
 def _within_words(numbers: ReleasedNumbers, steps: Steps) -> str:
     """Return the times of some steps in parentheses; "" for all."""
     definition = numbers.definition
-    anew = definition.anew()
-    if not definition.cut.goes_on or (steps is None and anew is None):
+    again = definition.users_again
+    if not definition.cut.goes_on or (steps is None and again is None):
         return ""
     start, stop = numbers.ends(steps)
-    words = numbers.definition.cut.span(range(start + 1, stop + 1))
-    if anew is not None and numbers._period_begins[stop - 1] > start:
-        words += f", {counted_anew(anew)}"
-    return f" ({words})" if numbers.definition.cut.timed else f" in {words}"
+    words = definition.cut.span(range(start + 1, stop + 1))
+    words += _users_in_words(numbers, start, stop)
+    return f" ({words})" if definition.cut.timed else f" in {words}"
+
+
+def _users_in_words(numbers: ReleasedNumbers, start: int, stop: int) -> str:
+    """Return a note on users whom the number of some steps counts several times, or not at all.
+
+    Args:
+        numbers: the released numbers.
+        start: the step before the first of these steps.
+        stop: the last of them.
+    """
+    definition = numbers.definition
+    if not definition.counts_users:
+        return ""
+    again = definition.users_again
+    begin = 0 if again is None else int(numbers._users_begin[stop - 1])
+    if begin > start:
+        return f", {counted_anew(again or 'period')}"
+    if begin < start:
+        since = "before" if again is None else f"before in the {again}"
+        return f", without users who were counted {since}"
+    return ""
 
 
 def _may_share_noise(one: Design, other: Design) -> bool:
@@ -598,8 +635,7 @@ def _may_share_noise(one: Design, other: Design) -> bool:
 def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     """Return the half-widths of the last numbers by name, "" for one kind; empty if not known."""
     if not numbers._by_group:
-        of_table = hasattr(numbers.statistic.reading, "margin")
-        return reach_of(numbers._last, [*getattr(numbers.statistic, "columns", ())] * of_table)
+        return reach_of(numbers._last, _margins_of(numbers))
     cut = numbers.definition.cut
     period = cut.period if cut.period else cut.every
     each = f"in each {period}"
@@ -617,6 +653,12 @@ def _reach(numbers: ReleasedNumbers) -> dict[str, float]:
     }
 
 
+def _margins_of(numbers: ReleasedNumbers) -> list[str]:
+    """Return the columns of a contingency table, whose numbers are named by those they count by."""
+    of_table = hasattr(numbers.statistic.reading, "margin")
+    return [*getattr(numbers.statistic, "columns", ())] if of_table else []
+
+
 def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
     """Return sentences on the noise."""
     far = far_in_words(_reach(numbers))
@@ -628,40 +670,45 @@ def _errors_in_words(numbers: ReleasedNumbers) -> list[str]:
         ]
         if numbers.definition.ranks and far:
             errors.append(
-                "Intervals of the groups that are shown hold at once, and reach at "
-                f"most {far} to either side."
+                "Intervals of the groups that are shown hold at once; their margins of error are "
+                f"at most {far}."
             )
         return errors
-    errors = []
     last = numbers._last
-    if "std" in last.columns and last["std"].drop_nulls().len():
+    if isinstance(numbers.published, Releases):
         errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
-    if not errors:  # readings have no standard deviation of their own
-        after = numbers.steps.stop - 1
-        std = float(numbers.design.errors.std(range(after, after + 1))[0])
-        errors = [
-            (f"A cell of what it is read from has the standard deviation {quantity(std, std)}.")
-        ]
+    else:
+        errors = deviations_in_words(deviations_of(last, _margins_of(numbers)))
     level = percent(numbers.level)
     if isinstance(numbers.published, Releases):
         said = (
-            f"At step {numbers.steps[-1]:,}, the last one, {level}% intervals "
-            f"reach at most {far} to either side."
+            f"At step {numbers.steps[-1]:,}, the last one, the margin of error ({level}%) is at "
+            f"most {far}."
         )
         return [*errors, said]
     reach = ""
     if far:
-        reach = f"; the last ones reach at most {far} to either side"
+        reach = f"; the last margins of error are at most {far}"
     return [
         *errors,
         (
-            f"Intervals hold with a probability of {level}% or more, one at a time unless "
-            f"the table says else{reach}."
+            f"Intervals hold the numbers without noise with a probability of {level}% or more, "
+            f"one at a time unless the table says else{reach}."
         ),
     ]
 
 
-def _question_in_words(groups: Groups, of: str | None) -> str:
+def _question_in_words(numbers: ReleasedNumbers, groups: Groups, of: str | None) -> str:
     """Return words such as "mean of home"."""
     name = shown_name(groups if isinstance(groups, str) else " and ".join(groups))
-    return name if of is None else f"{of} of {name}"
+    words = name if of is None else f"{of} of {name}"
+    return words + _several_groups(numbers, groups)
+
+
+def _several_groups(numbers: ReleasedNumbers, groups: Groups) -> str:
+    """Return a note that one user may count in several of the groups that are added up, if so."""
+    if isinstance(groups, str) or numbers.definition.groups_of_user == 1:
+        return ""
+    weights = groups.values() if isinstance(groups, Mapping) else [1.0] * len(groups)
+    added = max(sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights))
+    return ", users counted in each of these groups" if added > 1 else ""

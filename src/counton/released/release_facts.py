@@ -181,7 +181,7 @@ def _versions_of(released: ReleasedNumbers, revisions: Revisions) -> NDArray[Any
         return revisions.values
     values = np.array(revisions.values)
     for lag in range(revisions.lags + 1):
-        values[lag:, ..., lag][gone[: len(values) - lag]] = 0
+        values[lag:, ..., lag][gone[: max(len(values) - lag, 0)]] = 0
     return values
 
 

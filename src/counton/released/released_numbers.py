@@ -29,12 +29,14 @@ from counton.numbers.intervals import check_level
 from counton.numbers.table_request import TableRequest
 from counton.released.besides_noise import adds_users_up
 from counton.released.description import Description
-from counton.released.marks import with_notes, withdrawn_cells
+from counton.released.marks import with_notes, with_notes_of_periods, withdrawn_cells
 from counton.released.periods import (
+    Periods,
     check_periods,
     check_sums,
     period_starts,
     periods_of,
+    refuse_users_added,
     steps_between,
 )
 from counton.released.read_options import EVERYTHING, View
@@ -89,7 +91,6 @@ class ReleasedNumbers:
         rows_there: for another table from a file, the columns that identify existing rows; None:
             all. Released cells are complete, because they are in the description.
         own_windows: counts of single windows, if a file has them besides totals.
-        _by_size: True if groups were selected because they are the largest.
         together: by step, half-widths of intervals that hold all at once.
         kept_in: the state of the run that has just released it.
         revisions: the numbers of windows in all releases, if windows are released again.
@@ -108,7 +109,6 @@ class ReleasedNumbers:
     there: NDArray[np.bool_] | None = None
     rows_there: pl.DataFrame | None = None
     own_windows: Numbers | None = None
-    _by_size: bool = False
     together: Floats | None = None
     kept_in: str | None = None
     revisions: Revisions | None = None
@@ -348,23 +348,15 @@ class ReleasedNumbers:
             own_windows=None if windows is None else windows[:, of],
         )
 
-    def largest(self, count: int) -> Self:
-        """Return the ``count`` groups with the largest totals.
+    def first_groups(self, count: int) -> Self:
+        """Return the first ``count`` groups, in declared order.
 
-        Without totals, sums over all shown windows are compared, because the last window is mostly
-        noise.
-
-        Raises:
-            InvalidInput: the statistic has no such groups.
+        Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
+        hold less often than they state.
         """
         if len(self.groups) <= count:
             return self
-        shown = self.shown_steps if self.totals is None else self.steps[-1:]
-        sizes = np.asarray(self._main_of(shown).values, np.float64).sum(axis=0)
-        least = np.partition(sizes, -count)[-count]
-        places = np.flatnonzero(sizes >= least)
-        places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        return replace(self._groups_at(places), _by_size=True)
+        return self._groups_at(np.arange(count))
 
     def with_note(self, note: str) -> Self:
         """Return the release with one more note."""
@@ -409,13 +401,6 @@ class ReleasedNumbers:
         """The totals and the windows of the last step."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
-
-    def _main_of(self, steps: range | None = None) -> Series:
-        """Return totals or, if there are none, windows."""
-        steps = self.steps if steps is None else steps
-        found = self._windows(steps) if self.totals is None else self.totals.part(steps)
-        assert found is not None
-        return found
 
     def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
         """Return sums over ranges of steps, start + 1 to stop, with the noise of each sum.
@@ -489,14 +474,6 @@ class ReleasedNumbers:
                 "groups that were found in the data are each shown only from one of the releases "
                 "on, so only the rows of their table are published; read these rows, or list the "
                 "groups beforehand"
-            )
-
-    def _refuse_chosen(self, what: str) -> None:
-        """Refuse a claim that does not hold for groups selected by their size."""
-        if self._by_size:
-            raise InvalidInput(
-                f"{what} holds only if groups were not chosen by their size, but here the largest "
-                "were chosen: give a table of all groups, or of groups chosen by name"
             )
 
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
@@ -606,13 +583,30 @@ class ReleasedNumbers:
         return self._reading_of(start, stop).numbers(self._request_at(stop))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Return the number of all groups together, the divisor of shares."""
+        """Return the number of all groups together, the divisor of shares.
+
+        Raises:
+            InvalidInput: one user may count in several groups, so that the sum of all groups is not
+                the number of users.
+        """
+        self._refuse_shares_of_users()
         if self.has_cells:
-            self._refuse_chosen("a sum of all groups")
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
         return self._reading_of(*self.ends(steps)).whole()
+
+    def _refuse_shares_of_users(self) -> None:
+        """Refuse the number of users of all groups, where one user may count in several groups."""
+        groups = self.definition.groups_of_user
+        if groups > 1:
+            unit = self.definition.unit
+            raise InvalidInput(
+                f"shares of distinct users cannot be computed, because one {unit} may count in "
+                f"{groups:,} groups, and the number of users of all groups together is not "
+                f"released. Ask for the ratio of two groups; or begin a stream with "
+                f"{field('most', 1)}"
+            )
 
     @property
     def _comparisons(self) -> int:
@@ -833,12 +827,10 @@ class ReleasedNumbers:
         groups)``.
 
         Raises:
-            InvalidInput: there are no intervals, groups are undeclared, or groups are shown because
-                of their size.
+            InvalidInput: there are no intervals, or groups are undeclared.
         """
         from counton.numbers.joint import narrowing_factor
 
-        self._refuse_chosen("a band")
         if self.since is not None:
             raise InvalidInput(
                 "a band holds only for groups that were chosen beforehand, but here groups were "
@@ -867,22 +859,45 @@ class ReleasedNumbers:
         """Return the number of each day, week or month; see `Release.sums`."""
         check_sums(self.definition, every)
         self._check_released()
-        windows, groups = self.definition.cut, self.groups
+        windows = self.definition.cut
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
-        if self.has_cells:
-            first, last = periods.edges[:-1], periods.edges[1:]
-            self._refuse_withdrawn(periods.edges.tolist(), groups)
-            sums = self.between(first, last).columns()
-            return periods.table(windows, [len(groups)] * len(first)).with_columns(
-                group=pl.Series(list(groups) * len(first), dtype=pl.String),
-                sum=sums.pop("estimate"),
-                **sums,
-            )
+        refuse_users_added(self.definition, every, periods.edges, self._users_begin)
+        make_table = self._sums_of_cells if self.has_cells else self._sums_of_readings
+        table = make_table(periods)
+        if windows.lags:
+            from counton.released.revisions import final_windows
+
+            final = final_windows(self.design, self.steps[-1])
+            table = table.with_columns(final=pl.col("last_step") <= final)
+        return with_notes_of_periods(table, self.definition.marks)
+
+    @property
+    def _users_begin(self) -> NDArray[np.int64]:
+        """For each step, the step after which users are counted again."""
+        if self.definition.anew_every() is not None:
+            return self._period_begins
+        return np.asarray(self.steps, np.int64) - 1
+
+    def _sums_of_cells(self, periods: Periods) -> pl.DataFrame:
+        """Return a row with the sum of each group in each period."""
+        first = periods.edges[:-1]
+        self._refuse_withdrawn(periods.edges.tolist(), self.groups)
+        columns = self.between(first, periods.edges[1:]).columns()
+        table = periods.table(self.definition.cut, [len(self.groups)] * len(first))
+        return table.with_columns(
+            group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
+            sum=columns.pop("estimate"),
+            **columns,
+        )
+
+    def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
+        """Return the rows of a statistic's table for each period."""
         ends = pairwise(periods.edges.tolist())
         parts = [self._numbers(*each).columns(self.level) for each in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
-        table = pl.concat([periods.table(windows, rows), columns_below(parts)], how="horizontal")
+        of_periods = periods.table(self.definition.cut, rows)
+        table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
         there = self.rows_there
         if there is not None:
             named = [name for name in there.columns if name not in (*WHEN, "over")]
@@ -894,11 +909,11 @@ class ReleasedNumbers:
         return self.only(self.steps[-1:]).table()
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Return the rows of the last step, of the ``most`` largest groups."""
+        """Return the rows of the last step, of the first ``most`` groups."""
         if most is None:
             return self._last
         if self._by_group:
-            return self.only(self.steps[-1:]).largest(most).table()
+            return self.only(self.steps[-1:]).first_groups(most).table()
         return self._last.head(most)
 
     def last_numbers(self) -> dict[str, Any]:
@@ -909,18 +924,20 @@ class ReleasedNumbers:
             "counted_until": self.definition.cut.at(int(self._counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+        gone = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
         prefixes = "", self.definition.of_windows
-        for prefix, series in zip(prefixes, self._last_series, strict=True):
-            if series is None:
+        for prefix, stored in zip(prefixes, self._last_series, strict=True):
+            if stored is None:
                 continue
+            series = stored.with_withdrawn(gone)
             last[f"{prefix}std"] = float(series.std[0])
             for name, ends in (
                 ("estimate", series.estimates),
                 ("lower", series.lower),
                 ("upper", series.upper),
             ):
-                for row, number in zip(groups, ends[0].tolist(), strict=True):
-                    row[f"{prefix}{name}"] = number
+                for row, number, hidden in zip(groups, ends[0].tolist(), gone[0], strict=True):
+                    row[f"{prefix}{name}"] = None if hidden else number
         return {**last, "groups": groups}
 
     @property

@@ -9,10 +9,13 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from counton.base.columns import WHEN, TextTable, html, list_in_words, readable
 from counton.base.exact import percent, quantity, text
 from counton.frame.lazy_polars import polars as pl
 from counton.released.besides_noise import besides_noise
+from counton.released.marks import withdrawn_cells
 from counton.released.series import Series
 from counton.released.stream_words import statistic_in_words
 
@@ -51,22 +54,19 @@ def text_table(table: pl.DataFrame) -> TextTable:
 def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTable, str]:
     """Return the rows that a screen shows, and a note on the others.
 
-    Of numbers of one kind the largest are shown; of a report, and of numbers of several names, the
-    first rows, those ``asked`` before others.
+    The first rows are shown; of numbers of several names, those ``asked`` before others. Rows are
+    not chosen by their estimates, because intervals of the largest of many noisy numbers hold less
+    often than they state.
     """
     report, named = "statistic" in table.columns, "name" in table.columns
     most = _MOST_OF_REPORT if report else MOST
     if table.height <= most:
         return text_table(table), ""
-    if report or (named and table["name"].n_unique() > 1):
-        said = f"the first {most} of {table.height:,} rows"
-        if asked and named and not report:
-            table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
-            said += f", {list_in_words([*asked])} first"
-        return text_table(table.head(most)), said
-    if "estimate" in table.columns:
-        table = table.sort("estimate", descending=True, maintain_order=True)
-    return text_table(table.head(most)), f"the {most} largest of {table.height:,} rows"
+    note = f"the first {most} of {table.height:,} rows"
+    if asked and not report and named and table["name"].n_unique() > 1:
+        table = table.sort(pl.col("name").is_in(asked), descending=True, maintain_order=True)
+        note += f", {list_in_words([*asked])} first"
+    return text_table(table.head(most)), note
 
 
 def screen_of(released: ReleasedNumbers) -> Screen:
@@ -131,7 +131,7 @@ def _bounded_subject(definition: Description) -> str:
 
     >>> from counton.job.job import Job
     >>> from counton.run.new_stream import define
-    >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-01",
+    >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
     ...           epsilon=1)
     >>> _bounded_subject(define(job))
@@ -147,14 +147,13 @@ def _bounded_subject(definition: Description) -> str:
 
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
-    """Return the texts for counts: the largest groups first; up to 20 stay in declared order."""
+    """Return the texts for counts: the first 20 groups, in declared order."""
     heading, groups = _heading_of_cells(released), released.groups
     if not groups:
         none = "no group is large enough to be shown yet"
         return Screen(heading, notes=[none, *_below(released)])
-    smaller = len(groups) - MOST
-    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
-    shown = released.largest(MOST)
+    left_out = f"the first {MOST} of {len(groups):,} groups" if len(groups) > MOST else ""
+    shown = released.first_groups(MOST)
     interval = f"{percent(released.level)}% interval"
     table = (_versions_table if released.definition.cut.lags else _last_table)(shown, interval)
     return Screen(heading, [table], left_out, _below(released))
@@ -192,18 +191,25 @@ def _last_table(released: ReleasedNumbers, interval: str) -> TextTable:
     shown = [series for series in released._last_series if series is not None]
     for name, series in zip(("estimate", "in this window"), shown, strict=False):
         names += [(name, True), (interval, True)]
-        columns += _numbers_of_step(series)
+        columns += _numbers_of_step(released, released.steps[-1], series)
     return TextTable(names, [*zip(*columns, strict=True)])
 
 
-def _numbers_of_step(series: Series) -> tuple[list[str], list[str]]:
-    """Return estimates and intervals as texts."""
+def _numbers_of_step(
+    released: ReleasedNumbers, step: int, series: Series
+) -> tuple[list[str], list[str]]:
+    """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
+    gone = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
+    series = series.with_withdrawn(gone)
     half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
     value, lower, upper = (
         [quantity(float(number), half, whole) for number in ends[0]]
         for ends in (series.estimates, series.lower, series.upper)
     )
     ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+    for place in np.flatnonzero(gone[0]).tolist():
+        value[place] = "withdrawn"
+        ends[place] = ""
     return value, ends
 
 
@@ -222,7 +228,8 @@ def _versions_table(released: ReleasedNumbers, interval: str) -> TextTable:
         series = released._windows(range(step, step + 1))
         assert series is not None
         state = "final" if last - step >= cut.lags else "so far"
-        for group, *numbers in zip(released.groups, *_numbers_of_step(series), strict=True):
+        numbers_of_step = _numbers_of_step(released, step, series)
+        for group, *numbers in zip(released.groups, *numbers_of_step, strict=True):
             row = [cut.span(range(step, step + 1)), *([group] if grouped else [])]
             rows.append([*row, *numbers, state])
     return TextTable(names, rows)
@@ -233,11 +240,11 @@ _ROWS = 24
 
 
 def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
-    """Return HTML that shows a release: words, the largest groups, and charts."""
+    """Return HTML that shows a release: words, the first groups, and charts."""
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height
     if more > 0:
-        words += f"\n{more:,} smaller groups are not shown"
+        words += f"\n{more:,} more groups are not shown"
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"

@@ -53,6 +53,14 @@ class Series:
             )
         return self.values
 
+    def with_withdrawn(self, gone: NDArray[np.bool_]) -> Series:
+        """Return a copy in which withdrawn numbers may be missing, for callers who hide them.
+
+        Args:
+            gone: which numbers are withdrawn, of the shape of ``values``.
+        """
+        return self if self.there is None else replace(self, there=self.there | gone)
+
     def with_zeros(self) -> Series:
         """Return a copy in which missing numbers are 0, for callers who do not show them."""
         return replace(self, there=None)

@@ -14,8 +14,9 @@ from counton.base.lengths import PERIODS
 from counton.base.literature import origin_of
 from counton.frame.dates import day_and_time, day_in_words
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import LATE_DAYS
+from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.numbers import Design
+from counton.numbers.strategy_words import mechanism_sources
 from counton.privacy.guarantees import (
     AgesWithData,
     difference,
@@ -54,14 +55,17 @@ def methods_of(
     """
     cut = definition.cut
     newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
-    far, chance = far_in_words(reach), percent(level)
-    error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
+    # Noise is all that an interval covers: late rows and bounds move numbers further.
+    margin = far_in_words(reach)
+    error = f"noise changes {newest} by at most {margin}"
+    if not margin:
+        error = "the numbers without noise are in the published ranges"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
             protection_in_words(definition),
-            f"With a probability of {chance}% each, {error}.",
+            f"With a probability of {percent(level)}% each, {error}.",
             *notes_as_sentences(notes),
             *besides_as_sentence(definition),
             f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
@@ -180,7 +184,7 @@ def error_in_words(series: Series, level: float, *, total: bool) -> str:
     what = "a total" if total else "a window's own number"
     return (
         f"The noise of {what} has the standard deviation {last} at the last step{between}, "
-        f"and its {percent(level)}% interval there reaches {quantity(half, half)} to both sides."
+        f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
     )
 
 
@@ -199,6 +203,33 @@ def far_in_words(reach: Mapping[str, float]) -> str:
     return f"{low} to {high}, each as its range says"
 
 
+def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
+    """Return sentences on the standard deviations of noise, by the name of the number.
+
+    >>> deviations_in_words({"": 7.8}), deviations_in_words({"mean": 0.5, "sum": 112.0})
+    (['The noise of the last numbers has the standard deviation 7.8.'], ['The noise of the last
+    numbers has the standard deviation 0.50 (mean) and 112 (sum).'])
+    """
+    bounded = {name: std for name, std in deviations.items() if std < math.inf}
+    sentences = []
+    if bounded:
+        noise = "The noise of the last numbers has"
+        values = [quantity(std, std) for std in bounded.values()]
+        if len(bounded) == 1 and "" in bounded:
+            sentences = [f"{noise} the standard deviation {values[0]}."]
+        elif len(bounded) <= _NAMED:
+            each = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
+            sentences = [f"{noise} the standard deviation {list_in_words(each)}."]
+        else:
+            low, high = min(bounded.values()), max(bounded.values())
+            ends = f"from {quantity(low, low)} to {quantity(high, high)}"
+            sentences = [f"{noise} standard deviations {ends}."]
+    unknown = [name for name in deviations if name not in bounded]
+    if unknown and bounded:
+        sentences.append(f"That of {list_in_words(unknown)} is not known, for so few rows.")
+    return sentences
+
+
 def _far(far: float) -> str:
     return quantity(far, far) if far < math.inf else "any number"
 
@@ -212,15 +243,36 @@ def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float
     value = next((name for name in ("estimate", "value") if name in rows.columns), None)
     if value is None or not {"lower", "upper"} <= {*rows.columns}:
         return {}
+    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
+    # ends are sums, whose last digits are not exact
+    return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
+
+
+def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
+    """Return the largest standard deviation of the noise of each number in a table, by its name.
+
+    It is infinite if it is not known, as that of the mean of few values: an approximation that is
+    larger than the margin of error says nothing about a number between bounds.
+    """
+    if "std" not in rows.columns:
+        return {}
+    found = _largest_by_name(rows, pl.col("std").cast(pl.Float64), margins)
+    most = reach_of(rows, margins)
+    return {
+        name: std if std <= most.get(name, math.inf) else math.inf for name, std in found.items()
+    }
+
+
+def _largest_by_name(
+    rows: pl.DataFrame, number: pl.Expr, margins: Sequence[str]
+) -> dict[str, float]:
+    """Return the largest value of an expression over the rows of each number, as in `reach_of`."""
     if margins:
         kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
         by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
         rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
     names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
-    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
-    # ends are sums, whose last digits are not exact
-    far = far.cast(pl.Float64).round_sig_figs(_DIGITS)
-    found = rows.select(*names, far=far).drop_nulls("far").drop_nans("far")
+    found = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
     if not names or not found.height:
         return {"": max(found["far"])} if found.height else {}
     most = found.group_by(names, maintain_order=True).max()
@@ -308,18 +360,18 @@ def account_of(
     from counton.numbers.methods import methods
     from counton.planning import factors_of_design, far_from_possible
 
-    cut = definition.cut
-    mechanism = None if cut.goes_on else getattr(definition.statistic, "mechanism", None)
     of = "" if definition.statistic.additive else "a cell of what it reads"
-    periods = definition.release == "periods"  # their least error is not known
+    # The least error of numbers of periods, and of several versions of a window, is not known.
+    unknown = definition.release == "periods" or definition.cut.lags > 0
     least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
-    factors = [] if periods else factors_of_design(terms, least)
+    factors = [] if unknown else factors_of_design(terms, least)
     far = far_from_possible(terms, factors, least, of=of, cited=False)
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
-        mechanism=None if mechanism is None else mechanism,
         unit=definition.unit,
+        change=change_in_words(definition),
+        noun=definition.cut.noun,
         errors=[*errors, *([far] if far else [])],
         besides=besides_as_sentence(definition),
         before=[
@@ -327,7 +379,7 @@ def account_of(
             *_ids_in_words(definition),
             *_as_sentence(definition.cells.in_words(definition.unit)),
         ],
-        unprotected=cut.unprotected,
+        unprotected=definition.cut.unprotected,
         sources=definition.statistic.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
@@ -380,11 +432,17 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
     if not cut.timed:
         return f"The {what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
-    of = "each window" if last is None else f"each of up to {last:,} windows"
+    if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
+        last = None if cut.steps >= ENDLESS else cut.steps
+    of = "each window" if last is None else f"each of up to {last:,} window{'s' * (last != 1)}"
+    again = ""
+    if cut.lags:
+        windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
+        again = f", and again after the next {windows}"
     return (
         f"The {what} was released after {of} of {cut.every} from "
-        f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on, {steps:,} of "
-        "them so far."
+        f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
+        f"window{'s have' if steps != 1 else ' has'} been released so far."
     )
 
 
@@ -482,25 +540,32 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
 
 
 def in_words(definition: Description, name: str, steps: range) -> str:
-    """Describe the protected unit, the guarantee, and the released steps."""
-    cut = definition.cut
-    means = definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
-    what, once = cut.count(len(steps)), ""
+    """Describe the unit of privacy, the guarantee, and the released steps."""
+    cut, guarantee = definition.cut, definition.guarantee
+    released = f"{cut.count(len(steps))} released"
+    scope = f", {guarantee.scope}"
     if not cut.goes_on:
-        what, once = getattr(definition.statistic, "size", definition.what), " once"
-    notes = filter(None, [people_note(definition), changes_note(definition)])
-    people = "".join(f"           {note}\n" for note in notes)
-    lines = besides_noise(definition)
-    besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
-    paper = f"\npaper:     {origin_of(definition.strategy.sources)}" * cut.goes_on
-    return (
-        f"{name}: {what} released{once}\n"
-        f"protected: {protected_in_words(definition)}\n{people}"
-        f"guarantee: {definition.guarantee}"
-        f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"
-        f"           {means}\n"
-        f"cost:      {cost_in_words(definition)}{paper}{besides}"
-    )
+        released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
+        scope = ""
+    lines = [
+        f"{name}: {released}",
+        f"unit of privacy: {protected_in_words(definition)}",
+        *_indented([people_note(definition), changes_note(definition)]),
+        f"guarantee: {guarantee}{scope}",
+        *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
+        f"privacy loss: {loss_in_words(definition)}",
+    ]
+    if cut.goes_on:
+        lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
+    besides = besides_noise(definition)
+    if besides:
+        lines += [f"besides noise: {besides[0]}", *_indented(besides[1:])]
+    return "\n".join(lines)
+
+
+def _indented(lines: Sequence[str | None]) -> list[str]:
+    """Return lines that belong to the line before them."""
+    return [f"  {line}" for line in lines if line is not None]
 
 
 def promise_in_words(definition: Description, loss: str | None = None) -> str:
@@ -517,39 +582,47 @@ def protected_in_words(definition: Description) -> str:
     """Return words for the protected unit and how much it counts, in groups and windows if cells
     are.
 
-    >>> from types import SimpleNamespace as Named
-    >>> from counton.frame.windows import Windows
-    >>> from counton.privacy import Contribution
-    >>> from counton.strategies import Binary
-    >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
-    >>> visits["release"] = "totals"
-    >>> visits["strategy"] = Binary(7)
-    >>> counts = Named(statistic=Named(additive=True), cut=Windows, **visits)
-    >>> protected_in_words(counts)
-    'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=31, by="page", domain="home,shop", unit="visit", epsilon=1)
+    >>> protected_in_words(define(job))
+    'one visit more or less, counted in one group of one window by at most 1'
     """
-    contribution, unit = definition.contribution, definition.unit
-    said = contribution.describe(unit).replace(" added or removed", " more or less")
-    said = re.sub(r"\bstep(s?)\b", rf"{definition.cut.noun}\1", said)
+    unit, change = definition.unit, change_in_words(definition)
+    if definition.contribution.relation == "replace":
+        return f"one {unit}, {change}, {definition.contribution.neighbours}"
+    return f"one {unit} more or less, {change}"
+
+
+def change_in_words(definition: Description) -> str:
+    """Return the most that one unit of privacy changes, in groups and windows if cells are."""
+    words = definition.contribution.change_in_words(steps=definition.cut.goes_on)
+    # Values are clipped "in steps of" their resolution, which are no windows.
+    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.cut.noun}\1", words)
     if definition.cut.lags and definition.release == "both":
-        said += ", and in the totals from the window on in which it arrives"
+        words += ", and in the totals from the window on in which it arrives"
+    if definition.statistic.additive and definition.groups_apart is None:
+        words = words.replace("one cell of ", "").replace("any cells and ", "any ")
     if definition.statistic.additive:
-        return re.sub(r"\bcell(s?)\b", r"group\1", said)
-    many = re.search(r"\bcells?\b", said) is not None
-    return said + "; a cell is one of the counts behind the numbers" * many
+        return re.sub(r"\bcell(s?)\b", r"group\1", words)
+    if re.search(r"\bcells?\b", words) is not None:
+        words += "; a cell is one of the counts behind the numbers"
+    return words
 
 
-def cost_in_words(definition: Description) -> str:
-    """Return the privacy cost for each unit."""
+def loss_in_words(definition: Description) -> str:
+    """Return the privacy loss of each unit."""
     guarantee, unit = definition.guarantee, definition.unit
     if isinstance(guarantee, AgesWithData):
-        return f"a loss of privacy for each {unit} that grows with its age"
-    spent = f"{guarantee.loss_in_words} of the privacy of each {unit}, spent once"
+        return f"grows with the age of each {unit}"
+    loss = f"{guarantee.loss_in_words} for each {unit}, once"
     if not definition.cut.goes_on:
-        return spent
+        return loss
     return (
-        f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
-        f"more; another stream about the same {unit} costs its own, and costs add up"
+        f"{loss} for the whole stream, which is this series of releases: later releases add "
+        f"nothing; another stream about the same {unit} has a privacy loss of its own, and losses "
+        "add up"
     )
 
 

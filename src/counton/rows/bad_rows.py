@@ -30,10 +30,9 @@ _SHOWN = 5
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
 #: Matches a number whose points may group thousands.
-_GROUPED_DIGITS = re.compile(
-    r"\d{1,3}(\.\d{3})+"
-)  #: Matches a month or a quarter of a year, in which every moment is meant.
-_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0?[1-9]|1[0-2])|[- ]?[qQ][1-4])\s*")
+_GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
+#: Matches a month or a quarter of a year, in which every moment is meant.
+_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
 #: Matches the end of a day, as a time of the day before.
 _END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
 
@@ -193,12 +192,13 @@ def _explain(
     remedy = problem.remedy(reading.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
-    if problem == Problem.UNREADABLE_TIME and reading.time_format in EPOCH_FORMATS:
+    reads_epochs = reading.time_format in EPOCH_FORMATS
+    if problem == Problem.UNREADABLE_TIME and reads_epochs:
         remedy = (
             "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
             "since 1899-12-30, as Excel counts them: write these as dates, as in 2024-03-01"
         )
-    if problem == Problem.UNREADABLE_TIME:
+    if problem == Problem.UNREADABLE_TIME and not reads_epochs:
         remedy = _remedy_of_time(str(text)) or remedy
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
         remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"

@@ -88,22 +88,18 @@ def release(
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
     count: 2 windows of 1d released
-    protected: one event more or less, counted in one group of one window by at most 1
-               people are not protected: a person with 100 events loses 100 times the epsilon
-               events may change in later inputs (vanish, come back, be in another window or
-               group): one that changes K times loses up to (1 + K) times as much as one that stays
+    unit of privacy: one event more or less, counted in one group of one window by at most 1
+      people are not protected: a person with 100 events loses 100 times the epsilon
+      events may change in later inputs (vanish, come back, be in another window or group): one that
+      changes K times loses up to (1 + K) times as much as one that stays
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-               one event more or less makes no output more than 2.719 times as likely or as
-               unlikely
-    cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
-               this series of releases: later ones cost nothing more; another stream about the same
-               event costs its own, and costs add up
-    paper:     ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that
-               B C = A is tested, not proved
-    besides:   a row that came after its day was published does not count
-    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
-    >>> paid.table().columns[3:]
-    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
+      one event more or less makes no output more than 2.719 times as likely or as unlikely
+    privacy loss: epsilon = 1 for each event, once for the whole stream, which is this series of
+    releases: later releases add nothing; another stream about the same event has a privacy loss of
+    its own, and losses add up
+    paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
+    tested, not proved
+    besides noise: a row that came after its day was published does not count
     """
     known = {*options_of(Job)} - {"events", "state"}
     known |= {option.name for option in own_options(what)}

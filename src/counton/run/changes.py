@@ -172,10 +172,13 @@ def ended_steps(
     told = ClockFacts(*facts, all_of_them=repeats_all_rows(job), last=last, none=none)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0, 0
-    until, ended = windows_ended(job, definition, told, now)
     first = released is None and not source.live
-    if first and ended and tally.rows and not tally.within:
-        raise _no_row_within(source, cut, tally.newest)
+    # With ``yes`` one row more or less must not decide whether there is a first release.
+    if first and tally.rows and not tally.within and not job.times.yes:
+        _, ended = windows_ended(job, definition, told, now, yes=True)
+        if ended:
+            raise _no_row_within(source, cut, tally.newest)
+    until, ended = windows_ended(job, definition, told, now)
     newest = 0 if last is None else int(cut.step_of(np.array([last]))[0])
     return until, ended, max(ended - max(newest, released or 0), 0)
 
@@ -190,8 +193,9 @@ def _no_row_within(source: Source, windows: Windows, newest: int | None) -> Inva
     return InvalidInput(
         f"no row of {source.name} lies in a window of the stream, from "
         f"{windows.at(windows.start)} to {windows.at(windows.end)}, so nothing was released; "
-        f"{last}: correct {field('start')}, {field('steps')} or the format of times "
-        f"({field('time_format')}), or give the events of these windows"
+        f"{last}. Correct {field('start')}, {field('steps')} or the format of times "
+        f"({field('time_format')}), or give the events of these windows. If nothing happened in "
+        f"them, give {field('yes', True)}"
     )
 
 

@@ -54,6 +54,7 @@ from counton.run.first_rows import (
     Pool,
     by_key,
     first_rows,
+    in_order,
     ranks,
     runs,
     together,
@@ -478,7 +479,13 @@ class ContributionBounder:
         chosen = self._choose_first(rows, period, old) & ~old
         found.known += int(known.sum())
         found.over += asked_for - int(known.sum()) - int(chosen.sum())
-        return rows.at(chosen), period[chosen]
+        rows, period = rows.at(chosen), period[chosen]
+        if self._recounts:
+            # Slots of a unit differ, so its rows take them in the order of the choice: the order of
+            # rows within the input must decide nothing.
+            order = in_order(rows, _numbers(rows.key, period), self._named)
+            rows, period = rows.at(order), period[order]
+        return rows, period
 
     def _with_remembered(
         self, rows: HeldRows, period: Integers, before: _Before, beyond: int = 0

@@ -46,11 +46,11 @@ KIND = "events by window and group"
 GUARANTEE = ("epsilon", "delta", "rho", "within")
 #: All other options of a job that define its stream.
 DEFINING = tuple(
-    option.name
-    for option in statements.kept_as("stream", options_of(Job))
-    if option.name not in GUARANTEE
+    name
+    for name, option in options_of(Job).items()
+    if option.kept in ("stream", "reading") and name not in GUARANTEE
 )
-#: Kinds of options that a later run takes from the last job if it does not state them.
+#: Kinds of options that a stream keeps from its last job.
 REMEMBERED = ("policy", "view", "output")
 
 
@@ -274,7 +274,10 @@ class Definition(Description):
 
 
 def remembering(record: Mapping[str, Any], job: Job) -> dict[str, Any]:
-    """Return a stream's record with a job's policies and outputs, if any, for later jobs."""
+    """Return a stream's record with a job's policies and outputs, if any, for later jobs.
+
+    An option that a later run states first (`counton.frame.options.Option.later`) is added.
+    """
     known = statements.options_of_job(job)
     anew = {name for name, one in known.items() if one.kept in REMEMBERED}
     if job.output.out is None and job.output.plot is None:
@@ -288,6 +291,9 @@ def remembering(record: Mapping[str, Any], job: Job) -> dict[str, Any]:
         and (name, job.option(name)) != ("unknown", "discover")
     }
     fixed = {name: value for name, value in record.items() if name not in anew}
+    for name, option in known.items():
+        if option.later and job.states(name) and record.get(name) in (None, option.usual):
+            fixed[name] = job.option(name)
     if said.get("unknown") == "drop":  # releases until then lack rows for ever
         fixed["dropped"] = True
     if said.get("missing") == "skip":

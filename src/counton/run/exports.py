@@ -21,6 +21,7 @@ from counton.frame.windows import load_zone, moment
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.periods import groups_named
+from counton.released.read_options import View
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import is_table, read_public
@@ -46,6 +47,8 @@ from counton.state.ledger_rows import record_in
 from counton.state.reader import JournalReader
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from counton.state.keys import Kept
 
 #: Largest number of rows that are made at once.
@@ -95,7 +98,7 @@ def publish_new(
             "strategy": repr(source.design.strategy),
             "level": level,
             "step": source.step,
-            "shown": json.dumps([readings.to_dict(), *definition.marks]),
+            "shown": json.dumps([_shown_facts(released, readings), *definition.marks]),
             "description": json.dumps(promise_of(released)),
         }
         steps = published.begin(connection, row, definition.cut.lags)
@@ -110,15 +113,17 @@ def publish_new(
 def _rows_of(
     released: ReleasedNumbers, steps: range, *, is_sqlite: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the published rows of some steps, with totals so far and of the window alone."""
+    """Yield the published rows of some steps.
+
+    A number of one window alone is in the columns ``window_...``, whatever the statistic is. All
+    other numbers, such as totals so far, are in the columns without this prefix.
+    """
     definition = released.definition
     table = finite(released.table(steps))
-    if definition.shows_cells and definition.cut.lags:  # numbers of windows alone
-        table = table.rename({number: f"window_{number}" for number in ADDED})
-    first = "estimate" if definition.shows_cells or "estimate" in table.columns else "value"
-    numbers = (first, *ADDED[1:], *(f"window_{number}" for number in ADDED))
+    numbers = _number_columns(released, table)
     # A line has running totals, which are sums of its published cells.
-    aside = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
+    aside = {*WHEN, *ADDED, *numbers, "over", "running_total", "running_total_std", "note"}
+    aside.update(f"window_{number}" for number in ADDED)
     aside.update(REVISED if definition.cut.lags else ())
     aside -= {part.name for part in definition.inner.parts if part.kind == "label"}
     note = table.columns[-1] if definition.marks else ""
@@ -133,6 +138,44 @@ def _rows_of(
         else:
             label = definition.inner.label({column: row.pop(column) for column in labels})
         yield (step, number, *times[step], label, *map(row.get, (*numbers, note)))
+
+
+def _number_columns(released: ReleasedNumbers, table: pl.DataFrame) -> list[str]:
+    """Return the columns of a table whose numbers are published as `ADDED`, and then as those of
+    the window alone; "" where there is none.
+    """
+    definition = released.definition
+    windows = [f"window_{number}" for number in ADDED]
+    if definition.shows_cells and not definition.of_windows:
+        return ["", "", "", "", *ADDED]
+    if definition.shows_cells:
+        return [*ADDED, *windows]
+    first = "estimate" if "estimate" in table.columns else "value"
+    numbers = [first, *ADDED[1:]]
+    if _shows_own_windows(released):
+        return ["", "", "", "", *numbers]
+    return [*numbers, "", "", "", ""]
+
+
+def _shows_own_windows(released: ReleasedNumbers) -> bool:
+    """Return whether each number of a statistic is that of one window alone."""
+    definition = released.definition
+    if not definition.cut.goes_on or definition.shows_cells:
+        return False
+    if isinstance(released.over, str):  # a period, which may be a window
+        return definition.anew_every() == definition.cut.every
+    return released.over == 1
+
+
+def _shown_facts(released: ReleasedNumbers, selection: View) -> dict[str, Any]:
+    """Return what decides the published rows, besides the level, as JSON values.
+
+    Rows that were published with other facts are written again.
+    """
+    facts = selection.to_dict()
+    if _shows_own_windows(released):
+        facts["own_windows"] = True
+    return facts
 
 
 def _times_of(

@@ -215,7 +215,7 @@ def first_rows(
         return taken
     old = np.zeros(len(unit), np.bool_) if old is None else old
     taken[places] = False
-    ordered = places[_in_order(rows.at(places), unit[places], named)]
+    ordered = places[in_order(rows.at(places), unit[places], named)]
     if names:
         cells = [getattr(rows, name) for name in names]
         ordered = _first_alike(ordered, unit, cells, each or 1, old)
@@ -233,7 +233,7 @@ def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.
     """Return each row's rank in its unit, from 1 on, by time, name of the group, and value."""
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
-    ordered = places[_in_order(rows.at(places), unit[places], named)]
+    ordered = places[in_order(rows.at(places), unit[places], named)]
     begins, sizes = runs(unit[ordered])
     found[ordered] += np.arange(len(ordered)) - np.repeat(begins, sizes)
     return found
@@ -269,7 +269,7 @@ def _in_first_groups(
     return np.asarray(ordered[np.sort(alike[stay])])
 
 
-def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
+def in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
     """Return positions that sort rows by unit, time, name of the group, value, and id.
 
     Different rows are never equal in this order, which would then depend on other units' rows.

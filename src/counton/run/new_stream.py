@@ -20,10 +20,17 @@ from counton.base.columns import REVISED, refuse_added
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
+from counton.base.lengths import has_same_length
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions, OwnColumns
-from counton.frame.windows import Windows, lags_in, load_zone, parse_time
+from counton.frame.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
 from counton.job import stated_options as statements
 from counton.job.job import Job, check_most_a_window, require_guarantee
 from counton.job.stated_options import kinds_of, refuse_other_kinds
@@ -33,7 +40,7 @@ from counton.options.custom_strategies import OWN, own_strategy
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, unit_without_period
 from counton.released.description import Counting, period_anew
-from counton.released.periods import made_of_windows, period_starts
+from counton.released.periods import first_split_window, made_of_windows, period_starts
 from counton.rows.domains import read_domain, refuse_long_terms
 from counton.run.definition import (
     DEFINING,
@@ -97,7 +104,11 @@ def define(asked: Job | StreamRequest, units: Sequence[SpentUnit] = ()) -> Defin
             )
         if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
-        guarantee, contribution = guarantee.bound_to(strategy), request.contribution(statistic)
+        guarantee = guarantee.bound_to(strategy)
+        statistic = statistic.for_people(most).settle(guarantee, strategy.horizon)
+        contribution = request.contribution(statistic)
+        groups = None if request.groups is None else len(request.groups)
+        law_for(strategy, guarantee, contribution, shape_of(statistic, groups))  # or refused now
     else:
         if guarantee is None and job.promise.within is not None:
             request = _enough(request)
@@ -247,6 +258,8 @@ def ask(job: Job, units: Iterable[SpentUnit] = ()) -> StreamRequest:
     if groups is not None:
         statistic = _by_group(statistic, groups, job)
     cut, counting = cut_of(record, once=once), counting_of(record, statistic)
+    if counting.per is not None:
+        _refuse_shifted_periods(cut, counting.per)
     record["release"] = _form_of_release(job, statistic, counting.per, cut)
     unit = job.promise.unit
     kind = "user" if protects_users(record) else "event"
@@ -355,10 +368,6 @@ def _by_group(statistic: TallyStatistic, groups: GroupNames, job: Job) -> TallyS
     return own or Grouped(statistic, groups)
 
 
-#: Default number of windows of a stream with revised windows.
-_MOST_REVISED = 1_000_000
-
-
 def _cut_by_time(job: Job) -> dict[str, Any]:
     """Return start, time zone and number of steps of a stream of time windows.
 
@@ -372,7 +381,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
         steps = Windows.endless(start, times.every, zone).steps
     if job.lateness.revise is not None:
         if times.steps is None:  # the noise is the same for any number
-            steps = min(steps, _MOST_REVISED)
+            steps = usual_revised_windows(start, times.every, zone)
         from counton.strategies.streams.window_versions import MOST_VERSIONS
 
         lags, most = lags_in(job.lateness.revise, times.every), MOST_VERSIONS - 1
@@ -425,6 +434,24 @@ def check_period(per: str, timezone: str = "UTC") -> None:
         Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
     except InvalidInput as error:
         raise InvalidInput(f"{field('per', per)} is not the length of a period: {error}") from None
+
+
+def _refuse_shifted_periods(cut: Windows, per: str) -> None:
+    """Refuse users' periods that are as long as windows and begin at other moments.
+
+    One user would count twice in a window, once in each of two periods.
+    """
+    if not cut.goes_on or not has_same_length(per, cut.every):
+        return
+    split = first_split_window(cut, per)
+    if split is None:
+        return
+    raise InvalidInput(
+        f"{field('per', per)}: a period begins at {cut.at(split.period_begin)}, inside the window "
+        f"of {cut.every} that begins at {cut.at(split.window_begin)}. One user would count twice "
+        f"in that window. Let windows begin where periods begin ({field('start')}), or give "
+        f"another {field('per')}"
+    )
 
 
 def _form_of_release(job: Job, statistic: TallyStatistic, per: str | None, cut: Windows) -> str:

@@ -20,10 +20,10 @@ from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, Reques
 from counton.base.exact import quote
 from counton.base.private import Private
 from counton.frame.groups import GroupNames
-from counton.frame.options import check_text, split_names
+from counton.frame.options import Option, check_text, split_names
 from counton.frame.windows import parse_time
 from counton.job import stated_options as statements
-from counton.job.job import NEWEST, Job, usual_name
+from counton.job.job import NEWEST, Job, options_of, usual_name
 from counton.job.stated_options import refuse_other_kinds
 from counton.options.custom_strategies import OWN, own_strategy
 from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
@@ -370,7 +370,7 @@ def as_before(job: Job, saved: JournalReader) -> Job:
         name: value
         for name, value in kept.items()
         if name in known
-        and known[name].kept in REMEMBERED
+        and known[name].kept in (*REMEMBERED, "reading")
         and job.option(name) == known[name].default
         and not (own and known[name].kept == "output")
     }
@@ -437,16 +437,39 @@ def refuse_other(job: Job, kept: Definition) -> None:
             f"rows would count twice, or not at all: give such an input, or another "
             f"{field('name')} for another stream"
         )
+    reading = {option.name: option for option in statements.kept_as("reading", options_of(Job))}
     for option, (value, before) in _beside(job, kept).items():
         if value is None or value is False or value == before:
             continue
+        if option in reading and _reads_alike(reading[option], value, before):
+            continue
         created = "without it" if before is None else f"with {_in_words(before)}"
+        if option in reading:
+            raise RequestMismatch(
+                f"{field(option)} is {_in_words(value)}, but stream {name!r} was created "
+                f"{created}. The same row would be read differently, and could count twice. Write "
+                f"the rows as before and leave {field(option)} out, or start another stream with "
+                f"another {field('name')}"
+            )
         raise RequestMismatch(
             f"{_TOGETHER.get(option) or f'{field(option)} is'} {_in_words(value)}, but stream "
             f"{name!r} was created {created}. To continue the stream, leave it out; to "
             f"start another one, give another {field('name')}: the privacy losses of both add up. "
             f"{field('end_stream(state, name)')} ends this one"
         )
+
+
+def _reads_alike(option: Option, value: object, before: object) -> bool:
+    """Return whether rows that counted before are read alike with another value of an option.
+
+    Args:
+        option: an option that decides how cells are read.
+        value: the value that a later run states.
+        before: the value that the stream keeps, or None.
+    """
+    if before not in (None, option.usual):
+        return False
+    return option.later or value == option.usual
 
 
 #: Names of several options that are stated together.

@@ -63,7 +63,11 @@ class Slots(NamedTuple):
     def fill(self, new: MarkSet | None) -> MarkSet:
         """Return all slots of the period once a unit's ``new`` rows have taken its free slots.
 
-        Rows for which no slot was free before take slots that were never used.
+        The first of a unit's rows takes the slot that was replaced least often, and so on. Rows
+        for which no slot was free before take slots that were never used.
+
+        Args:
+            new: the new rows, in the order in which they were chosen; None if there are none.
         """
         if new is None:
             return merge([self.kept, self.free])

@@ -137,8 +137,8 @@ def router(
             Query(
                 gt=0,
                 lt=1,
-                description="probability that each interval holds the true number; default: as in "
-                "the stream's files",
+                description="probability that each interval holds the number without noise; "
+                "default: as in the stream's files",
             ),
         ] = None,
         last: Annotated[

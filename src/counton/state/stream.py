@@ -20,6 +20,7 @@ from counton.base.errors import (
     ReplayMismatch,
     StateError,
     StreamConflict,
+    field,
 )
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
@@ -37,6 +38,7 @@ from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.reader import JournalReader
 from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
+from counton.statistics.settled import describe_uncovered, refuse_wrong_contribution
 from counton.statistics.tally_statistic import (
     refuse_unreadable_cells,
 )
@@ -149,7 +151,8 @@ class Stream(JournalReader, Closing):
                 file is made. From an existing key a new key is derived for this state.
             contribution: how much one protected unit changes at most. Default: one count is added
                 or removed, or what the statistic states. With a statistic, give this argument if
-                the caller bounds a unit's events.
+                the caller bounds a unit's events; compute it from
+                ``statistic.settle(guarantee, strategy.horizon)``, and give that statistic too.
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells, and with ``counters`` it is the shape of all groups
                 together.
@@ -177,7 +180,10 @@ class Stream(JournalReader, Closing):
                     f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
                     "leave it out"
                 )
-            statistic = _complete(statistic, strategy, guarantee)
+            settled = _complete(statistic, strategy, guarantee)
+            if contribution is not None:
+                refuse_wrong_contribution(statistic, settled, contribution)
+            statistic = settled
             if statistic.ordered:
                 raise InvalidInput(
                     f"{statistic!r} takes events in their order, which no state keeps: count them "
@@ -269,6 +275,8 @@ class Stream(JournalReader, Closing):
                     details = records.read_facts(connection, row.id, row.details)
                 counter = records.revive(row, held, strategy)
                 made = cls(database, row, details, held, known, counter, strategy)
+                if not forgetting:
+                    _refuse_wrong_bound(made)
             unless_made.pop_all()
             return made
 
@@ -616,6 +624,25 @@ def _complete(
             "use a statistic of counton.statistics"
         )
     return whole
+
+
+def _refuse_wrong_bound(stream: Stream) -> None:
+    """Refuse to continue a stream whose noise hides less than its statistic lets a row change.
+
+    Earlier versions created such streams: jobs with ``expire``, ``rho`` and a measured table.
+
+    Raises:
+        StateError: the stream's contribution bound is too small for its statistic.
+    """
+    if stream.statistic is None:
+        return
+    uncovered = describe_uncovered(stream.statistic, stream.design.contribution)
+    if uncovered is not None:
+        raise StateError(
+            f"stream {stream.name!r} cannot go on, because its noise is too small for its "
+            f"guarantee: {uncovered}. Withdraw its numbers and end it "
+            f"({field('end_stream(state, name)')}), and begin another stream"
+        )
 
 
 _OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"

@@ -13,6 +13,7 @@ from counton.numbers.intervals import ErrorsOf
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
 from counton.statistics.planned_halfwidths import planned_halfwidths
+from counton.statistics.settled import refuse_wrong_contribution
 from counton.statistics.statistic import Statistic
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import Norm, check_norm
@@ -81,10 +82,15 @@ def plan_statistic(
 
     ``options`` are those of `counton.plan`; kinds of strategies that are never best are left out by
     default. ``contribution`` may bound a user with several events.
+
+    Raises:
+        InvalidInput: ``contribution`` is not one of the sums that the statistic measures.
     """
     from counton.planning.planner import plan_stream
 
     this = statistic.settle(guarantee, horizon)
+    if contribution is not None:
+        refuse_wrong_contribution(statistic, this, contribution)
     options = {"compare": False, **options}
     if horizon == 1:  # one total: one draw of integers is best
         options["simple"] = True

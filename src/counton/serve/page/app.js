@@ -238,7 +238,7 @@ class App {
   figures(clock, stepped) {
     const { history, stream } = this;
     this.chart.draw(history, clock, { stepped, fromZero: this.counts });
-    const notes = [`The interval holds the true number with probability ${percent(stream.level)}.`];
+    const notes = [`The interval holds the number without noise with probability ${percent(stream.level)}.`];
     if (history.some(noteOf)) notes.push("Hollow: a window with a note.");
     if (history.some(({ final }) => final === false)) {
       notes.push("Windows with “provisional” still take late rows, and their numbers change.");

@@ -1,0 +1,151 @@
+"""Every clause of methods, descriptions, `show` and pages is true of its release.
+
+`tests/support/claims.py` has each sentence that may be said, and computes what it claims once more.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claims import (
+    Truth,
+    check_description,
+    check_promise_line,
+    check_served,
+    check_strategy_line,
+    check_text,
+    text_of_page,
+)
+from every_statistic import ONCE, OWN, TABLES, made
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+from counton.run import Job, run
+from counton.serve.public_series import Journal
+from counton.state import Store
+
+STATISTICS = {**OWN, **TABLES}
+FORMS: dict[str, dict[str, Any]] = {
+    "once": {}, "totals": {"release": "totals"}, "windows": {"release": "windows"},
+    "both": {"release": "both"}, "periods": {"release": "periods"}, "revised": {"revise": "1h"},
+    "endless": {"steps": None, "around": 6}, "expire": {"steps": None, "expire": True},
+}  # fmt: skip
+GUARANTEES: dict[str, dict[str, Any]] = {
+    "epsilon": {"epsilon": 1}, "delta": {"epsilon": 1, "delta": "1e-6"}, "rho": {"rho": "0.5"},
+}  # fmt: skip
+#: Statistics that count users, and so have one unit.
+OF_USERS = {"distinct": "user", "reach": "day"}
+
+
+def is_possible(what: str, form: str, guarantee: str, unit: str) -> bool:
+    if form == "once":
+        return what in ONCE
+    if form == "periods":
+        return what == "reach"
+    if form == "revised" and what == "distinct":
+        return False
+    if form == "expire":
+        if what in ("ranges", "contingency"):  # later nights of these end with an error
+            return False
+        single = unit == "event" or what == "distinct"
+        return single and guarantee != "delta" and what not in ("report", "reach")
+    return True
+
+
+def cases() -> Iterator[Any]:
+    for what in STATISTICS:
+        for form in FORMS:
+            units = [OF_USERS[what]] if what in OF_USERS else ["event", "user"]
+            for unit in units:
+                if any(is_possible(what, form, guarantee, unit) for guarantee in GUARANTEES):
+                    usual = what in ("count", "average", "contingency") and form != "both"
+                    marks = () if usual else pytest.mark.long
+                    yield pytest.param(what, form, unit, id=f"{what}, {form}, {unit}", marks=marks)
+
+
+def job_of(what: str, form: str, guarantee: str, unit: str, folder: Path) -> Job:
+    """A job of three windows, of which the strategy is chosen by a plan."""
+    job = made(f"{what} once" if form == "once" else what, folder).having(epsilon=None)
+    options: dict[str, Any] = {**FORMS[form], **GUARANTEES[guarantee], "strategy": None}
+    if unit == "user" and what != "distinct":
+        options |= {"user": "user", "most": 2}
+    if unit == "hour":
+        options |= {"per": "1h", "at_least": "1"}
+    return job.having(**options, state=folder / f"{guarantee}.db")
+
+
+@pytest.mark.parametrize(("what", "form", "unit"), [*cases()])
+def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str, unit: str) -> None:
+    if (what, form) == ("reach", "revised"):  # whose users count anew in each window
+        unit = "hour"
+    for guarantee in GUARANTEES:
+        if not is_possible(what, form, guarantee, unit):
+            continue
+        job = job_of(what, form, guarantee, unit, tmp_path)
+        with run(job) as outcome:
+            released = outcome.read()
+            truth = Truth(job, released, form, guarantee, unit, lags=1 if form == "revised" else 0)
+            assert check_text(released.methods(full=True), truth) >= (11 if form == "once" else 14)
+            assert check_text(released.methods(), truth) >= 4
+            description = released.describe()
+            assert check_description(description, truth) >= 5
+            page = text_of_page(released._repr_html_())
+            assert page.startswith(description)
+        shown = CliRunner().invoke(app, ["show", str(job.keeping.state)])
+        assert shown.exit_code == 0, shown.output
+        lines = shown.output.splitlines()
+        (promise,) = (line for line in lines if line.startswith("promise: "))
+        check_promise_line(promise, truth)
+        strategies = [line for line in lines if line.startswith("strategy: ")]
+        assert len(strategies) == (form != "once")
+        for line in strategies:
+            check_strategy_line(line, truth)
+        if form != "once":
+            with Store(job.keeping.state) as store:
+                check_served(Journal(store, job).describe(), truth)
+
+
+def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:
+    job = job_of("count", "totals", "rho", "user", tmp_path).having(by="page", domain="home,shop")
+    with run(job) as outcome:
+        text = outcome.read().methods(full=True)
+    assert "by page (2 declared groups)" in text
+    assert "each by at most 1, in any groups and windows." in text
+
+
+#: False clauses: what a true text says, and what is said in its place.
+FALSE = {
+    "Noise is independent over time: each window has noise of its own": "Noise is blue",
+    "Laplace noise of scale": "Gaussian noise of scale",
+    "changes the measurements by at most 1 (": "changes the measurements by at most 0.5 (",
+    "noise of scale 1 and": "noise of scale 2 and",
+    "standard deviation 1.357": "standard deviation 1.857",
+    "for all releases of the stream together": "for each release of the stream by itself",
+    "with epsilon = 1,": "with epsilon = 0.5,",
+    "2.719 times": "2.718 times",
+    "loses 100 times the epsilon": "loses 10 times the epsilon",
+    "one event, counted in one window": "one person, counted in one window",
+    "counted in one window by at most 1": "counted in one window by at most 2",
+    "up to 6 windows": "up to 7 windows",
+    "3 windows have been released": "4 windows have been released",
+    " has the standard deviation 2.4 at": " has the standard deviation 3.4 at",
+    "margin of error (95%) there is 5.0": "margin of error (95%) there is 4.0",
+    "1.32 times the least of any mechanism": "1.02 times the least of any mechanism",
+    "a row that came after its hour was published does not count": "all rows count",
+    "Not protected are: the parameters named here": "Protected are: the parameters named here",
+    "and who chooses rows": "and who chooses no rows",
+    "strategy                                       noise": "strategy: pink noise",
+}
+
+
+@pytest.mark.parametrize("true", FALSE)
+def test_a_false_clause_is_not_taken_for_true(tmp_path: Path, true: str) -> None:
+    with run(job_of("count", "totals", "epsilon", "event", tmp_path)) as outcome:
+        released = outcome.read()
+        text = released.methods(full=True)
+        truth = Truth(outcome.job, released, "totals", "epsilon", "event")
+        check_text(text, truth)
+        assert true in text
+        with pytest.raises(AssertionError, match=r"^(false|nobody knows)"):
+            check_text(text.replace(true, FALSE[true]), truth)

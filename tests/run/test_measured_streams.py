@@ -1,0 +1,163 @@
+"""Every statistic under every guarantee, in every kind of windows, for events and for people.
+
+At a huge loss the released numbers are the truth. The measured matrix is the same in each run. The
+noise is calibrated to the largest change by one unit, found by trying (`measured_streams`).
+"""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from measured_streams import (
+    ALLOWED,
+    HUGE,
+    REFUSED,
+    RUNS,
+    SMALL,
+    SPREAD,
+    Case,
+    Moved,
+    calibrated_l1,
+    calibrated_l2_squared,
+    largest_change,
+    steps_of,
+)
+
+from counton.base.distributions import DiscreteGaussian, NoiseDistribution, Sensitivity
+from counton.base.errors import InvalidInput
+from counton.numbers import Design
+from counton.numbers.design import design_for
+from counton.privacy import Contribution, calibrate
+from counton.run import run
+from counton.run.definition import Definition
+from counton.run.new_stream import ask, define
+
+
+def check_noise(case: Case, design: Design, statistic: Any) -> None:
+    """Check that the noise of a stream hides the largest change by one unit, and not much more."""
+    moved = largest_change(case, steps_of(design), case.columns(statistic))
+    l1, l2_squared = calibrated_l1(design), calibrated_l2_squared(design)
+    if l1 is not None:
+        assert is_near(float(l1), moved.l1, case.slack)
+    elif l2_squared is not None:
+        assert is_near(float(l2_squared), moved.l2_squared, case.slack)
+    else:
+        width = float(width_of(design.law))
+        assert any(is_near(width, each, case.slack) for each in needed_widths(case, design, moved))
+
+
+def is_near(calibrated: float, true: float, slack: float) -> bool:
+    """Return whether a calibrated norm covers the true one, and is at most ``slack`` times it."""
+    return true * (1 - 1e-9) <= calibrated <= true * slack * (1 + 1e-9)
+
+
+def needed_widths(case: Case, design: Design, moved: Moved) -> list[float]:
+    """Return the widths of noise for the true change, by each way of calibration that may be used.
+
+    Where several nodes change alike, Laplace noise may be composed node by node. Where the strategy
+    is not causal, Gaussian noise may be calibrated for a unit in one step.
+    """
+    norms = math.ceil(moved.l1 - 1e-6), math.ceil(moved.l2_squared - 1e-6)
+    known: list[Any] = [None]
+    if len(moved.sizes) == 1:
+        ((size, count),) = moved.sizes.items()
+        known.append(((round(size), count),))
+    causal = design.strategy.facts.causal
+    laws = [
+        calibrate(
+            design.guarantee, Sensitivity(*norms, entries), design.family, causal=causal, once=once
+        ).law
+        for entries in known
+        for once in {causal, causal or case.most == 1}
+    ]
+    return [float(width_of(law)) for law in laws]
+
+
+def width_of(law: NoiseDistribution) -> Fraction:
+    """Return the scale of Laplace noise, or the variance of Gaussian noise."""
+    return law.sigma_squared if isinstance(law, DiscreteGaussian) else law.scale
+
+
+def check_stream(case: Case, folder: Path) -> None:
+    """Run a stream three times, and check its matrix, its noise and its numbers."""
+    measured = []
+    for day in range(1, RUNS + 1):
+        with run(case.job(folder, day, HUGE)) as outcome:
+            design = outcome.stream.design
+            statistic = None if design.statistic is None else outcome.definition.statistic
+            assert statistic is None or statistic == outcome.stream.statistic
+            measured.append(np.array(case.columns(statistic)))
+            check_noise(case, design, statistic)
+            table = outcome.read().table()
+    for matrix in measured:
+        np.testing.assert_array_equal(matrix, measured[0])
+    named = [
+        name
+        for name in ("statistic", "level", "group", "page", "kind", "name", "share")
+        if name in table.columns
+    ]
+    value = "value" if "value" in table.columns else "estimate"
+    value = "window_estimate" if value not in table.columns else value
+    for step in (1,) if case.windows == "table" else range(1, RUNS + 1):
+        rows = table if case.windows == "table" else table.filter(table["step"] == step)
+        released = {tuple(row[name] for name in named): row[value] for row in rows.to_dicts()}
+        for name, number in case.true_numbers(step).items():
+            assert released[name] == pytest.approx(number, abs=case.measured.tolerance), name
+
+
+def check_plan(case: Case, folder: Path) -> None:
+    """Check the noise of a stream that is planned for a small loss."""
+    definition = define(case.job(folder, 1, SMALL))
+    statistic = None if definition.statistic.additive else definition.statistic
+    check_noise(case, design_of(definition, definition.contribution), statistic)
+
+
+def design_of(definition: Definition, contribution: Contribution) -> Design:
+    """Return the design of a defined stream, calibrated to a contribution bound."""
+    return design_for(definition.strategy, definition.guarantee, contribution, definition.shape)
+
+
+@pytest.mark.slow
+def test_stream_of_few_cases_measures_one_matrix_and_releases_truth(tmp_path: Path) -> None:
+    for case in SPREAD:
+        folder = tmp_path / str(case)
+        folder.mkdir()
+        check_stream(case, folder)
+        check_plan(case, folder)
+
+
+@pytest.mark.parametrize("statistic", ["quantiles", "hierarchy", "ranges", "contingency"])
+def test_check_of_noise_rejects_bound_of_unsettled_statistic(
+    statistic: str, tmp_path: Path
+) -> None:
+    case = Case(statistic, "rho", "expire", "events")
+    job = case.job(tmp_path, 1, SMALL)
+    definition, request = define(job), ask(job)
+    unsettled = request.contribution(request.statistic)
+    design = design_of(definition, unsettled)
+    with pytest.raises(AssertionError):
+        check_noise(case, design, definition.statistic)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALLOWED, ids=str)
+def test_stream_at_huge_loss_measures_one_matrix_and_releases_truth(
+    case: Case, tmp_path: Path
+) -> None:
+    check_stream(case, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALLOWED, ids=str)
+def test_noise_at_small_loss_hides_largest_change(case: Case, tmp_path: Path) -> None:
+    check_plan(case, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_stream_of_excluded_options_is_refused(case: Case, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=case.refusal()):
+        define(case.job(tmp_path, 1, HUGE))

@@ -1,0 +1,115 @@
+"""The order of rows within an input decides nothing: shuffled files release the same numbers.
+
+Histories are drawn: rows of a few users come, vanish, move and come back from night to night. Each
+night's rows are given in one order, and reversed or shuffled. Noise rounds to nothing.
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton.run import Job, run
+
+NIGHTS = 5
+USERS = ("ann", "bob", "cyd")
+GROUPS = ("n", "s", "w")
+FIRST: dict[str, Any] = {
+    "time": "at",
+    "every": "1d",
+    "start": "2024-03-01",
+    "steps": 9,
+    "epsilon": 10**9,
+    "value": "paid",
+    "lower": 0,
+    "upper": 9,
+    "resolution": 1,
+    "by": "place",
+    "domain": list(GROUPS),
+    "yes": True,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "recounts": {"user": "user", "most": 2, "revise": "3d", "recounts": 1},
+    "two recounts": {"user": "user", "most": 3, "revise": "4d", "recounts": 2},
+    "recounts by day": {"user": "user", "most": 2, "per": "1d", "revise": "3d", "recounts": 2},
+    "recounts of events": {"revise": "3d", "recounts": 1},
+    "users of revised windows": {"user": "user", "most": 2, "revise": "3d"},
+    "users": {"user": "user", "most": 2},
+    "users by day": {"user": "user", "most": 2, "per": "1d", "most_a_window": 1},
+    "users once a window": {"user": "user", "most": 2, "distinct": True},
+    "users with ids": {"user": "user", "most": 2, "id": "id"},
+    "ids": {"id": "id"},
+}
+Row = tuple[str, str, str, int, str]
+
+
+def draw_history(seed: int) -> list[list[Row]]:
+    """Return the rows of each night: a row stays, vanishes, or changes its group or value."""
+    draw = random.Random(seed)
+    rows: list[Row] = []
+    nights = []
+    for night in range(1, NIGHTS + 1):
+        kept: list[Row] = []
+        for row in rows:
+            fate = draw.random()
+            if fate < 0.5:
+                kept.append(row)
+            elif fate < 0.7:
+                kept.append((*row[:2], draw.choice(GROUPS), draw.randrange(10), row[4]))
+        for _ in range(4):
+            day = draw.randint(max(1, night - 2), night)
+            at = f"2024-03-{day:02}T{draw.randrange(3):02}:00"
+            whose, place = draw.choice(USERS), draw.choice(GROUPS)
+            kept.append((at, whose, place, draw.randrange(10), f"{night} {draw.randrange(10**6)}"))
+        rows = kept
+        nights.append(list(rows))
+    return nights
+
+
+def released(state: Path, kind: str, nights: list[list[Row]]) -> np.ndarray[Any, Any]:
+    """Return all numbers that the nights of a history release."""
+    options = {**FIRST, **KINDS[kind]}
+    for night, rows in enumerate(nights, 1):
+        frame = pl.DataFrame(rows, schema=["at", "user", "place", "paid", "id"], orient="row")
+        until = f"2024-03-{night + 1:02}"
+        job = Job("sum", frame, state, name="it", until=until, **options)
+        with run(job) as outcome:
+            values = np.asarray(outcome.stream.releases().values, np.float64)
+    return np.asarray(np.rint(values))
+
+
+def check_order(folder: Path, kind: str, nights: list[list[Row]], others: list[list[Row]]) -> None:
+    """Check that two orders of the same rows release the same numbers."""
+    in_order = released(folder / f"{kind} in order.db", kind, nights)
+    in_another = released(folder / f"{kind} in another order.db", kind, others)
+    np.testing.assert_array_equal(in_another, in_order)
+
+
+@pytest.mark.parametrize("seed", [1, 9])
+def test_slots_are_filled_alike_by_reversed_rows(seed: int, tmp_path: Path) -> None:
+    nights = draw_history(seed)
+    check_order(tmp_path, "recounts", nights, [rows[::-1] for rows in nights])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(12))
+def test_order_of_rows_in_input_changes_no_released_number(
+    seed: int, kind: str, tmp_path: Path
+) -> None:
+    nights = draw_history(seed)
+    draw = random.Random(seed)
+    check_order(tmp_path, kind, nights, [draw.sample(rows, len(rows)) for rows in nights])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
+def test_order_of_rows_in_history_of_recounts_changes_no_released_number(
+    seed: int, tmp_path: Path
+) -> None:
+    nights = draw_history(seed)
+    for kind in ("two recounts", "recounts by day"):
+        check_order(tmp_path, kind, nights, [rows[::-1] for rows in nights])
