@@ -50,7 +50,7 @@ class PastJob:
             raise AttributeError(part)
         values = {name: getattr(self.model, name) for name in type(self.model).model_fields}
         if values.get("name") is None:
-            from counton.runs.parsing import usual_name
+            from counton.options.stream_name import usual_name
 
             values["name"] = usual_name(self.model)
         return SimpleNamespace(**values)

@@ -229,7 +229,6 @@ class InputOptions(Section):
         "How times are written: epoch, epoch_ms, epoch_us, epoch_ns, or as in %d.%m.%Y. "
         "[default: ISO 8601]",
         STREAM,
-        FILE_ONLY,
     )
     clock_change: Literal["raise", "earliest", "latest"] | None = option(
         "Which moment is meant by a local time that occurs twice. [default: raise]",

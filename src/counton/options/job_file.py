@@ -1,5 +1,8 @@
 """Job files: several jobs in TOML, for ``counton run``.
 
+The keys of a job are the options of its command without dashes. Values for all jobs stand once,
+under ``[defaults]``. Paths are relative to the folder of the file.
+
     [defaults]
     state = "visits.db"
     epsilon = 1
@@ -12,44 +15,68 @@
     steps = 8760
     out = "visits.parquet"
 
-A text may name variables of the environment, as in ``state = "${STATE}"``. Paths are relative to
-the folder of the file. A table ``[report.NAME]`` is a job of several statistics, each a table
-below.
+A table ``[report.NAME]`` is a job of several statistics, each a table below.
+`counton.options.job_file_tables` reads the tables, and `counton.options.saved_job` writes a job.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from counton.base.errors import CountonError, InvalidInput, without_secrets
-from counton.base.outside_input import parse_toml, read_plain
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.options import values as v
 from counton.options.common_options import Job
-from counton.options.messages import keys_of, parse_options
+from counton.options.job_file_tables import read_table, read_tables
+from counton.options.messages import keys_of, parse_options, show_option
 from counton.options.option_fields import RUN_ONLY, Section, has_fact, option
 from counton.options.statistics import all_models, model_of
 
-#: Tables of a job file.
-TABLES = ("defaults", "jobs", "report", "serve", "publish")
-#: Options that ``counton init`` leaves empty where only the operator can say their values.
-MUST_BE_SAID = ("time", "timezone", "start", "until", "by", "domain", "user", "most", "unit")
+_T = TypeVar("_T")
+
+#: Keys that ``counton init`` leaves empty where only the operator can say their values.
+MUST_BE_SAID = (
+    "time",
+    "time-format",
+    "timezone",
+    "start",
+    "until",
+    "by",
+    "domain",
+    "other",
+    "user",
+    "most",
+    "per",
+    "unit",
+    "decimal",
+)
+#: Options of a report whose value may be a table, which is then no statistic of the report.
+_TABLES_OF_REPORT = ("domain", "within")
+#: Values of options for runs alone that mean the same as leaving the option out.
+_USUAL_VALUES: Mapping[str, object] = {
+    "separator": ",",
+    "decimal": ".",
+    "bad_rows": "refuse",
+    "bad_rows_most": 1000,
+}
+#: Stands for the rows of a job that reads none.
+_NO_ROWS = "-"
 
 
-class Publish(Section):
-    """The place where all jobs publish."""
+class PublishTable(Section):
+    """The table ``[publish]``: the database where all jobs publish."""
 
-    to: v.File = option("SQLite file or URL in which all streams are published", default=...)
+    to: v.State | None = option("SQLite file or URL in which all streams are published.")
 
 
+# ------------------------------------------------------------------------------------------- jobs
 def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[str, Job]:
     """Read the jobs of a file, by name, in their order.
 
     Args:
+        path: the job file.
         without_rows: True if no row will be read, so that a job need not name events.
 
     Raises:
@@ -69,238 +96,236 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
 
 
 def load_each(
-    path: str | os.PathLike[str], events: Any = None, *, without_rows: bool = False
+    path: str | os.PathLike[str], events: object = None, *, without_rows: bool = False
 ) -> dict[str, Job | CountonError]:
     """Read the jobs of a file; a job that cannot be read has its error in place of the job.
 
     Args:
+        path: the job file.
         events: source of all jobs' events, if the caller has it; then the file must not name any.
+        without_rows: True if no row will be read, so that a job need not name events.
+
+    Raises:
+        InvalidInput: the file is no job file.
     """
     file = Path(path)
     tables = read_tables(file)
-    jobs = {name: (table, "jobs") for name, table in tables.get("jobs", {}).items()}
-    for name, table in tables.get("report", {}).items():
-        if name in jobs:
-            raise InvalidInput(
-                f"job file {str(file)!r} has two jobs called {name!r}; give each its own name"
-            )
-        jobs[name] = (table, "report")
-    if not jobs:
+    job_tables = tables.get("jobs", {})
+    report_tables = tables.get("report", {})
+    if not job_tables and not report_tables:
         raise InvalidInput(
-            f"job file {str(file)!r} has no jobs; write a table [jobs.NAME] for each"
+            f"job file {str(file)!r} has no jobs; write [jobs.NAME] for a job, [report.NAME] for a "
+            "report, and shared options under [defaults]"
         )
-    found: dict[str, Job | CountonError] = {}
-    for name, (table, kind) in jobs.items():
+    for name in job_tables:
+        if name in report_tables:
+            raise InvalidInput(
+                f"job file {str(file)!r} has a job and a report called {name!r}; give each its own "
+                "name"
+            )
+    defaults = tables.get("defaults", {})
+    jobs: dict[str, Job | CountonError] = {}
+    for name, table in {**job_tables, **report_tables}.items():
         try:
-            stated = _stated(table, tables.get("defaults", {}), is_report=kind == "report")
-            found[name] = _job(name, stated, file.parent, events, without_rows=without_rows)
+            options = _report_options(name, table) if name in report_tables else table
+            options = _with_defaults(name, options, defaults)
+            jobs[name] = _parse_job(name, options, file.parent, events, without_rows=without_rows)
         except CountonError as error:
-            words = {option: key for key, option in _file_keys().items()}
-            found[name] = InvalidInput(f"job {name!r} of {str(file)!r}: {error.translate(words)}")
-    return found
+            message = error.translate(file_keys())
+            jobs[name] = InvalidInput(f"job {name!r} of {str(file)!r}: {message}")
+    return jobs
 
 
-def published_to(path: str | os.PathLike[str]) -> str | None:
-    """Return the database in which a job file publishes all its streams; None if it names none."""
-    file = Path(path)
-    table = read_tables(file).get("publish")
-    return None if table is None else str(parse_options(Publish, table, file.parent).to)
-
-
-def read_tables(file: Path) -> dict[str, Any]:
-    """Read the tables of a job file, and put variables of the environment into its texts."""
-    try:
-        tables = parse_toml(read_plain(file))
-    except OSError as error:
-        raise InvalidInput(
-            f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
-        ) from error
-    except ValueError as error:
-        raise InvalidInput(
-            f"job file {str(file)!r} is not valid TOML: {error}; correct it"
-        ) from error
-    for name, table in tables.items():
-        if name not in TABLES:
-            raise InvalidInput(
-                f"job file {str(file)!r} has the unknown section {name!r}; write [jobs.NAME]"
-            )
-        if not isinstance(table, dict):
-            raise InvalidInput(
-                f"job file {str(file)!r}: {name!r} is no section; write the line [{name}]"
-            )
-    filled: dict[str, Any] = with_variables(tables, "")
-    return filled
-
-
-_VARIABLE = re.compile(r"\$\{([^}]{0,40})\}?")
-
-
-def with_variables(value: Any, key: str) -> Any:
-    """Return a value with variables of the environment in place of ``${NAME}`` in its texts.
+def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dict[str, _T]:
+    """Return the named jobs of a file, in its order; all jobs if none is named.
 
     Args:
-        key: key of the value, for messages.
+        jobs: the jobs of a file, by name.
+        only: names of jobs, or a text such as A,B.
+
+    Raises:
+        InvalidInput: a name is not that of a job.
+
+    >>> select_jobs({"visits": 1, "paid": 2}, "paid")
+    {'paid': 2}
     """
-    if isinstance(value, dict):
-        return {name: with_variables(one, name) for name, one in value.items()}
-    if isinstance(value, list):
-        return [with_variables(one, key) for one in value]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    if key == "query":
-        raise InvalidInput(
-            f"{key} has a variable, which SQL cannot have; write {{since}} and {{until}}, or "
-            f"make a view"
-        )
-    return _VARIABLE.sub(lambda match: _variable(match, key), value)
+    if only is None:
+        return dict(jobs)
+    names = only.split(",") if isinstance(only, str) else only
+    wanted = {name.strip() for name in names}
+    for name in names:
+        if name.strip() not in jobs:
+            raise InvalidInput(
+                f"{field('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
+            )
+    return {name: job for name, job in jobs.items() if name in wanted}
 
 
-def _variable(match: re.Match[str], key: str) -> str:
-    name = match[1]
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or not match[0].endswith("}"):
-        raise InvalidInput(f"{key} has {match[0]!r}, which is no variable; write ${{NAME}}")
-    if name not in os.environ:
-        raise InvalidInput(f"{key} names the variable {name}, which is not set; set it")
-    return os.environ[name]
+def file_keys() -> dict[str, str]:
+    """Return what job files call options, by the names that messages have for them.
+
+    >>> file_keys()["bad_rows"]
+    'bad-rows'
+    """
+    keys = {
+        name: str(item.alias)
+        for model in all_models().values()
+        for name, item in model.model_fields.items()
+    }
+    return {"what": "statistic", **keys}
 
 
-def _stated(table: Any, defaults: Mapping[str, Any], *, is_report: bool) -> dict[str, Any]:
-    """Return the options of one job: its own, and those defaults that its statistic has."""
+def _report_options(name: str, table: Any) -> dict[str, Any]:
+    """Return the options of a report, whose statistics are tables within its own."""
     if not isinstance(table, dict):
-        raise InvalidInput("it is no section; write a line [jobs.NAME], and its options below")
-    own = dict(table)
-    if is_report:
-        members = {name: value for name, value in table.items() if _is_member(name, value)}
-        own = {name: value for name, value in table.items() if name not in members}
-        own |= {"statistic": "report", "statistics": members}
-    statistic = own.get("statistic", defaults.get("statistic", "count"))
-    known = keys_of(model_of(statistic))
-    elsewhere = {key for model in all_models().values() for key in keys_of(model)}
-    shared = {key: value for key, value in defaults.items() if key in known or key not in elsewhere}
-    return {**shared, **own, "statistic": statistic}
+        raise InvalidInput(
+            f"it is no section; write the line [report.{name}], and its options below"
+        )
+    members = {
+        key: value
+        for key, value in table.items()
+        if isinstance(value, dict) and key not in _TABLES_OF_REPORT
+    }
+    if not members:
+        raise InvalidInput(
+            f"it contains no statistic; write the line [report.{name}.visits], for example, and "
+            "the options of that statistic below"
+        )
+    options = {key: value for key, value in table.items() if key not in members}
+    return {**options, "statistic": "report", "statistics": members}
 
 
-def _is_member(name: str, value: Any) -> bool:
-    return isinstance(value, dict) and name not in keys_of(model_of("report"))
+def _with_defaults(name: str, options: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a job, and those defaults that its statistic has.
+
+    A default that no statistic has stays, so that it is refused.
+    """
+    if not isinstance(options, dict):
+        raise InvalidInput(f"it is no section; write the line [jobs.{name}], and its options below")
+    statistic = options.get("statistic", defaults.get("statistic", "count"))
+    keys_of_statistic = keys_of(model_of(statistic))
+    all_keys = {key for model in all_models().values() for key in keys_of(model)}
+    shared = {
+        key: value
+        for key, value in defaults.items()
+        if key in keys_of_statistic or key not in all_keys
+    }
+    return {**shared, **options, "statistic": statistic}
 
 
-def _job(
-    name: str, stated: dict[str, Any], folder: Path, events: Any, *, without_rows: bool
+def _parse_job(
+    name: str, options: Mapping[str, Any], folder: Path, events: object, *, without_rows: bool
 ) -> Job:
-    empty = [key for key in MUST_BE_SAID if stated.get(key) == ""]
-    if empty:
-        raise InvalidInput(
-            f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
-        )
-    if events is not None and "events" in stated:
-        raise InvalidInput(
-            "it names events, but here the rows are passed in from outside; leave the key out"
-        )
+    """Return the job that one table of a job file describes.
+
+    Args:
+        name: name of the table.
+        options: its options, with those of ``[defaults]``.
+        folder: folder of the job file.
+        events: source of the events; None: the table names it.
+        without_rows: True if no row will be read.
+    """
+    _refuse_empty_lines(options)
+    stated = {"name": name, **options}
     if events is not None:
+        if "events" in stated:
+            raise InvalidInput(
+                f"{field('events')} is stated, but here the rows are passed in from outside; leave "
+                "the key out"
+            )
         stated["events"] = events
-    of_service = without_rows and "events" not in stated
-    if of_service:
-        stated["events"] = "-"
+    is_for_service = without_rows and "events" not in stated
+    if is_for_service:
+        stated["events"] = _NO_ROWS
     for needed in ("events", "state"):
         if needed not in stated:
             raise InvalidInput(f"it lacks the key {needed!r}; add it there, or under [defaults]")
-    job: Job = parse_options(model_of(stated["statistic"]), {"name": name, **stated}, folder)
-    if of_service:
+    job: Job = parse_options(model_of(stated["statistic"]), stated, folder)
+    if is_for_service:
         refuse_of_service(job)
     return job
 
 
+def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
+    empty = [key for key in MUST_BE_SAID if options.get(key) == ""]
+    if not empty:
+        return
+    about_users = ""
+    if "user" in empty:
+        about_users = (
+            ". Whom to protect is never guessed: user names the column of users, with most and "
+            'per; or delete these three lines and write unit = "visit", which protects single rows'
+        )
+    raise InvalidInput(
+        f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
+        f"{about_users}"
+    )
+
+
 def refuse_of_service(job: Job) -> None:
-    """Refuse options that a service decides itself, as it releases by its clock."""
-    fields = type(job).model_fields
-    for name in job.stated_options():
-        if name == "until" or has_fact(fields[name], RUN_ONLY):
-            raise InvalidInput(
-                f"{name} is for runs over files, and a service decides it itself; leave it out"
-            )
-
-
-def _file_keys() -> dict[str, str]:
-    return {
-        str(field.alias): name
-        for model in all_models().values()
-        for name, field in model.model_fields.items()
-    }
-
-
-def save(job: Job, path: str | os.PathLike[str], comments: Mapping[str, str] | None = None) -> None:
-    """Write a job into a job file: add it to the file's jobs, or replace the job with its name.
-
-    Comments and the order of the file's other jobs stay; addresses are written without passwords.
-    """
-    import tomlkit
-
-    from counton.state.whole_file import replace_file
-
-    file = Path(path)
-    document = tomlkit.parse(file.read_text("utf-8") if file.exists() else "")
-    jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
-    table = tomlkit.table()
-    for key, value in entries(job, file.parent):
-        if comments and key in comments:
-            table.add(tomlkit.comment(comments[key]))
-        table.add(key, value)
-    jobs[job.name or job.statistic] = table
-    mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
-    replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
-
-
-def date_of_one_run(job: Job) -> str | None:
-    """Return the time, as stated in ``until``, after which a job releases nothing; None if the
-    newest row or the present time decides.
+    """Refuse a job whose options a service does not have, since it decides them itself.
 
     >>> from counton.options.statistics import CountJob
-    >>> date_of_one_run(CountJob(events="visits.csv", until="2024-03-04"))
-    '2024-03-04'
+    >>> refuse_of_service(CountJob(plot="visits.png"))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
     """
-    return None if job.until in (None, v.NOW, v.LATEST_ROW) else str(job.until)
-
-
-def entries(job: Job, folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values that a job has in a job file in a folder; defaults are left out."""
-    yield "statistic", job.statistic
+    fields = type(job).model_fields
     for name, value in job.stated_options().items():
-        if name != "name":
-            yield str(type(job).model_fields[name].alias), _written(name, value, folder)
+        if name == "events" or value == _USUAL_VALUES.get(name):
+            continue
+        if has_fact(fields[name], RUN_ONLY):
+            raise InvalidInput(
+                f"{show_option(name, value)} is for runs over files; a service decides this "
+                "itself: leave it out"
+            )
+    if job.until is None:
+        return
+    reason = "time goes on"
+    if job.until == v.LATEST_ROW:
+        reason = "the newest event belongs to a user"
+    raise InvalidInput(
+        f"{field('until', job.until)} cannot be used in a service, which releases by its clock, "
+        f"because {reason}; leave it out"
+    )
 
 
-#: Options whose text is the path of a file.
-_FILES = ("events", "state", "out", "plot", "witness", "key")
+# ---------------------------------------------------------------------------------- other sections
+def published_to(path: str | os.PathLike[str]) -> str | None:
+    """Return the database in which a job file publishes all its streams; None if it names none.
 
+    Raises:
+        InvalidInput: the database cannot be one; nothing was released.
 
-def _written(name: str, value: Any, folder: Path) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _written("", one, folder) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_written(name, one, folder) for one in value]
-    if isinstance(value, Section):
-        return {
-            str(type(value).model_fields[key].alias): _written(key, getattr(value, key), folder)
-            for key in value.model_fields_set
-        }
-    if isinstance(value, Fraction):
-        from counton.base.exact import text
-
-        return text(value)
-    if not isinstance(value, str | bool | int | float):
+    >>> file = Path("nightly.toml")
+    >>> _ = file.write_text('[publish]\\nto = "sqlite:///public.db"\\n')
+    >>> published_to(file)
+    'sqlite:///public.db'
+    """
+    file = Path(path)
+    tables = read_tables(file)
+    if "publish" not in tables:
+        return None
+    to = read_table(file, tables, "publish", PublishTable).to
+    if to is None:
         raise InvalidInput(
-            f"{name} is an object in memory, which a job file cannot hold; name a file"
+            f"[publish] of {str(file)!r} does not name the database; add a line such as to = "
+            '"public.db"'
         )
-    if isinstance(value, str):
-        return _path_in(folder, name, value)
-    return value
+    _refuse_impossible_file(str(to), f"'to' in [publish] of {str(file)!r}")
+    return str(to)
 
 
-def _path_in(folder: Path, name: str, value: str) -> str:
-    """Return a text as a job file states it: paths relative, and addresses without passwords."""
-    kind, quarantine, path = value.rpartition(v.QUARANTINE)
-    names_file = name in _FILES or quarantine or (name == "domain" and os.path.exists(value))
-    if not names_file or value.startswith(("env:", "command:")) or value in ("-", "none"):
-        return value
-    address = without_secrets(path)
-    return kind + quarantine + (address if "://" in address else os.path.relpath(address, folder))
+def _refuse_impossible_file(address: str, called: str) -> None:
+    from counton.state.database import state_file
+
+    file = state_file(address, called)
+    if file is None:
+        return
+    reason = ""
+    if file.is_dir():
+        reason = "is a folder"
+    elif not file.parent.is_dir():
+        reason = "lies in a folder that does not exist"
+    if reason:
+        raise InvalidInput(f"{called} is {address!r}, which {reason}; give a database file or URL")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from counton.options.job_file import Publish
+from counton.options.job_file import PublishTable
 from counton.options.option_fields import Section
 from counton.options.report import member_model
 from counton.options.statistics import STATISTIC_NAMES, all_models
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
             "jobs": {"type": "object", "additionalProperties": _one_of(definitions)},
             "report": {"type": "object", "additionalProperties": report},
             "serve": {"type": "object", "description": "settings of counton serve"},
-            "publish": _table(Publish),
+            "publish": _table(PublishTable),
         },
         "anyOf": [{"required": ["jobs"]}, {"required": ["report"]}],
         "additionalProperties": False,

@@ -95,6 +95,8 @@ def explain_unknown_option(key: str, model: type[Section]) -> str:
     from counton.options.statistics import all_models
 
     known = keys_of(model)
+    if key == "value" and "counts" in known:  # both name the column that is added up
+        return f"{_called(model)} has no option 'value'; did you mean counts?"
     others = [name for name, other in all_models().items() if key in keys_of(other)]
     said = f"{_called(model)} has no option {key!r}"
     if key in known:  # which is its name in Python

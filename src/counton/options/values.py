@@ -178,6 +178,8 @@ def _domain(value: object, info: ValidationInfo) -> object:
 def _groups(value: object) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError("has a column without a list of groups; give each a list")
+    if any(isinstance(group, list | Mapping) for group in value):
+        raise ValueError("has a list or a table in place of a group; give the name of each group")
     return tuple(value)  # whoever reads the groups makes texts of them
 
 

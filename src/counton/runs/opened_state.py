@@ -18,8 +18,8 @@ from counton.base.errors import field as option_name
 from counton.base.private import open_private
 from counton.noise import Key
 from counton.options.common_options import Job
+from counton.options.stream_name import usual_name
 from counton.privacy import Spend
-from counton.runs.parsing import usual_name
 from counton.runs.stream_spec import StreamSpec
 from counton.state import Store, Stream
 from counton.state.ledger_rows import SpentUnit

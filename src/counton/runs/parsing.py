@@ -73,8 +73,6 @@ from counton.strategies.streams.window_versions import MOST_VERSIONS
 _REVISED_STEPS = 1_000_000
 #: Default of the option ``quiet``.
 _MAX_EMPTY_WINDOWS = 3
-#: Most characters of the usual name of a stream.
-_LONGEST_NAME = 100
 #: Options without which there are no windows.
 _OF_WINDOWS = ("time", "every", "start")
 #: Options about the form of a chart.
@@ -166,14 +164,6 @@ def period_that_begins_anew(
     if period is None or not made_of_windows(windows, period):
         return None
     return period
-
-
-def usual_name(job: Job) -> str:
-    """Return the name of a stream whose job states none: its statistic and the columns it reads."""
-    columns = next(filter(None, map(job.value_of, ("value", "columns", "counts"))), "")
-    text = columns if isinstance(columns, str) else " ".join(columns)
-    words = f"{job.statistic} of {text}" if text else job.statistic
-    return re.sub(r"\W+", "_", words).strip("_")[:_LONGEST_NAME]
 
 
 # ------------------------------------------------------------------------------- missing options
