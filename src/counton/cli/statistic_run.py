@@ -10,7 +10,7 @@ import shlex
 import sys
 from typing import Any
 
-from counton.base.errors import InvalidInput, hide_secrets
+from counton.base.errors import hide_secrets
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
@@ -36,6 +36,7 @@ from counton.options.common_options import Job
 from counton.released.screen import Screen, screen_of
 from counton.released.stream_words import groups_in_words, statistic_in_words
 from counton.rows.paths import left_in_folders
+from counton.runs.default_paths import has_default_state
 from counton.runs.due_windows import EndedWindows
 from counton.runs.parsing import parse_policies
 from counton.runs.run_job import PreparedRun, RunResult, run
@@ -65,13 +66,13 @@ def perform(job: Job, actions: CommandActions) -> None:
 
 def save_job(job: Job, actions: CommandActions) -> None:
     """Write a job into the job file that ``--save`` names, and say so."""
-    from counton.options.job_file import date_of_one_run, save
+    from counton.options.saved_job import date_of_one_run, save, stream_name
 
     assert actions.save is not None
     save(job, actions.save)
     date = date_of_one_run(job)
     less = f", without --until {date}, which holds for this run alone" if date else ""
-    Console(stderr=True).write_line(f"saved as job {job.name} in {actions.save}{less}")
+    Console(stderr=True).write_line(f"saved as job {stream_name(job)} in {actions.save}{less}")
 
 
 def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False) -> dict[str, Any]:
@@ -141,7 +142,9 @@ def print_result(console: Console, result: RunResult) -> None:
     console.write_line(f"promise: {privacy_line(result.spec.description())}")
     state = shlex.quote(hide_secrets(str(result.job.state)))
     console.write_line(f"the rest: counton methods {state} --full")
-    if result.before == 0 and _has_default_state(result.job):
+    if result.before == 0 and has_default_state(
+        result.job.state, result.job.events, append=result.job.append
+    ):
         key = "" if result.job.key is not None else f" and {state}.key"
         console.write_line(
             f"kept beside the events, and secret: {state}{key}. If the events move or are renamed, "
@@ -153,18 +156,6 @@ def print_result(console: Console, result: RunResult) -> None:
         console.write_line(f"table written to {result.outputs.table}")
     if result.outputs.chart is not None and result.chart_error is None:
         console.write_line(f"chart written to {result.outputs.chart}")
-
-
-def _has_default_state(job: Job) -> bool:
-    """Return whether a job's state has the default path, beside the events."""
-    from counton.run.default_state import state_beside
-
-    if not str(job.state).endswith(".counton.db"):
-        return False
-    try:
-        return str(job.state) == state_beside(job.events, append=job.append)
-    except InvalidInput:
-        return False
 
 
 def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console: Console) -> None:
