@@ -59,6 +59,7 @@ def homes_of(source: str) -> dict[str, str]:
 
 #: The purpose of each optional module, and the extra of the installation that contains it.
 NEEDED = {
+    "click": ("the command line needs click", "cli"),
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
     "optax": ("training with JAX needs optax", "jax"),
@@ -67,11 +68,11 @@ NEEDED = {
     "pandas": ("data frames of pandas need it", "pandas"),
     "pyarrow": ("data frames of Spark need pyarrow", "spark"),
     "pyspark": ("jobs over Spark need PySpark", "spark"),
+    "pydantic": ("jobs need pydantic", "cli"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
     "tomlkit": ("job files are written with tomlkit", "cli"),
     "torch": ("training with PyTorch needs torch", "torch"),
-    "typer": ("the command line needs typer", "cli"),
     "uvicorn": ("the service needs the server uvicorn", "serve"),
     "zstandard": ("files compressed by zstd are read with zstandard", "cli"),
 }

@@ -8,7 +8,7 @@ import os
 import sys
 
 from counton.base.errors import MissingExtra
-from counton.base.lazy import require
+from counton.base.lazy import require, require_installed
 
 #: Number of new objects before Python looks for cycles among them. Modules are loaded throughout a
 #: command; with Python's own threshold of 700 this took a fifth of the CPU time of a first count.
@@ -25,23 +25,16 @@ def main() -> None:
             # A name or a frame that the terminal cannot show must not end a run half-way.
             stream.reconfigure(errors="replace")
     try:
-        require("typer")
-        require("rich")
+        require("click")
+        for module in ("pydantic", "rich"):
+            require_installed(module)
     except MissingExtra as error:
         sys.stderr.write(f"counton: {error}\n")
         raise SystemExit(1) from None
-    from counton.cli.command_list import BESIDE
+    from counton.cli.app import app
 
-    words = sys.argv[1:]
     try:
-        if words and words[0] in BESIDE:
-            from counton.cli.statistic_command import perform
-
-            perform(words[0], words[1:])
-        else:
-            from counton.cli.app import application
-
-            application(words)(prog_name="counton")
+        app(prog_name="counton")
     finally:
         try:
             sys.stdout.flush()

@@ -1,176 +1,117 @@
-"""The command line: it parses, calls and prints. Everything heavy is imported when needed."""
+"""The command line: a group of commands, each of which is loaded when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
-from counton.cli.command_options import often_of, takes
+from counton.base.errors import hide_secrets
+from counton.cli.command_class import hiding_passwords
+from counton.cli.command_list import BEGIN_HERE, COMMANDS, RELEASE, STATISTICS_AT_TOP
 from counton.cli.exits import epilogue
-from counton.cli.help_pages import BARE, Commands, CommandWithHeadings, example_of
+
+#: Most characters of a summary in the list of commands: more than each has.
+_SUMMARY = 200
+#: Least similarity of a misspelt command and its suggestion.
+_SIMILAR = 0.8
+_LONG_HELP = "--help"
+#: Key of click's context under which stands whether the long help is wanted.
+_IS_LONG = "counton.cli.app.is_long"
 
 
-def application(words: Sequence[str]) -> typer.Typer:
-    """Return a typer application that can run the words of a command line.
+class CommandGroup(click.Group):
+    """The commands under headings; the short help says where to begin, the long one has exit codes.
 
-    It has only the command that the first word names, if that command can be built by itself;
-    otherwise it has all commands. To build all commands takes a twelfth of the time of a run that
-    releases nothing. Once all are built, they are used for every call.
-
-    Args:
-        words: the words of the command line, after the program's name.
-
-    >>> _whole.cache_clear()
-    >>> [one.name for one in application(["plan", "--steps", "9"]).registered_commands]
-    ['plan']
+    An unknown name that resembles a command or a statistic is answered with that command.
     """
-    name = words[0] if words else ""
-    return _with(name) if name in _NAMES and not _whole.cache_info().currsize else _whole()
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return [*STATISTICS_AT_TOP, *COMMANDS]
 
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        return _whole()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; None if there is none of this name."""
+        if cmd_name in STATISTICS_AT_TOP:
+            from counton.cli.statistic_commands import statistic_command
 
+            return statistic_command(cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"counton.cli.{COMMANDS[cmd_name].module}")
+        command = vars(module)[cmd_name]
+        assert isinstance(command, click.Command)
+        return command
 
-@cache
-def _whole() -> typer.Typer:
-    return _with(*_NAMES)
+    def make_context(self, *words: Any, **more: Any) -> click.Context:
+        """Parse the words of a command line; errors show no password."""
+        with hiding_passwords():
+            return super().make_context(*words, **more)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of a command line, and keep which page of help they ask for."""
+        ctx.meta[_IS_LONG] = args[:1] == [_LONG_HELP]
+        return super().parse_args(ctx, args)
 
-def _with(*names: str) -> typer.Typer:
-    """Return the typer application with the named commands."""
-    found = typer.Typer(
-        name="counton",
-        cls=Commands,
-        help="Private running totals: counts published again and again, which hide every single "
-        "row.",
-        epilog=epilogue(),
-        no_args_is_help=True,
-        **BARE,
-    )
-    found.callback()(root)
-    for name in names:
-        if name in BESIDE:
-            _beside(name, BESIDE[name], found)
-        elif name == "statistic":
-            found.command(rich_help_panel=RELEASE, **_PASSED_ON)(statistic)
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words name; suggest a similar one for an unknown name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(hide_secrets(_explain_unknown_command(name)), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the purpose of the commands, and where to begin."""
+        super().format_help_text(ctx, formatter)
+        with formatter.section("Begin here"):
+            formatter.write_dl(list(BEGIN_HERE.items()))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands under headings."""
+        lines = {RELEASE: list(STATISTICS_AT_TOP.items())}
+        for name, listed in COMMANDS.items():
+            lines.setdefault(listed.heading, []).append((name, self._summary(ctx, name)))
+        for heading, lines_of_heading in lines.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines_of_heading)
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command.get_short_help_str(_SUMMARY)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit codes on the long page."""
+        if ctx.meta[_IS_LONG]:
+            super().format_epilog(ctx, formatter)
         else:
-            _command(name, *_COMMANDS[name], found)
-    return found
+            formatter.write(f"\n{ctx.command_path} --help: exit codes too\n")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
+def _explain_unknown_command(name: str) -> str:
+    near = get_close_matches(name, [*STATISTICS_AT_TOP, *COMMANDS], 1, _SIMILAR)
+    if near:
+        return f"No such command {name!r}. Did you mean {near[0]!r}?"
+    from counton.options.statistics import nearest_statistic
 
-        typer.echo(f"counton {version('counton')}")
-        raise typer.Exit
+    statistic = nearest_statistic(name)
+    if statistic is None:
+        return f"No such command {name!r}."
+    group = "" if statistic in STATISTICS_AT_TOP else "statistic "
+    return f"No such command {name!r}. Did you mean 'counton {group}{statistic}'?"
 
 
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
-    ] = False,
-) -> None:
+@click.group(
+    "counton",
+    cls=CommandGroup,
+    epilog=epilogue(),
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", _LONG_HELP]},
+)
+@click.version_option(package_name="counton", message="counton %(version)s")
+def app() -> None:
     """Private running totals: counts published again and again, which hide every single row."""
-
-
-#: Arguments for typer of commands that pass their words on to a statistic's command. The options of
-#: the statistic are loaded when the command is called.
-_PASSED_ON: dict[str, Any] = {
-    "add_help_option": False,
-    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
-}
-
-
-def _beside(name: str, says: str, app: typer.Typer) -> None:
-    """Add a statistic's command at the top level, beside the command ``statistic``.
-
-    Args:
-        says: first sentence of the command's help.
-    """
-
-    def command(context: typer.Context) -> None:
-        from counton.cli.statistic_command import perform
-
-        perform(name, context.args)
-
-    command.__doc__ = says
-    app.command(name=name, rich_help_panel=RELEASE, **_PASSED_ON)(command)
-
-
-def statistic(context: typer.Context) -> None:
-    """Release another statistic: average, quantiles, top-k, distinct users, words, graphs.
-
-    counton statistic lists them all. Each has its own options: counton statistic top-k --help.
-    """
-    from counton.cli.statistic_command import commands
-
-    commands()(context.args, prog_name="counton statistic")
-
-
-#: All other commands by name: heading, function, and record of options, which is loaded for this
-#: command alone. The docstring of the record is the help of the command.
-_COMMANDS: dict[str, tuple[str, str, str]] = {
-    "init": (RELEASE, "init.perform", "init_options.InitOptions"),
-    "run": (RELEASE, "run_command.perform", "run_options.RunOptions"),
-    "serve": (RELEASE, "serve_commands.perform", "serve_options.ServeOptions"),
-    "plan": (PLAN, "plan_command.perform", "plan_options.PlanOptions"),
-    "ledger": (KEEP, "look_commands.print_ledger", "keep_options.LedgerOptions"),
-    "show": (READ, "look_commands.print_held", "show_options.ShowOptions"),
-    "forget": (KEEP, "keep_commands.print_forgotten", "keep_options.ForgetOptions"),
-    "end": (KEEP, "keep_commands.print_end", "keep_options.EndOptions"),
-    "mark": (KEEP, "keep_commands.print_mark", "keep_options.MarkOptions"),
-    "backup": (KEEP, "keep_commands.print_backup", "keep_options.BackupOptions"),
-    "export": (READ, "export_commands.perform", "show_options.ExportOptions"),
-    "methods": (READ, "export_commands.print_methods", "show_options.MethodsOptions"),
-    "publish": (READ, "export_commands.print_published", "show_options.PublishOptions"),
-    "verify": (KEEP, "look_commands.print_verification", "keep_options.VerifyOptions"),
-}
-
-
-#: Examples of commands whose help has a first page.
-_EXAMPLES = {
-    "plan": example_of("counton plan", ("steps", "365"), ("within", "20")),
-    "ledger": example_of("counton ledger visits.db", ("limit-epsilon", "3")),
-}
-
-
-def _load(place: str) -> Any:
-    """Import an object from a module of ``counton.cli``, named as in ``"init.perform"``."""
-    module, _, name = place.partition(".")
-    return getattr(import_module(f"counton.cli.{module}"), name)
-
-
-def _command(name: str, heading: str, place: str, record: str, app: typer.Typer) -> None:
-    """Add a command whose module is imported only when it is called.
-
-    Args:
-        heading: heading of the list of commands.
-        place: module and function of the command in ``counton.cli``, such as ``"init.perform"``.
-        record: module and name of the dataclass of its options, as ``"init_options.InitOptions"``.
-        app: the application to which the command is added.
-    """
-    kind: type = _load(record)
-
-    def command(*given: Any) -> None:
-        _load(place)(*given)
-
-    command.__doc__ = kind.__doc__
-
-    class Page(CommandWithHeadings):
-        def first_page(self) -> tuple[Sequence[str], Sequence[str]]:
-            return often_of(kind), _EXAMPLES.get(name, ())
-
-    app.command(name=name, cls=Page, rich_help_panel=heading)(takes(command, kind))
-
-
-#: Names of all commands, in the order of their list.
-_NAMES = (*BESIDE, "statistic", *_COMMANDS)

@@ -6,10 +6,21 @@ from typing import Any
 
 from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
-from counton.cli.command_options import option_names
+from counton.cli.command_class import COMMAND_WORDS
 from counton.cli.exits import ExitCode, exit_code
-from counton.cli.run_options import RunOptions
-from counton.job.stated_options import words_of_files
+from counton.options.job_file import file_keys
+
+#: What messages call the options of ``counton run``; all others are keys of the job file.
+_RUN_OPTIONS = {
+    "file": "FILE",
+    "only": "--only",
+    "until": "--until",
+    "yes": "--yes",
+    "dry_run": "--dry-run",
+    "schema": "--schema",
+    "json": "--json",
+    "quiet": "quiet of the job file",
+}
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:
@@ -24,8 +35,8 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        names = words_of_files() | option_names(RunOptions) | {"quiet": "quiet of the job file"}
-        return exit_code(error), error.translate(names)
+        words = {**_OTHER_COMMANDS, **file_keys(), **_RUN_OPTIONS}
+        return exit_code(error), error.translate(words)
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (
@@ -33,6 +44,12 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         "numbers released before it are kept. To see where it fails, run this job with --only, "
         "and show the output to nobody: it may contain rows"
     )
+
+
+#: Other commands that messages name; a job file names its statistic.
+_OTHER_COMMANDS = {
+    name: words for name, words in COMMAND_WORDS.items() if not name.startswith("what")
+}
 
 
 def failed_report(code: ExitCode, message: str) -> dict[str, Any]:

@@ -1,224 +1,494 @@
-"""The command ``counton plan``: strategies with their errors, as `counton.plan` finds them."""
+"""The command ``counton plan``: strategies with their errors, or the jobs of a file."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+import click
 
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import figures
-from counton.base.lengths import PERIODS
-from counton.cli.plan_options import PlanOptions
-from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
-from counton.job.job import check_most, check_most_a_window, require_guarantee
-from counton.job.stated_options import KINDS, refuse_stated
-from counton.privacy import Contribution
-from counton.privacy.guarantees import guarantee_from
+from counton.cli.command_class import TwoPageCommand, option
 
 if TYPE_CHECKING:
+    from counton.cli.print_forms import Console
+    from counton.options.statistics import CountJob
     from counton.planning import StreamPlan
-    from counton.strategies.strategy import Metric, ReleaseForm
+    from counton.privacy import Contribution
 
 #: Words for the numbers whose variances are ranked, by ``--release``.
-_OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
+_RANKED_NUMBERS = {
+    "totals": "",
+    "windows": "of each step's own count ",
+    "both": "of totals and counts ",
+}
+#: Options that may be given with a job file, which states all others.
+_WITH_JOB_FILE = ("asked", "size", "as_json")
+#: Options whose values are checked as those of a job.
+_OF_JOBS = (
+    "epsilon",
+    "delta",
+    "rho",
+    "within",
+    "level",
+    "least",
+    "size",
+    "metric",
+    "release",
+    "most",
+    "per",
+    "most_a_window",
+)
 
 
-def perform(options: PlanOptions) -> None:
-    """Print the plan of a job file, or of a stream."""
-    if options.asked is not None and options.asked.endswith(".toml"):
-        from counton.cli.job_plan_command import print_job_plan
+class PlanCommand(TwoPageCommand):
+    """The command ``plan``; messages name options of all jobs, too."""
 
-        print_job_plan(options)
+    def words(self) -> Mapping[str, str]:
+        """Return what messages call the options of jobs and of this command."""
+        from counton.cli.statistic_commands import command_words
+
+        return {**command_words(), **super().words()}
+
+
+@click.command(
+    "plan",
+    cls=PlanCommand,
+    example=["counton plan --steps 365 --within 20"],
+)
+@click.argument(
+    "asked",
+    required=False,
+    metavar="[STEPS|JOBFILE]",
+    help="How many windows the stream will have, as with --steps; or a job file to plan.",
+)
+@option(
+    "--steps",
+    type=int,
+    metavar="N",
+    is_in_short_help=True,
+    help="Number of windows of the stream.",
+)
+@option(
+    "--epsilon",
+    is_in_short_help=True,
+    help="Privacy loss of one event, or with --most of one user.",
+)
+@option(
+    "--delta",
+    is_in_short_help=True,
+    help="With --epsilon: the delta of (epsilon, delta) privacy, as in 1e-6.",
+)
+@option("--rho", help="Zero-concentrated privacy loss, in place of epsilon.")
+@option(
+    "--within",
+    is_in_short_help=True,
+    help="Find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
+    "this far to either side: 20, or 2% of --size.",
+)
+@option(
+    "--level",
+    type=float,
+    metavar="NUMBER",
+    is_in_short_help=True,
+    help="With --within: confidence level of the interval. [default: 0.95]",
+)
+@option("--least", help="With --within: which number to find. [default: epsilon]")
+@option(
+    "--size",
+    type=int,
+    metavar="N",
+    help="How many rows there will be by the last step; the number must be public.",
+)
+@option(
+    "--metric",
+    metavar="mean|max",
+    help="Error that the strategy minimises, over all windows. [default: mean]",
+)
+@option(
+    "--release",
+    is_in_short_help=True,
+    metavar="totals|windows|both",
+    help="Which numbers must be accurate. [default: totals]",
+)
+@option(
+    "--around",
+    type=int,
+    metavar="N",
+    is_in_short_help=True,
+    help="Plan a stream without an end for this many first windows.",
+)
+@option(
+    "--simple",
+    is_flag=True,
+    help="Rank strategies that publish whole numbers, without a search.",
+)
+@option(
+    "--most",
+    type=int,
+    metavar="N",
+    is_in_short_help=True,
+    help="Protect users instead of single events; at most this many events of a user count.",
+)
+@option(
+    "--per",
+    help="With --most: apply --most to each period of this length, as in 1d; protects what a user "
+    "does in one period.",
+)
+@option(
+    "--most-a-window",
+    type=int,
+    metavar="N",
+    help="With --most: how many of a user's events count in one window.",
+)
+@option(
+    "--strategy",
+    is_in_short_help=True,
+    help="Rank only these, A,B: strategies as in count --strategy, or mechanisms exactly as in "
+    "their papers, such as smooth-paper. [default: auto, all]",
+)
+@option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    is_in_short_help=True,
+    help="File for a chart of the errors over time.",
+)
+@option("--width", type=float, metavar="NUMBER", help="Width of the chart in inches.")
+@option(
+    "--full",
+    is_flag=True,
+    help="Show all strategies, their costs, and lower bounds of the error.",
+)
+@option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")
+def plan(
+    asked: str | None,
+    steps: int | None,
+    around: int | None,
+    simple: bool,
+    strategy: str | None,
+    plot: Path | None,
+    width: float | None,
+    full: bool,
+    as_json: bool,
+    size: int | None,
+    **_of_jobs: object,  # which `_checked_options` takes
+) -> None:
+    """Show how accurate a release would be, before you spend anything: the exact error.
+
+    Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
+    want. A job file is planned whole: the error of every number of its jobs, and what they cost.
+    A statistic is planned by its own command, with --plan. No rows are read.
+    """
+    from counton.statistics.plan_verb import plan as plan_stream
+
+    stated = click.get_current_context().params
+    if asked is not None and asked.endswith(".toml"):
+        from counton.cli.job_plan import print_job_plans
+
+        _refuse_options_beside(asked, stated)
+        print_job_plans(asked, size=size, as_json=as_json)
         return
-    if options.asked is not None:
-        steps = options.asked.replace(",", "").replace("_", "")
-        if not steps.isdecimal():
-            raise InvalidInput(
-                f"{options.asked!r} is neither a number of windows nor a job file; give one of "
-                "them, such as 8760 or nightly.toml"
-            )
-        if options.steps is not None:
-            raise InvalidInput(
-                f"{field('steps', options.steps)} and {options.asked} both give the number of "
-                "windows: leave one of them out"
-            )
-        options = replace(options, asked=None, steps=int(steps))
-    _print_plan(options)
+    if asked is not None:
+        steps = _number_of_windows(asked, steps)
+    job = _checked_options(stated)
+    _check_windows(steps, around)
+    _check_chart(plot, width)
+    contribution = _contribution_of(job)
+    ranked = plan_stream(
+        steps,
+        strategies=_names_in(strategy),
+        around=around,
+        metric=job.metric or "mean",
+        release=job.release or "totals",
+        simple=simple,
+        contribution=contribution,
+        **_target_of(job),
+    )
+    _warn_of_weak_guarantee(ranked, contribution.unit)
+    if plot is not None:
+        _draw(ranked, plot, width)
+    if as_json:
+        _print_json(ranked, job, steps=steps, around=around, contribution=contribution)
+        return
+    _print_plan(ranked, job, around=around, contribution=contribution, is_full=full)
+    if plot is not None:
+        from counton.cli.print_forms import Console
+
+        Console().write_line(f"chart written to {plot}")
 
 
-def _print_plan(options: PlanOptions) -> None:
-    """Print strategies and their errors, best first."""
-    from counton.statistics.plan_verb import plan
-
-    unit, whom = _protected_unit(options)
-    metric = cast("Metric", options.metric or "mean")
-    release = cast("ReleaseForm", options.release or "totals")
-    check_chart(options.plot, options.width)
-    if options.most is None:
-        for name in (name for name in ("per", "most_a_window") if options.states(name)):
+# ---------------------------------------------------------------------------- what was asked
+def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
+    """Refuse options that a job file states for its jobs."""
+    for name, value in values.items():
+        if name not in _WITH_JOB_FILE and value is not None and value is not False:
             raise InvalidInput(
-                f"{field(name, options.option(name))} needs {field('most')}; give it, or leave "
-                f"{field(name)} out"
+                f"{field(name, value)} does not go with {job_file}, whose jobs state it "
+                "themselves; leave it out"
             )
-    if options.steps is None and options.around is None:
+
+
+def _number_of_windows(asked: str, steps: int | None) -> int:
+    """Return the number of windows that stands in place of an option."""
+    digits = asked.replace(",", "").replace("_", "")
+    if not digits.isdecimal():
+        raise InvalidInput(
+            f"{asked!r} is neither a number of windows nor a job file; give one of them, such as "
+            "8760 or nightly.toml"
+        )
+    if steps is not None:
+        raise InvalidInput(
+            f"{field('steps', steps)} and {asked} both give the number of windows: leave one of "
+            "them out"
+        )
+    return int(digits)
+
+
+def _checked_options(values: dict[str, Any]) -> CountJob:
+    """Return the options that a job has too, checked as those of a job."""
+    from counton.options.incompatible import refuse_excluded
+    from counton.options.messages import parse_options
+    from counton.options.statistics import CountJob
+
+    stated = {name: values[name] for name in _OF_JOBS if values[name] is not None}
+    if "most" not in stated:
+        for name in ("per", "most_a_window"):
+            if name in stated:
+                raise InvalidInput(
+                    f"{field(name, stated[name])} needs {field('most')}; give it, or leave "
+                    f"{field(name)} out"
+                )
+    job: CountJob = parse_options(CountJob, stated)
+    refuse_excluded(job)
+    return job
+
+
+def _check_windows(steps: int | None, around: int | None) -> None:
+    if steps is None and around is None:
         raise InvalidInput(
             "--steps is missing: how many windows will the stream ever have? If it has no end, "
             "give --around, the number of first windows to plan for; if the protection of old "
             "events may fade, counton.plan_expiring plans it in Python"
         )
-    if options.steps is not None and options.around is not None:
+    if steps is not None and around is not None:
         raise InvalidInput(
-            f"--around {options.around} plans a stream without an end, and --steps {options.steps} "
-            "gives it an end: leave one of them out"
+            f"--around {around} plans a stream without an end, and --steps {steps} gives it an "
+            "end: leave one of them out"
         )
-    ranked = plan(
-        options.steps,
-        strategies=_strategies_named(options.strategy),
-        around=options.around,
-        metric=metric,
-        release=release,
-        simple=options.simple,
-        contribution=unit,
-        **_target(options),
-    )
-    guarantee = ranked.guarantee
-    warn_of_weak(Console(stderr=True), guarantee, unit.unit)
-    if options.plot is not None:
-        from counton.charts import plot_plan
-        from counton.run.written_files import write_figure
 
-        figure = plot_plan(ranked, "Errors of counts, by step", width=options.width)
-        write_figure(figure, options.plot)
-    if options.json:
-        print_json(
-            {
-                "steps": options.steps,
-                "guarantee": guarantee.to_dict(),
-                "around": options.around,
-                "within": None if ranked.reached is None else ranked.reached._asdict(),
-                "metric": ranked.metric,
-                "release": release,
-                "most": options.most,
-                "per": options.per,
-                "most_a_window": options.most_a_window,
-                "contribution": unit.to_dict(),
-                "choices": ranked.rows(),
-                "lower_bounds": ranked.least_std(),
-                "factors": [{**one.to_dict(), "factor": one.factor} for one in ranked.factors],
-                "notes": list(ranked.notes),
-            }
+
+def _check_chart(plot: Path | None, width: float | None) -> None:
+    """Refuse a file whose ending is that of no chart, and a width without a chart."""
+    if plot is not None:
+        from counton.charts.style import check_width
+        from counton.runs.output_files import PICTURES, check_output
+
+        check_output(plot, PICTURES)
+        check_width(width)
+    elif width is not None:
+        raise InvalidInput(
+            f"--width {width:g} is the width of a chart, and no chart is drawn: give --plot too, "
+            "or leave --width out"
         )
-        return
+
+
+def _names_in(text: str | None) -> tuple[str, ...] | None:
+    """Return the strategies that ``--strategy`` names, without repetitions; None if none."""
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _contribution_of(job: CountJob) -> Contribution:
+    """Return the bound on what one protected unit contributes."""
+    from counton.base.lengths import PERIODS
+    from counton.privacy import Contribution
+    from counton.runs.parsing import check_period
+
+    if job.most is None:
+        return Contribution.add_remove(unit="count")
+    unit = "user"
+    if job.per is not None:
+        per = str(job.per)
+        check_period(per, "UTC")
+        unit = f"user's {PERIODS.get(per, per)}"
+    return Contribution.events(job.most, most_a_step=job.most_a_window, unit=unit)
+
+
+def _unit_in_words(job: CountJob, contribution: Contribution) -> str:
+    if job.most is None:
+        return "count"
+    in_window = ""
+    if job.most_a_window:
+        in_window = f", {job.most_a_window:,} in each window,"
+    events = "event" if job.most == 1 else "events"
+    return f"{contribution.unit} with up to {job.most:,} {events}{in_window}"
+
+
+def _target_of(job: CountJob) -> dict[str, Any]:
+    """Return the arguments of `counton.plan` for the privacy guarantee.
+
+    They may state the half-width of an interval instead, from which the guarantee is found.
+    """
+    from counton.frame.options import MissingOptions
+    from counton.privacy.guarantees import guarantee_from
+
+    named = {"level": job.level, "least": job.least, "size": job.size}
+    stated = {name: value for name, value in named.items() if value is not None}
+    if job.within is not None:
+        return {"within": job.within, "delta": job.delta, **stated}
+    guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
+    if guarantee is None:
+        raise MissingOptions(
+            f"the privacy loss is missing; give {field('epsilon')}, {field('epsilon')} and "
+            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice",
+            ["epsilon"],
+        )
+    return {"guarantee": guarantee, **stated}
+
+
+# ----------------------------------------------------------------------------------- the plan
+def _warn_of_weak_guarantee(ranked: StreamPlan, unit: str) -> None:
+    from counton.cli.print_forms import Console, warn_of_weak
+
+    warn_of_weak(Console(stderr=True), ranked.guarantee, unit)
+
+
+def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
+    from counton.charts import plot_plan
+    from counton.runs.output_files import write_figure
+
+    write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
+
+
+def _print_json(
+    ranked: StreamPlan,
+    job: CountJob,
+    *,
+    steps: int | None,
+    around: int | None,
+    contribution: Contribution,
+) -> None:
+    from counton.cli.print_forms import print_json
+
+    print_json(
+        {
+            "steps": steps,
+            "guarantee": ranked.guarantee.to_dict(),
+            "around": around,
+            "within": None if ranked.reached is None else ranked.reached._asdict(),
+            "metric": ranked.metric,
+            "release": job.release or "totals",
+            "most": job.most,
+            "per": job.per,
+            "most_a_window": job.most_a_window,
+            "contribution": contribution.to_dict(),
+            "choices": ranked.rows(),
+            "lower_bounds": ranked.least_std(),
+            "factors": [{**bound.to_dict(), "factor": bound.factor} for bound in ranked.factors],
+            "notes": list(ranked.notes),
+        }
+    )
+
+
+def _print_plan(
+    ranked: StreamPlan,
+    job: CountJob,
+    *,
+    around: int | None,
+    contribution: Contribution,
+    is_full: bool,
+) -> None:
+    from counton.base.exact import figures
+    from counton.cli.print_forms import Console
+
     console = Console()
-    error = "mean" if ranked.metric == "mean" else "largest"
-    length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
-    if options.around is not None:
+    length = f"{ranked.steps:,} step{'s' if ranked.steps > 1 else ''}"
+    if around is not None:
         length = f"no last step, errors of the first {length}"
+    unit = _unit_in_words(job, contribution)
+    guarantee = ranked.guarantee
     console.write_line(ranked.in_words(), bold=True)
-    if options.full:
-        least = f"least {error} variance {_OF[release]}first"
-        console.write_line(f"{length}, {guarantee}, one {whom} more or less; {least}")
+    if is_full:
+        error = "mean" if ranked.metric == "mean" else "largest"
+        numbers = _RANKED_NUMBERS[job.release or "totals"]
+        order = f"least {error} variance {numbers}first"
+        console.write_line(f"{length}, {guarantee}, one {unit} more or less; {order}")
     else:
-        console.write_line(f"{length}; {guarantee.meaning_for(whom, unit.relation)}")
+        console.write_line(f"{length}; {guarantee.meaning_for(unit, contribution.relation)}")
     if ranked.reached is not None:
         console.write_line(str(ranked.reached))
-    if options.full:
-        _write_strategies(console, ranked)
+    if is_full:
+        _print_strategies(console, ranked)
     else:
-        errors = ranked.best.errors
-        mean, largest = figures(errors.mean_std), figures(errors.max_std)
+        mean = figures(ranked.best.errors.mean_std)
+        largest = figures(ranked.best.errors.max_std)
         console.write_line(
             f"standard deviation {mean} on average, {largest} at most; how it is reached, other "
             "ways, and how much less is possible: --full"
         )
-    if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
+    if job.release == "windows" and (job.most or 1) > 1 and job.most_a_window is None:
         console.write_line(
-            f"note: early windows may use up a user's {options.most:,} events, and later windows "
-            f"are counted too low; plan --most-a-window 1 too, which leaves them some"
+            f"note: early windows may use up a user's {job.most:,} events, and later windows are "
+            "counted too low; plan --most-a-window 1 too, which leaves them some"
         )
-    if options.full:
-        _write_limits(console, ranked)
-    if options.plot is not None:
-        console.write_line(f"chart written to {options.plot}")
+    if is_full:
+        _print_limits(console, ranked)
 
 
-def _strategies_named(text: str | None) -> tuple[str, ...] | None:
-    """Return the strategies that ``--strategy`` names, without repetitions; None if none."""
-    return None if text is None else tuple(dict.fromkeys(one.strip() for one in text.split(",")))
-
-
-def _write_strategies(console: Console, ranked: StreamPlan) -> None:
+def _print_strategies(console: Console, ranked: StreamPlan) -> None:
     """Print all strategies with their errors, best first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from counton.base.exact import figures
+
     families = {choice.family for choice in ranked}
-    table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
+    table = Table(box=SIMPLE_HEAD)  # a strategy's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
     for name in ("mean std", "max std", "above", "keeps"):
         table.add_column(name, justify="right")
     least = ranked.best.errors.by(ranked.metric)
     for choice in ranked:
-        above = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
+        name = choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}"
+        above = ""
+        if choice is not ranked.best:
+            excess = choice.errors.by(ranked.metric) / least - 1 if least else 0.0
+            above = f"{excess:.0%}"
         table.add_row(
-            choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
+            name,
             figures(choice.errors.mean_std),
             figures(choice.errors.max_std),
-            f"{above:.0%}" if choice is not ranked.best else "",
+            above,
             f"{choice.row()['held']:,}",
         )
     console.write_table(table)
 
 
-def _write_limits(console: Console, ranked: StreamPlan) -> None:
+def _print_limits(console: Console, ranked: StreamPlan) -> None:
     """Print how the best strategy compares with the papers' strategies and with lower bounds."""
     from counton.base.literature import origin_of
     from counton.numbers.strategy_words import named_constants
 
+    best = ranked.best
     console.write_line(
-        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
-        f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"
+        f"best: {best.kind} with {best.family} noise, {ranked.why(best)}; "
+        f"{origin_of(best.strategy.sources)}; its parts, for experts: --json"
     )
-    constants = [(choice.kind, ", ".join(named_constants(choice.strategy))) for choice in ranked]
-    if parameters := dict.fromkeys(f"{kind} ({stated})" for kind, stated in constants if stated):
+    parameters: dict[str, None] = {}  # in their order, each once
+    for choice in ranked:
+        constants = ", ".join(named_constants(choice.strategy))
+        if constants:
+            parameters[f"{choice.kind} ({constants})"] = None
+    if parameters:
         console.write_line(f"parameters: {'; '.join(parameters)}")
     console.write_line(ranked.published_in_words)
-    for factor in ranked.factors:
-        console.write_line(f"how far from possible: {factor.distance}")
+    for bound in ranked.factors:
+        console.write_line(f"how far from possible: {bound.distance}")
     console.write_line(
         "above: by how much the error exceeds that of the best; keeps: numbers of 8 bytes that a "
         "run holds for each group, besides its total"
     )
     for note in ranked.notes:
         console.write_line(f"note: {note}")
-
-
-def _protected_unit(options: PlanOptions) -> tuple[Contribution, str]:
-    """Return the contribution of one protected unit, and the unit in words."""
-    if options.most is None:
-        return Contribution.add_remove(unit="count"), "count"
-    check_most(options.most)
-    check_most_a_window(options.most_a_window, options.most)
-    protected = "user"
-    if options.per is not None:
-        from counton.run.new_stream import check_period
-
-        check_period(options.per)
-        protected = f"user's {PERIODS.get(options.per, options.per)}"
-    unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit=protected)
-    few = f", {options.most_a_window:,} in each window," if options.most_a_window else ""
-    return unit, f"{protected} with up to {options.most:,} event{'s' * (options.most > 1)}{few}"
-
-
-def _target(options: PlanOptions) -> dict[str, Any]:
-    """Return the arguments of `counton.plan` that state the privacy guarantee.
-
-    They may state the half-width of an interval instead, from which the guarantee is found.
-    """
-    stated = {name: options.option(name) for name in ("level", "least", "size")}
-    stated = {name: value for name, value in stated.items() if value is not None}
-    if options.within is None:
-        numbers = (options.epsilon, options.delta, options.rho)
-        return {"guarantee": require_guarantee(guarantee_from(*numbers)), **stated}
-    refuse_stated(options, ("epsilon", "rho"), field("within", options.within), KINDS["wanted"].why)
-    return {"within": options.within, "delta": options.delta, **stated}

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from typing_extensions import override
@@ -29,9 +28,11 @@ if TYPE_CHECKING:
 
     from counton.cli.terminal import Terminal
     from counton.privacy import Guarantee
-    from counton.run.outputs import Progress
+    from counton.runs.run_job import Progress
     from counton.state import Store
 
+#: Beginning of exact numbers, which go to standard error.
+CONFIDENTIAL = "exact, not to be published"
 #: A guarantee with a larger epsilon or rho protects almost nothing.
 MOST_LOSS = 20
 
@@ -169,6 +170,12 @@ def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
             Console(stderr=True).write_line(f"note: {doubt}")
 
 
+def with_option_words(message: str) -> str:
+    """Return a message of the library with options in place of arguments of Python."""
+    message = message.replace("name its folder (witness)", "name its folder (--witness)")
+    return message.replace("accept_old_copy=True", "counton verify --accept-old-copy")
+
+
 def warn_of_witness_beside(
     errors: Console,
     *states: tuple[Any, Any],
@@ -210,15 +217,17 @@ def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str =
         )
 
 
+def _show_no_progress(_task: str, _fraction: float, /) -> None:
+    """Ignore the progress of a run."""
+
+
 @contextmanager
 def working(console: Console) -> Iterator[Progress]:
     """Show a progress bar on a terminal during the ``with`` block; yield the function that moves
     it.
     """
     if not console.is_terminal:
-        from counton.run.outputs import silent
-
-        yield silent
+        yield _show_no_progress
         return
     from rich import progress
 
@@ -236,18 +245,3 @@ def working(console: Console) -> Iterator[Progress]:
 
         yield report
         bar.update(task, description="done", completed=1.0)
-
-
-def check_chart(plot: Path | None, width: float | None) -> None:
-    """Refuse a file name whose ending is no chart format, and a width without a chart."""
-    if plot is not None:
-        from counton.charts.style import check_width
-        from counton.run.written_files import PICTURES, check_output
-
-        check_output(plot, PICTURES)
-        check_width(width)
-    elif width is not None:
-        raise InvalidInput(
-            f"--width {width:g} is the width of a chart, and no chart is drawn: give --plot too, "
-            "or leave --width out"
-        )

@@ -1,125 +1,217 @@
-"""The command ``run``: the jobs of a file, one after the other."""
+"""The command ``counton run``: the jobs of a file, one after the other."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from counton.base.errors import AlreadyEnded, InvalidInput
+from counton.cli.command_class import CountonCommand, option
 from counton.cli.exits import ExitCode
-from counton.cli.failures import failed_report, failure
-from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
-from counton.cli.run_options import RunOptions
-from counton.cli.run_statistic import carried_out
-from counton.job.job import Job, options_of
-from counton.job.jobfile import (
-    last_date,
-    load,
-    published_to,
-    schema,
-    select_jobs,
+from counton.cli.parameters import JSON_HELP
+
+if TYPE_CHECKING:
+    from counton.options.common_options import Job
+
+
+@click.command("run", cls=CountonCommand)
+@click.argument("file", required=False, help="A job file: TOML with [defaults] and [jobs.NAME].")
+@option("--only", help="Run only these jobs, A,B. [default: all, in the order of the file]")
+@option(
+    "--until",
+    help="Release windows that ended by this time, or newest: by the newest row. [default: now]",
 )
-from counton.run.shared_paths import JobStates, refuse_publishing_over, refuse_shared
-from counton.state.database import parse_address
-from counton.state.published import checked_address
+@option("--yes", is_flag=True, help="Release windows although they have no rows.")
+@option(
+    "--dry-run",
+    is_flag=True,
+    help="Plan the jobs, read the rows and check what can be checked; write nothing.",
+)
+@option("--schema", is_flag=True, help="Print the JSON schema of job files, and do nothing else.")
+@option("--json", "as_json", is_flag=True, help=JSON_HELP)
+def run(
+    file: str | None,
+    only: str | None,
+    until: str | None,
+    yes: bool,
+    dry_run: bool,
+    schema: bool,
+    as_json: bool,
+) -> None:
+    """Run the jobs of a file, one after the other, as every night.
 
-
-def perform(options: RunOptions) -> None:
-    """Run the jobs of a file one after the other; if one fails, the others still run.
-
-    With ``--schema`` or ``--dry-run`` nothing is released.
+    A job that fails is reported, and the others run all the same; the exit code is that of the
+    first failure. counton count ... --save nightly.toml writes a job file; --schema prints all
+    that it may hold. An option of this command overrides the file, in all jobs, for this run.
     """
-    if options.schema:
-        print_json(schema())
-        return
-    if options.file is None:
-        raise InvalidInput("the job file is missing; name it, as in: counton run nightly.toml")
-    loaded = load(options.file)
-    errors, console = ReportLines() if options.json else Console(stderr=True), Console()
-    with JobStates(loaded) as states:
-        refuse_shared(states.jobs)
-        publish_to, jobs = published_to(options.file), select_jobs(loaded, options.only)
-        if publish_to is not None:
-            refuse_publishing_over(states.jobs, publish_to)
-            for job in jobs.values():
-                checked_address(publish_to, parse_address(job.keeping.state))
-        if options.dry_run:
-            from counton.cli.dry_run_command import print_dry_run
+    from counton.cli.failures import failed_report, failure
+    from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
+    from counton.options.job_file import load, published_to, select_jobs
+    from counton.options.json_schema import schema as schema_of_job_files
+    from counton.runs.path_conflicts import JobStates, refuse_shared
 
-            due = {
-                name: _tonight(job, options, known=name in states.begun)
-                for name, job in jobs.items()
-            }
-            print_dry_run(due, as_json=options.json)
-            return
-        guarded = ((job.keeping.state, job.keeping.witness) for job in jobs.values())
-        warn_of_witness_beside(errors, *guarded, opened=states.at)
+    if schema:
+        print_json(schema_of_job_files())
+        return
+    if file is None:
+        raise InvalidInput("the job file is missing; name it, as in: counton run nightly.toml")
+    overrides = _parse_overrides(until=until, yes=yes)
+    all_jobs = load(file)
+    publish_to = published_to(file)
+    jobs = select_jobs(all_jobs, only)
+    errors = ReportLines() if as_json else Console(stderr=True)
+    with JobStates(all_jobs) as states:
+        refuse_shared(states.jobs)
+        if publish_to is not None:
+            _refuse_publishing(states.jobs, jobs, publish_to)
+        jobs_of_run = {
+            name: _override(job, overrides, is_begun=name in states.begun)
+            for name, job in jobs.items()
+        }
+        if not dry_run:
+            guards = [(job.state, job.witness) for job in jobs.values()]
+            warn_of_witness_beside(errors, *guards, opened=states.at)
+    if dry_run:
+        from counton.cli.dry_run_report import print_dry_run
+
+        print_dry_run(jobs_of_run, as_json=as_json)
+        return
     reports: dict[str, Any] = {}
-    failed = ExitCode.OK
-    for number, (name, job) in enumerate(jobs.items()):
-        if not options.json:
-            console.write_line(f"{chr(10) if number else ''}job {name}", bold=True)
+    first_failure = ExitCode.OK
+    for number, (name, job) in enumerate(jobs_of_run.items()):
+        if not as_json:
+            blank_line = "\n" if number else ""
+            Console().write_line(f"{blank_line}job {name}", bold=True)
         try:
-            tonight = _tonight(job, options, known=name in states.begun)
-            reports[name] = carried_out(tonight, silently=options.json, about=f"job {name}: ")
-            if options.until is None and (date := last_date(job)) is not None:
-                reports[name]["until_in_file"] = date
-                if not options.json:
-                    console.write_line(
-                        f"the job file says until = {date}, so no run releases a later window: "
-                        "take that line out to go on"
-                    )
-            if publish_to is not None:
-                _publish(job, publish_to, console, silently=options.json)
-            if reports[name]["not_drawn"]:
-                failed = failed or ExitCode.FAILED
-                if not options.json:
-                    errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
+            reports[name] = _run_job(name, job, publish_to, is_silent=as_json)
+            if until is None:
+                _tell_date_in_file(jobs[name], reports[name], is_silent=as_json)
+            chart_error = reports[name]["not_drawn"]
+            if chart_error:
+                first_failure = first_failure or ExitCode.FAILED
+                if not as_json:
+                    errors.write_line(f"counton: job {name}: {chart_error}")
         except AlreadyEnded as error:
-            message = (
-                f"stream {job.keeping.name!r} has ended at step {error.step:,}: nothing to release"
-            )
-            reports[name] = {
-                "state": str(job.keeping.state),
-                "name": job.keeping.name,
-                "ended": error.step,
-            }
-            if not options.json:
-                console.write_line(message)
+            reports[name] = _report_ended(job, error.step, is_silent=as_json)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library in another language is no Exception
             code, message = failure(error)
-            if code is ExitCode.FAILED and options.only is not None and not options.json:
+            if code is ExitCode.FAILED and only is not None and not as_json:
                 raise  # somebody wants to see where it fails
-            failed = failed or code
-            if not options.json:
-                errors.write_line(f"counton: job {name}: {message}")
+            first_failure = first_failure or code
             reports[name] = failed_report(code, message)
+            if not as_json:
+                errors.write_line(f"counton: job {name}: {message}")
     if isinstance(errors, ReportLines):
         print_json({"jobs": reports, "warnings": errors.lines})
-    if failed:
-        raise SystemExit(int(failed))
+    if first_failure:
+        raise SystemExit(int(first_failure))
 
 
-def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
-    """Publish a job's releases in the database that the file states for all jobs."""
+# ------------------------------------------------------------------------- the jobs of this run
+def _parse_overrides(*, until: str | None, yes: bool) -> dict[str, Any]:
+    """Return the options of the command that hold for all jobs, as values of jobs."""
+    from counton.options.messages import parse_options
+    from counton.options.statistics import CountJob
+
+    stated = {"until": until, "yes": yes} if until is not None else {"yes": yes}
+    job: Job = parse_options(CountJob, stated)
+    return {name: job.value_of(name) for name in stated if job.states(name)}
+
+
+def _override(job: Job, overrides: Mapping[str, Any], *, is_begun: bool) -> Job:
+    """Return a job with the options that the command states for this run alone.
+
+    A new stream of rows without times is a single table, which has no ``until``.
+    """
+    if job.time is None and not is_begun:
+        overrides = {name: value for name, value in overrides.items() if name != "until"}
+    return job.with_options(**overrides)
+
+
+def _refuse_publishing(
+    all_jobs: Mapping[str, Job], jobs: Mapping[str, Job], publish_to: str
+) -> None:
+    """Refuse a database for published numbers that a job uses or that cannot hold them.
+
+    Args:
+        all_jobs: all jobs of the file.
+        jobs: the jobs of this run.
+        publish_to: the database.
+    """
+    from counton.runs.path_conflicts import refuse_publishing_over
+    from counton.state.database import parse_address
+    from counton.state.published import checked_address
+
+    refuse_publishing_over(all_jobs, publish_to)
+    for job in jobs.values():
+        checked_address(publish_to, parse_address(_state_of(job)))
+
+
+def _state_of(job: Job) -> str:
+    assert job.state is not None, "a job of a file names its state"
+    return os.fspath(job.state)
+
+
+# ----------------------------------------------------------------------------------- each job
+def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) -> dict[str, Any]:
+    """Run one job, and publish its releases; return its report.
+
+    Args:
+        name: name of the job.
+        job: the job.
+        publish_to: database in which its releases are published; None: nowhere.
+        is_silent: print nothing.
+    """
+    from counton.cli.statistic_run import carry_out
+
+    report = carry_out(job, is_silent=is_silent, about=f"job {name}: ")
+    if publish_to is not None:
+        _publish(job, publish_to, is_silent=is_silent)
+    return report
+
+
+def _publish(job: Job, to: str, *, is_silent: bool) -> None:
+    from counton.cli.print_forms import Console
+    from counton.options.saved_job import stream_name
     from counton.run.exports import publish
 
-    done = publish(job.keeping.state, to, name=job.keeping.name, key=job.keeping.key)
-    if not silently:
-        new = done.after - done.before
-        steps = "step" if new == 1 else "steps"
-        console.write_line(f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}")
+    publication = publish(_state_of(job), to, name=stream_name(job), key=job.key)
+    if is_silent:
+        return
+    new = publication.after - publication.before
+    Console().write_line(
+        f"published {new:,} new {'step' if new == 1 else 'steps'}, {publication.after:,} in all, "
+        f"in {publication.place}"
+    )
 
 
-def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
-    """Replace options of a job by those that the command ``run`` states, for this run alone.
+def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> None:
+    """Say that a date in a job file ends the stream, if it does."""
+    from counton.cli.print_forms import Console
+    from counton.options.saved_job import date_of_one_run
 
-    The option ``until`` is ignored for a job without a column of times whose stream is new
-    (``known`` is False).
-    """
-    nightly = (name for name, stated in options_of(Job).items() if stated.nightly)
-    stated = {name: options.option(name) for name in nightly if options.states(name)}
-    if job.times.time is None and not known:
-        stated.pop("until", None)
-    return job.having(**stated)
+    date = date_of_one_run(job)
+    if date is None:
+        return
+    report["until_in_file"] = date
+    if not is_silent:
+        Console().write_line(
+            f"the job file says until = {date}, so no run releases a later window: take that line "
+            "out to go on"
+        )
+
+
+def _report_ended(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
+    """Return the report of a job whose stream was ended, so that it releases nothing."""
+    from counton.cli.print_forms import Console
+    from counton.options.saved_job import stream_name
+
+    name = stream_name(job)
+    if not is_silent:
+        Console().write_line(f"stream {name!r} has ended at step {last_step:,}: nothing to release")
+    return {"state": _state_of(job), "name": name, "ended": last_step}

@@ -7,21 +7,20 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from counton.base.exact import short_repr
+from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.options.common_options import Job
-from counton.privacy.guarantees import AgesWithData, plural
+from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
-from counton.released.description import Description
-from counton.released.stream_words import people_note, promise_in_words
+from counton.released.stream_words import people_note
 from counton.rows.paths import moments_named
+from counton.runs.reading import RowNumbers
 from counton.runs.run_job import RunResult
+from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
 
-#: Beginning of exact numbers, which go to standard error.
-CONFIDENTIAL = "exact, not to be published"
 #: Names of columns that often say how many things a row stands for.
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
 #: Most windows of which the report says that they differ.
@@ -74,16 +73,6 @@ def next_window_line(result: RunResult) -> str | None:
     delay = result.job.watermark
     after_end = "its end" if delay is None else f"{delay} after its end (the watermark)"
     return f"The next window waits {waits}, {after_end}."
-
-
-def privacy_line(description: Description) -> str:
-    """Return the guarantee of a release in one sentence."""
-    loss = None
-    if isinstance(description.guarantee, AgesWithData):
-        from counton.cli.privacy_by_age import loss_in_words
-
-        loss = loss_in_words(description)
-    return promise_in_words(description, loss)
 
 
 def time_remarks(result: RunResult) -> Iterator[str]:
@@ -171,7 +160,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     if counts.input.changed:
         notes += _changed_windows(result)
     if counts.rows.unlisted or counts.rows.in_other_group:
-        notes += unlisted_group_notes(result)
+        notes += unlisted_group_notes(counts.rows, result.spec)
     windows = result.spec.terms.windowing.windows
     if counts.input.late_by and not windows.lags:
         notes.insert(1, _remedy_of_late_rows(result))
@@ -295,23 +284,24 @@ def _changed_windows(result: RunResult) -> list[str]:
     return lines
 
 
-def unlisted_group_notes(result: RunResult) -> list[str]:
+def unlisted_group_notes(rows: RowNumbers, spec: StreamSpec) -> list[str]:
     """Return sentences on rows of undeclared groups, with the commonest of their names, which may
     be misspelt.
     """
-    rows = result.for_operator().rows
-    unnamed = result.spec.cells.unnamed
-    other = result.spec.terms.groups.other
+    declared = spec.description().domain or ()
     lines = _lines_of(
         [
-            (f"rows of undeclared groups{unnamed}, not counted", rows.unlisted),
+            (f"rows of undeclared groups{spec.cells.unnamed}, not counted", rows.unlisted),
             (
-                f"rows seen of undeclared groups, which belong to group {other!r}",
+                f"rows seen of undeclared groups, which belong to group "
+                f"{spec.terms.groups.other!r}",
                 rows.in_other_group,
             ),
         ]
     )
-    names = "; ".join(f"{short_repr(name)}, {number:,}" for name, number in rows.unlisted_names)
+    names = "; ".join(
+        f"{shown_beside(name, declared)}, {number:,}" for name, number in rows.unlisted_names
+    )
     return [f"{line} (most often {names})" if names else line for line in lines]
 
 

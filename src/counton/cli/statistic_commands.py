@@ -1,11 +1,12 @@
-"""The command of each statistic, made from the model of its options, with its two pages of help."""
+"""The command of each statistic, made from the model of its options."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
@@ -14,29 +15,21 @@ import click
 from pydantic.fields import FieldInfo
 
 from counton.base.errors import hide_secrets
+from counton.cli.command_class import (
+    COMMAND_WORDS,
+    Decimal,
+    SectionedOption,
+    TwoPageCommand,
+    WholeNumber,
+)
+from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.options.common_options import Job
 from counton.options.messages import choices_of, parse_options
 from counton.options.option_fields import FILE_ONLY, OFTEN, has_fact, section_of
 from counton.options.statistics import all_models, model_of
 
-#: Headings of the help, in their order.
-HEADINGS = (
-    "Time",
-    "Statistic",
-    "Groups",
-    "People",
-    "Guarantee",
-    "Output",
-    "State",
-    "Rows",
-    "Noise",
-    "Other options",
-)
-_SHORT_HELP = "-h"
-_LONG_HELP = "--help"
-#: Key of click's context under which the wanted page of help stands.
-_PAGE = "counton.cli.statistic_commands.page"
-#: Options of every example.
+_OTHER = "Other options"
+#: Options of every example: 365 windows of a day.
 _EXAMPLE = {
     "time": "time",
     "every": "1d",
@@ -47,6 +40,8 @@ _EXAMPLE = {
 }
 #: Most characters in a line of an example.
 _EXAMPLE_WIDTH = 74
+#: Most characters in a line of a command to copy.
+_COMMAND_WIDTH = 94
 
 
 @dataclass(frozen=True)
@@ -68,36 +63,13 @@ class CommandActions:
 Perform = Callable[[Job, CommandActions], None]
 
 
-class WholeNumber(click.ParamType[int]):
-    """A whole number as people write it, such as 8,760."""
+def _perform(job: Job, actions: CommandActions) -> None:
+    from counton.cli.statistic_run import perform
 
-    name = "int"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        try:
-            return int(str(value).replace(",", "_"))
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number; write it as in 8760", param, ctx)
+    perform(job, actions)
 
 
-class SectionedOption(click.Option):
-    """An option with the heading of the help that lists it.
-
-    Args:
-        section: the heading.
-        is_in_short_help: whether the short help shows it.
-    """
-
-    def __init__(
-        self, *words: str, section: str, is_in_short_help: bool = False, **more: Any
-    ) -> None:
-        super().__init__(list(words), **more)
-        self.section = section
-        self.is_in_short_help = is_in_short_help
-
-
-def statistic_command(statistic: str, perform: Perform) -> click.Command:
+def statistic_command(statistic: str, perform: Perform = _perform) -> click.Command:
     """Return the command of a statistic, which parses its words into a job.
 
     Args:
@@ -126,43 +98,62 @@ def statistic_command(statistic: str, perform: Perform) -> click.Command:
         params=_parameters_of(model),
         callback=run,
         help=model.summary,
-        add_help_option=False,
+        example=example_lines(statistic),
     )
 
 
+class StatisticCommand(TwoPageCommand):
+    """The command of a statistic; messages name options of job files, too."""
+
+    def words(self) -> Mapping[str, str]:
+        """Return what messages call the options of all jobs."""
+        return command_words()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of a command; say where an option stands that only job files have."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            key = error.option_name.removeprefix("--")
+            keys = {field.alias for field in model_of(self.name).model_fields.values()}
+            if key not in keys:
+                raise
+            raise click.UsageError(
+                f"--{key} is an option of job files alone: let --plan --save nightly.toml write "
+                f"this command into a file, add a line {key} = ... to its job, and run counton "
+                "run nightly.toml",
+                error.ctx,
+            ) from None
+
+
+# ---------------------------------------------------------------------------- options of a command
 def _parameters_of(model: type[Job]) -> list[click.Parameter]:
-    """Return the argument and the options of a statistic's command, by heading."""
+    """Return the argument and the options of a statistic's command."""
+    events = click.Argument(
+        ["events"], nargs=-1, required=True, help=model.model_fields["events"].description
+    )
     options = [
         model_option(model, name)
         for name, field in model.model_fields.items()
         if name not in ("statistic", "events") and not has_fact(field, FILE_ONLY)
     ]
-    options += _action_options()
-    options.sort(key=lambda option: HEADINGS.index(option.section))
-    return [click.Argument(["events"], nargs=-1, required=True), *options]
-
-
-def _action_options() -> list[SectionedOption]:
-    return [
-        _other_option(
-            "--plan",
-            is_flag=True,
-            is_in_short_help=True,
-            help="Show the privacy loss, the tables and their errors; release nothing.",
-        ),
-        _other_option(
-            "--save",
-            type=click.Path(path_type=Path),
-            help="Write these options into a job file for counton run, as in nightly.toml.",
-        ),
-        _other_option("--json", is_flag=True, help="Print one JSON object in place of text."),
-        _page_option(_SHORT_HELP, "Show the options of most runs."),
-        _page_option(_LONG_HELP, "Show all options."),
-    ]
-
-
-def _other_option(*words: str, **more: Any) -> SectionedOption:
-    return SectionedOption(*words, section=HEADINGS[-1], **more)
+    plan = SectionedOption(
+        ["--plan"],
+        section=_OTHER,
+        is_flag=True,
+        is_in_short_help=True,
+        help="Show the privacy loss, the tables and their errors; release nothing.",
+    )
+    save = SectionedOption(
+        ["--save"],
+        section=_OTHER,
+        type=click.Path(path_type=Path),
+        help="Write these options into a job file for counton run, as in nightly.toml.",
+    )
+    json = SectionedOption(
+        ["--json"], section=_OTHER, is_flag=True, help="Print one JSON object in place of text."
+    )
+    return [events, *options, plan, save, json]
 
 
 def model_option(model: type[Job], name: str) -> SectionedOption:
@@ -173,8 +164,7 @@ def model_option(model: type[Job], name: str) -> SectionedOption:
     """
     field = model.model_fields[name]
     return SectionedOption(
-        f"--{field.alias}",
-        name,
+        [f"--{field.alias}", name],
         help=field.description,
         section=section_of(model, name).heading,
         is_in_short_help=_is_in_short_help(model, name, field),
@@ -195,7 +185,7 @@ def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, Any]:
     if types == {int}:
         return {"type": WholeNumber(), "metavar": "N"}
     if types == {float}:
-        return {"type": float, "metavar": "NUMBER"}
+        return {"type": Decimal(), "metavar": "NUMBER"}
     return {"type": str, "metavar": "|".join(choices_of(model, name)) or "TEXT"}
 
 
@@ -214,134 +204,96 @@ def _plain_types(field: FieldInfo) -> set[Any]:
     return types - {NoneType}
 
 
-def _page_option(word: str, help: str) -> SectionedOption:
-    def show(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-        if is_wanted:
-            context.meta[_PAGE] = word
-            click.echo(context.get_help())
-            context.exit()
-
-    return _other_option(
-        word,
-        word.strip("-"),
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=show,
-        help=help,
-    )
-
-
-def command_words() -> dict[str, str]:
+@cache
+def command_words() -> Mapping[str, str]:
     """Return how messages of commands call options: ``--out``, or ``metric =`` of job files alone.
 
     >>> command_words()["out"], command_words()["metric"]
     ('--out', 'metric =')
     """
-    words: dict[str, str] = {}
+    words = dict(COMMAND_WORDS)
     for model in all_models().values():
         for name, field in model.model_fields.items():
             is_in_files_only = has_fact(field, FILE_ONLY)
             words[name] = f"{field.alias} =" if is_in_files_only else f"--{field.alias}"
     words["events"] = "EVENTS"
+    words["save"] = "--save"
     return words
 
 
-class StatisticCommand(click.Command):
-    """A command with two pages of help: options of most runs, and all options by heading."""
+# ---------------------------------------------------------------------------- commands as text
+def command_of(statistic: str) -> str:
+    """Return the words of a statistic's command.
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the short page, or all options."""
-        if ctx.meta.get(_PAGE) != _SHORT_HELP:
-            super().format_help(ctx, formatter)
-            return
-        self.format_usage(ctx, formatter)
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(self.help or "")
-        lines = "".join(f"  {line}\n" for line in example_lines(str(self.name)))
-        formatter.write(f"\nExample:\n{lines}")
-        shown = [option for option in self.params if getattr(option, "is_in_short_help", False)]
-        with formatter.section("Options of most runs"):
-            formatter.write_dl([option.get_help_record(ctx) or ("", "") for option in shown])
-        rest = len(self.params) - len(shown)
-        formatter.write(f"\n{ctx.command_path} --help: these, and {rest} more\n")
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by heading."""
-        for heading in HEADINGS:
-            options = [
-                option for option in self.params if getattr(option, "section", "") == heading
-            ]
-            if options:
-                with formatter.section(heading):
-                    formatter.write_dl(
-                        [option.get_help_record(ctx) or ("", "") for option in options]
-                    )
-
-    def make_context(self, *words: Any, **more: Any) -> click.Context:
-        """Parse the words of a command; errors show no password, and name options of job files."""
-        try:
-            return super().make_context(*words, **more)
-        except click.NoSuchOption as error:
-            key = error.option_name.removeprefix("--")
-            keys = {field.alias for field in model_of(self.name).model_fields.values()}
-            if key not in keys:
-                raise
-            raise click.UsageError(
-                f"--{key} is an option of job files alone: let --plan --save nightly.toml write "
-                f"this command into a file, add a line {key} = ... to its job, and run counton "
-                "run nightly.toml",
-                error.ctx,
-            ) from None
-        except click.UsageError as error:
-            raise click.UsageError(hide_secrets(error.message), error.ctx) from None
+    >>> command_of("count"), command_of("top-k")
+    ('counton count', 'counton statistic top-k')
+    """
+    group = "" if statistic in STATISTICS_AT_TOP else "statistic "
+    return f"counton {group}{statistic}"
 
 
 def example_lines(statistic: str) -> list[str]:
-    """Return an example of a statistic's command, in lines that fit a page."""
-    options = {**model_of(statistic).example, **_EXAMPLE}
-    return command_lines(f"counton {statistic} visits.csv", options)
+    """Return an example of a statistic's command, after a command that makes the file it needs."""
+    model = model_of(statistic)
+    lines = []
+    if model.example_file is not None:
+        path, text = model.example_file
+        written = text.replace("\n", r"\n")
+        lines = [f"printf {shlex.quote(written)} \\", f"    > {path}"]
+    words = [
+        f"--{key} {shlex.quote(value)}" for key, value in {**model.example, **_EXAMPLE}.items()
+    ]
+    return lines + _wrapped(f"{command_of(statistic)} visits.csv", words, _EXAMPLE_WIDTH)
 
 
-def command_lines(command: str, options: dict[str, str]) -> list[str]:
-    r"""Return a command with options as text to copy, with as many options on a line as fit.
+def command_text(job: Job, actions: CommandActions | None = None) -> str:
+    r"""Return a job as a command to copy, in lines that fit a page.
 
-    >>> command_lines("counton count visits.csv", {"by": "page", "domain": "page=home;a=b"})
-    ["counton count visits.csv --by page --domain 'page=home;a=b'"]
+    >>> from counton.options.statistics import CountJob
+    >>> job = CountJob(events="my visits.csv", by=["page", "day"], epsilon="0.5")
+    >>> print(command_text(job, CommandActions(json=True)))
+    counton count 'my visits.csv' --epsilon 0.5 --by page,day --json
     """
+    actions = CommandActions() if actions is None else actions
+    fields = type(job).model_fields
+    options = job.stated_options()
+    events = options.pop("events", ())
+    paths: Sequence[Any] = events if isinstance(events, list) else [events]
+    command = " ".join([command_of(job.statistic), *(shlex.quote(str(path)) for path in paths)])
+    words = []
+    for name, value in options.items():
+        if has_fact(fields[name], FILE_ONLY):
+            continue
+        key = f"--{fields[name].alias}"
+        words.append(key if value is True else f"{key} {shlex.quote(_as_typed(value))}")
+    if actions.plan:
+        words.append("--plan")
+    if actions.save is not None:
+        words.append(f"--save {shlex.quote(str(actions.save))}")
+    if actions.json:
+        words.append("--json")
+    return hide_secrets("\n".join(_wrapped(command, words, _COMMAND_WIDTH)))
+
+
+def _wrapped(command: str, words: Sequence[str], width: int) -> list[str]:
+    """Return a command in lines that a shell takes as one, with as many words on a line as fit."""
     lines = [command]
-    for key, value in options.items():
-        word = f"--{key} {shlex.quote(value)}"
-        if len(lines[-1]) + len(word) > _EXAMPLE_WIDTH:
+    for word in words:
+        if len(lines[-1]) + len(word) > width:
             lines[-1] += " \\"
             lines.append("   ")
         lines[-1] += f" {word}"
     return lines
 
 
-def command_line(job: Job, command: str) -> str:
-    """Return a job as a command to copy.
-
-    >>> from counton.options.statistics import CountJob
-    >>> job = CountJob(events="my visits.csv", by=["page", "day"], epsilon="0.5")
-    >>> command_line(job, "counton count")
-    "counton count 'my visits.csv' --epsilon 0.5 --by page,day"
-    """
-    options = job.stated_options()
-    events = options.pop("events", ())
-    several: Sequence[Any] = events if isinstance(events, list) else [events]
-    words = [str(path) for path in several]
-    for name, value in options.items():
-        key = type(job).model_fields[name].alias
-        words += [f"--{key}"] if value is True else [f"--{key}", _as_typed(value)]
-    return f"{command} {shlex.join(words)}"
-
-
 def _as_typed(value: Any) -> str:
     """Return a value as a person types it."""
     if isinstance(value, tuple):
         return ",".join(_as_typed(part) for part in value)
+    if isinstance(value, Mapping):
+        has_lists = any(isinstance(part, tuple) for part in value.values())
+        parts = [f"{name}={_as_typed(part)}" for name, part in value.items()]
+        return (";" if has_lists else ",").join(parts)
     if isinstance(value, Fraction):
         from counton.base.exact import text
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from counton.base.errors import hide_secrets
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
+    CONFIDENTIAL,
     Console,
     ReportLines,
     print_json,
@@ -20,18 +22,18 @@ from counton.cli.print_forms import (
     warn_of_witness_beside,
     working,
 )
+from counton.cli.privacy_words import privacy_line
 from counton.cli.run_report import (
-    CONFIDENTIAL,
     count_column_note,
     distinct_lines,
     json_report,
     next_window_line,
     operator_notes,
-    privacy_line,
     progress_line,
     time_remarks,
 )
 from counton.cli.statistic_commands import CommandActions
+from counton.frame.options import MissingOptions
 from counton.options.common_options import Job
 from counton.released.screen import Screen, screen_of
 from counton.released.stream_words import groups_in_words, statistic_in_words
@@ -41,6 +43,8 @@ from counton.runs.due_windows import EndedWindows
 from counton.runs.parsing import parse_policies
 from counton.runs.run_job import PreparedRun, RunResult, run
 
+#: Name of the events that are read from standard input.
+STANDARD_INPUT = "-"
 #: What a series publishes, for the question before a stream begins.
 _SERIES_TEXT = {
     "both": "totals and windows",
@@ -49,30 +53,55 @@ _SERIES_TEXT = {
 
 
 def perform(job: Job, actions: CommandActions) -> None:
-    """Release the windows that are due; then write outputs and print the release.
+    """Carry out the command of a statistic: release the windows that are due, or show a plan.
 
     Args:
         job: the job of a command.
-        actions: what the command does besides.
+        actions: what the command does besides, or in place of a run.
+
+    Raises:
+        MissingOptions: the job begins a stream, and lacks options; the message has a whole command.
     """
+    try:
+        if actions.plan:
+            _show_plan(job, actions)
+        else:
+            _release(job, actions)
+    except MissingOptions as error:
+        if job.events == STANDARD_INPUT:  # which can be read only once
+            raise
+        from counton.cli.missing_options import explain_missing_options
+
+        message = explain_missing_options(error, job, actions)
+        raise MissingOptions(message, error.names) from None
+
+
+def _show_plan(job: Job, actions: CommandActions) -> None:
+    from counton.cli.job_plan import print_job_plan
+
+    if actions.save is not None:  # first: a line of the file may make the rows readable
+        save_job(job, actions.save)
+    print_job_plan(job, as_json=actions.json)
+
+
+def _release(job: Job, actions: CommandActions) -> None:
     report = carry_out(job, is_silent=actions.json, asks=True)
     if actions.save is not None:
-        save_job(job, actions)
+        save_job(job, actions.save)
     if actions.json:
         print_json(report)
     if report["not_drawn"]:
         raise OSError(report["not_drawn"])
 
 
-def save_job(job: Job, actions: CommandActions) -> None:
-    """Write a job into the job file that ``--save`` names, and say so."""
+def save_job(job: Job, file: Path) -> None:
+    """Write a job into a job file, and say so."""
     from counton.options.saved_job import date_of_one_run, save, stream_name
 
-    assert actions.save is not None
-    save(job, actions.save)
+    save(job, file)
     date = date_of_one_run(job)
     less = f", without --until {date}, which holds for this run alone" if date else ""
-    Console(stderr=True).write_line(f"saved as job {stream_name(job)} in {actions.save}{less}")
+    Console(stderr=True).write_line(f"saved as job {stream_name(job)} in {file}{less}")
 
 
 def carry_out(job: Job, *, is_silent: bool, about: str = "", asks: bool = False) -> dict[str, Any]:

@@ -294,6 +294,7 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
         summary: what the statistic computes, in one sentence.
         also_called: other names of the statistic, for messages.
         example: options of an example, as a command states them.
+        example_file: path and text of a file that the example needs.
         may_be_single_table: whether rows without times make one table, which is released once.
         needs: its own options that a new stream must state.
     """
@@ -307,6 +308,7 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
     summary: ClassVar[str] = ""
     also_called: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[Mapping[str, str]] = {}
+    example_file: ClassVar[tuple[str, str] | None] = None
     may_be_single_table: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
 

@@ -112,4 +112,8 @@ class ReportJob(
     )
     also_called: ClassVar[tuple[str, ...]] = ("several", "dashboard")
     example: ClassVar[Mapping[str, str]] = {"statistics": "numbers.json"}
+    example_file: ClassVar[tuple[str, str] | None] = (
+        "numbers.json",
+        '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
+    )
     needs: ClassVar[tuple[str, ...]] = ("statistics",)

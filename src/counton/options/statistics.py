@@ -235,6 +235,7 @@ class HierarchyJob(
         "How many rows each place of a hierarchy has, such as region and city; counts add up."
     )
     example: ClassVar = {"levels": "page", "domain": "pages.csv"}
+    example_file: ClassVar = ("pages.csv", "page\nhome\nshop\n")
     may_be_single_table: ClassVar = True
     needs: ClassVar = ("levels", "domain")
 
@@ -325,8 +326,8 @@ MODELS: dict[str, type[Job]] = {
 }
 #: Names of all statistics of jobs.
 STATISTIC_NAMES = (*MODELS, "report")
-#: Least similarity of a misspelt name and its suggestion.
-_SIMILAR = 0.7
+#: Least similarity of another name of a statistic and a word for which it is suggested.
+_SIMILAR = 0.8
 
 
 def model_of(statistic: object) -> type[Job]:
@@ -362,13 +363,28 @@ def explain_unknown_statistic(statistic: object) -> str:
     "there is no statistic 'mean'; did you mean average?"
     """
     word = str(statistic).strip().lower().replace("_", "-")
-    name_of_word = {name: name for name in MODELS}
-    for name, model in MODELS.items():
-        for other_word in model.also_called:
-            name_of_word[other_word] = name
-    near = get_close_matches(word, name_of_word, 1, _SIMILAR)
-    if near:
-        remedy = f"did you mean {name_of_word[near[0]]}?"
-    else:
+    near = nearest_statistic(word)
+    remedy = f"did you mean {near}?"
+    if near is None:
         remedy = f"give one of {', '.join(STATISTIC_NAMES)}"
     return f"there is no statistic {word!r}; {remedy}"
+
+
+def nearest_statistic(word: str) -> str | None:
+    """Return the statistic whose name, or other name, is nearest to a word; None if none is near.
+
+    >>> nearest_statistic("median"), nearest_statistic("quit")
+    ('quantiles', None)
+    """
+    word = word.strip().lower().replace("_", "-")
+    if word in STATISTIC_NAMES:
+        return word
+    name_of = {other: name for name, model in all_models().items() for other in model.also_called}
+    for other_name in (word, word.removesuffix("s")):
+        if other_name in name_of:
+            return name_of[other_name]
+    near = get_close_matches(word, STATISTIC_NAMES, 1)
+    near_other = get_close_matches(word, name_of, 1, _SIMILAR)
+    if near:
+        return near[0]
+    return name_of[near_other[0]] if near_other else None

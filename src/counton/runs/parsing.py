@@ -315,7 +315,7 @@ def _parse_user(job: Job, word: str, column: str, of_group: TallyStatistic) -> U
     per = job.value_of("per")
     ranks = of_group.counted_ranks
     if per is not None:
-        _refuse_other_periods(per, str(job.timezone))
+        check_period(per, str(job.timezone))
     return User(
         word,
         column,
@@ -328,7 +328,16 @@ def _parse_user(job: Job, word: str, column: str, of_group: TallyStatistic) -> U
     )
 
 
-def _refuse_other_periods(per: str, timezone: str) -> None:
+def check_period(per: str, timezone: str) -> None:
+    """Refuse a length that is not that of a user's period, such as 1d.
+
+    Args:
+        per: the length.
+        timezone: time zone of the periods.
+
+    Raises:
+        InvalidInput: periods cannot have this length.
+    """
     try:
         Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
     except InvalidInput as error:

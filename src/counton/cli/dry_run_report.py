@@ -1,0 +1,134 @@
+"""The option ``counton run --dry-run``: everything that a run does, except its releases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counton.base.errors import AlreadyEnded, CountonError
+from counton.cli.exits import ExitCode
+from counton.cli.failures import failed_report, failure
+from counton.cli.job_plan import loss_of
+from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
+from counton.cli.run_report import unlisted_group_notes
+from counton.options.common_options import Job
+from counton.runs.dry_run import DryRun, dry_run
+from counton.runs.plan_job import PlannedJob, planned_jobs
+from counton.runs.terms import SingleTable
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A job that a run would carry out."""
+
+    plan: PlannedJob
+    result: DryRun
+
+
+@dataclass(frozen=True)
+class ClosedStream:
+    """A job whose stream was closed, so that a run does nothing."""
+
+    last_step: int
+
+
+@dataclass(frozen=True)
+class FailedJob:
+    """A job that a run would refuse."""
+
+    code: ExitCode
+    message: str
+
+
+def print_dry_run(jobs: Mapping[str, Job], *, as_json: bool) -> None:
+    """Plan jobs, check them and read their rows; print the windows that a run would release.
+
+    Raises:
+        SystemExit: a job would fail; the exit code is the one that the run would have.
+    """
+    outcomes = {name: _rehearse(jobs[name], plan) for name, plan in planned_jobs(jobs).items()}
+    if as_json:
+        reports = {name: _to_dict(outcome) for name, outcome in outcomes.items()}
+        print_json({"dry_run": True, "jobs": reports})
+    else:
+        for name, outcome in outcomes.items():
+            _print(name, outcome)
+        Console().write_line("A dry run: rows were read, and nothing was written or released.")
+    for outcome in outcomes.values():
+        if isinstance(outcome, FailedJob):
+            raise SystemExit(int(outcome.code))
+
+
+def _rehearse(
+    job: Job, plan: PlannedJob | CountonError | OSError
+) -> Rehearsal | ClosedStream | FailedJob:
+    try:
+        if not isinstance(plan, PlannedJob):
+            raise plan
+        return Rehearsal(plan, dry_run(job))
+    except AlreadyEnded as error:
+        return ClosedStream(error.step)
+    except (CountonError, OSError) as error:
+        return FailedJob(*failure(error))
+
+
+def _print(name: str, outcome: Rehearsal | ClosedStream | FailedJob) -> None:
+    console = Console()
+    errors = Console(stderr=True)
+    match outcome:
+        case Rehearsal():
+            result = outcome.result
+            console.write_line(f"{name}: {_release_in_words(result)}; {loss_of(outcome.plan)}")
+            rows = result.for_operator()
+            for note in (f"rows read: {rows.read:,}", *unlisted_group_notes(rows, result.spec)):
+                errors.write_line(f"{CONFIDENTIAL}: job {name}: {note}")
+        case ClosedStream():
+            console.write_line(
+                f"{name}: ended at step {outcome.last_step:,}, so that nothing more is released"
+            )
+        case FailedJob():
+            errors.write_line(f"counton: job {name}: {outcome.message}")
+
+
+def _release_in_words(result: DryRun) -> str:
+    windows = result.spec.terms.windowing.windows
+    new = result.after - (result.before or 0)
+    contents = "the table"
+    if windows.goes_on:
+        contents = f"{new:,} {windows.noun}{'' if new == 1 else 's'}"
+    if result.before is None:
+        return f"would begin a stream and release {contents}"
+    return f"would go on after {result.before:,} and release {contents}"
+
+
+def _to_dict(outcome: Rehearsal | ClosedStream | FailedJob) -> dict[str, Any]:
+    match outcome:
+        case Rehearsal():
+            return _rehearsal_to_dict(outcome)
+        case ClosedStream():
+            return {"ended": outcome.last_step}
+        case FailedJob():
+            return failed_report(outcome.code, outcome.message)
+
+
+def _rehearsal_to_dict(outcome: Rehearsal) -> dict[str, Any]:
+    result = outcome.result
+    windowing = result.spec.terms.windowing
+    description = result.spec.description()
+    rows = result.for_operator()
+    is_single_table = isinstance(windowing, SingleTable)
+    return {
+        "new_stream": result.before is None,
+        "released": result.before or 0,
+        "would_release": result.after - (result.before or 0),
+        "until": None if is_single_table else windowing.windows.at(result.until),
+        "guarantee": description.guarantee.to_dict(),
+        "unit": description.unit,
+        "plan": outcome.plan.to_dict(),
+        "not_private": {
+            "rows": rows.read,
+            "dropped": rows.before_start + rows.after_last_window + rows.unlisted + rows.missing,
+            "quarantined": rows.quarantined,
+        },
+    }

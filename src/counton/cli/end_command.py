@@ -1,0 +1,55 @@
+"""The command ``counton end``."""
+
+from __future__ import annotations
+
+import click
+
+from counton.cli.command_class import CountonCommand, option
+from counton.cli.parameters import state_argument
+
+
+@click.command("end", cls=CountonCommand)
+@state_argument
+@option("--name", help="Name of the stream; needed if there are several.")
+@option("--drop-waiting", is_flag=True, help="Drop the rows that still wait to be counted.")
+@option(
+    "--withdrawn",
+    metavar="WORDS",
+    help="Mark the numbers as withdrawn, with these public words: why, and what replaces them. "
+    "The description of every later table, chart, page, published database and methods text says "
+    "so; files written before do not. A table released once can be withdrawn too.",
+)
+def end(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
+    """End a stream: it releases nothing more, and what it has spent stays spent.
+
+    The command refuses while rows wait to be counted; --drop-waiting drops them.
+    """
+    from counton.cli.print_forms import CONFIDENTIAL, Console
+    from counton.run.exports import only_name
+    from counton.run.stream_end import end_stream
+    from counton.state import Store
+
+    if name is None:
+        with Store(state) as store:
+            name = only_name(store.streams)
+    ended = end_stream(state, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
+    dropped = ended.for_operator()
+    if dropped:
+        Console(stderr=True).write_line(
+            f"{CONFIDENTIAL}: rows that waited and are not counted: {dropped:,}"
+        )
+    console = Console()
+    if withdrawn is not None:
+        console.write_line(
+            f"{name!r} is withdrawn, and releases nothing more; publish its tables and pages once "
+            f"more: counton export {state} --name {name} --out FILE; readers see it on the page, "
+            "in the methods text and in the description beside a table, not in a CSV itself"
+        )
+        return
+    with Store(state) as store:
+        doubt = store.reader(name).doubt()
+    console.write_line(
+        f"stream {name!r} has ended at step {ended.step:,}; begin another one by --name"
+    )
+    if doubt is not None:
+        console.write_line(f"note: {doubt}")

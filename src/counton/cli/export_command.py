@@ -1,0 +1,142 @@
+"""The command ``counton export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from counton.base.errors import InvalidInput
+from counton.cli.command_class import CountonCommand, option
+from counton.cli.parameters import TABLE_ENDINGS, json_option, state_or_table_argument
+
+if TYPE_CHECKING:
+    from counton.released.released_numbers import ReleasedNumbers
+
+#: Largest number of rows on the screen.
+_ROWS = 40
+
+
+@click.command("export", cls=CountonCommand)
+@state_or_table_argument
+@option("--name", help="Name of the stream or table; needed if there are several.")
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help=f"Write a table ({TABLE_ENDINGS}), a chart (.png, .svg, .pdf) or a web page (.html). "
+    "[default: print]",
+)
+@option(
+    "--steps",
+    help="Only these steps, the first and the last: 25:48, 25: or :48; or days or times, "
+    "2024-03-18:2024-03-24.",
+)
+@option("--groups", help="Only these groups, in this order: A,B,C.")
+@option("--title", help="Title of the chart.")
+@option("--axis", help="Label of the chart's vertical axis.")
+@option("--source", help="Line below the chart that names the source.")
+@option("--width", type=float, metavar="NUMBER", help="Width of the chart in inches.")
+@option(
+    "--level",
+    type=float,
+    metavar="NUMBER",
+    help="Confidence level of the intervals. [default: as before, or 0.95]",
+)
+@json_option
+def export(
+    state: str,
+    name: str | None,
+    out: Path | None,
+    steps: str | None,
+    groups: str | None,
+    title: str | None,
+    axis: str | None,
+    source: str | None,
+    width: float | None,
+    level: float | None,
+    as_json: bool,
+) -> None:
+    """Write what was released again, as a table, a chart or a web page, from a state or a table.
+
+    Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
+    writes the stream is disturbed.
+    """
+    from counton.run.exports import export as export_release
+    from counton.run.written_files import PAGES, PICTURES
+
+    chart_form = {"title": title, "axis": axis, "source": source, "width": width}
+    ending = "" if out is None else out.suffix.lower()
+    for form, value in chart_form.items():
+        if value is not None and ending not in (*PICTURES, *PAGES):
+            raise InvalidInput(
+                f"--{form} is for charts, and no chart is written: give --out with "
+                f"{', '.join((*PICTURES, *PAGES))} too, or leave --{form} out"
+            )
+    released = export_release(
+        state,
+        out,
+        name=name,
+        steps=steps,
+        groups=groups,
+        level=level,
+        title=title,
+        axis=axis,
+        source=source,
+        width=width,
+    ).numbers
+    if as_json:
+        _print_json(released, out)
+        return
+    kind = "table"
+    if ending in PICTURES:
+        kind = "chart"
+    elif ending in PAGES:
+        kind = "page"
+    _print_release(released, "" if out is None else f"{kind} written to {out}")
+
+
+def _print_json(released: ReleasedNumbers, out: Path | None) -> None:
+    from counton.cli.print_forms import print_json, print_json_rows
+    from counton.released.release_facts import facts_of
+
+    steps = released.shown_steps
+    reach = [steps.start, steps.stop - 1] if released.definition.cut.goes_on else None
+    report = {"about": facts_of(released), "steps": reach}
+    if out is not None:
+        print_json({**report, "out": str(out)})
+    else:
+        print_json_rows(report, released.table())
+
+
+def _print_release(released: ReleasedNumbers, written: str) -> None:
+    """Print what a release is, and its last rows unless it was written to a file.
+
+    Args:
+        released: the release.
+        written: words about the written file; "" if there is none.
+    """
+    from counton.cli.print_forms import Console
+    from counton.released.screen import text_table
+    from counton.released.stream_words import promise_in_words
+
+    console = Console()
+    description = released.definition
+    steps = released.shown_steps
+    contents = f"steps {steps.start:,} to {steps.stop - 1:,}"
+    if not description.cut.goes_on:
+        contents = f"{description.what}, released at one go"
+    console.write_line(f"{released.design.name}: {contents}", bold=True)
+    console.write_line(f"promise: {promise_in_words(description)}")
+    console.write_line(f"intervals: {100 * released.level:g}%, for one number at a time")
+    for note in released.facts().get("notes", ()):
+        console.write_line(f"note: {note}")
+    console.write_line(written)
+    if written:
+        return
+    table = released.table()
+    console.write_table(text_table(table.tail(_ROWS)))
+    if table.height > _ROWS:
+        console.write_line(
+            f"the last {_ROWS} of {table.height:,} rows; all of them: --out FILE, or --json"
+        )

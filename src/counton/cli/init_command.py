@@ -1,0 +1,238 @@
+"""The command ``counton init``: it writes a job file, and says what is still to be filled in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counton.base.errors import InvalidInput, field
+from counton.cli.command_class import CountonCommand, SectionedOption, option
+from counton.cli.parameters import TABLE_ENDINGS
+from counton.cli.statistic_commands import command_words, model_option
+from counton.options.common_options import is_stated
+from counton.options.statistics import CountJob
+from counton.options.values import LATEST_ROW
+
+if TYPE_CHECKING:
+    from counton.runs.job_template import FirstLook
+    from counton.runs.plan_job import PlannedJob
+
+#: Options of a job that the command takes.
+_JOB_OPTIONS = (
+    "time",
+    "time_format",
+    "timezone",
+    "every",
+    "start",
+    "steps",
+    "around",
+    "until",
+    "watermark",
+    "revise",
+    "clock_change",
+    "by",
+    "domain",
+    "other",
+    "unknown",
+    "counts",
+    "user",
+    "most",
+    "per",
+    "first",
+    "unit",
+    "moves",
+    "row",
+    "epsilon",
+    "delta",
+    "rho",
+    "within",
+    "release",
+    "append",
+    "covers",
+    "missing",
+    "bad_rows",
+    "id",
+    "query",
+    "file_format",
+    "separator",
+    "decimal",
+    "state",
+    "name",
+    "key",
+    "witness",
+    "out",
+)
+#: Help of options whose default is another one here.
+_HELP = {
+    "name": "Name of the stream. [default: the name of the events' file]",
+    "out": f"File for the released numbers ({TABLE_ENDINGS}). [default: beside the events, as CSV]",
+}
+#: Columns of whole numbers that a remark names.
+_SHOWN_COLUMNS = 3
+
+
+def _job_options() -> list[click.Parameter]:
+    """Return the options of a job that the command takes, all under one heading."""
+    options: list[click.Parameter] = []
+    for name in _JOB_OPTIONS:
+        job_option = model_option(CountJob, name)
+        job_option.section = SectionedOption.USUAL_SECTION
+        job_option.help = _HELP.get(name, job_option.help)
+        options.append(job_option)
+    return options
+
+
+class InitCommand(CountonCommand):
+    """The command ``init``; messages name options of all jobs, too."""
+
+    def words(self) -> Mapping[str, str]:
+        """Return what messages call the options of jobs and of this command."""
+        return {**command_words(), **super().words()}
+
+
+@click.command("init", cls=InitCommand, params=_job_options())
+@click.argument(
+    "events",
+    help="CSV, Parquet or JSON lines, one row per event; a folder of them; or, with --query, "
+    "sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+)
+@option(
+    "--save",
+    type=click.Path(path_type=Path),
+    default="nightly.toml",
+    show_default=True,
+    help="The job file to write; a file that exists is not overwritten without --force.",
+)
+@option("--force", is_flag=True, help="Overwrite a job file that exists.")
+def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
+    """Make a job file for events, with a comment on each option.
+
+    It reads the header and the first rows, spends nothing, and writes the job file alone. What only
+    you can say, such as whom to protect, stays an empty line to fill in, or is given here. Then:
+    counton run nightly.toml
+    """
+    from counton.options.saved_job import save as save_job
+    from counton.runs import job_template
+    from counton.runs.default_paths import default_state
+
+    _refuse_existing_file(save, force=force)
+    _refuse_standard_input(events)
+    stated = {name: value for name, value in job_options.items() if is_stated(value)}
+    values = {"state": default_state(events), "events": events, **stated}
+    job = job_template.job_of(values)
+    _refuse_date_of_one_run(job)
+    job_template.refuse_state(job)
+    look = job_template.look_at(job)
+    unanswered = job_template.unsaid(values, look)
+    plan = None
+    if "time" not in unanswered:
+        plan = job_template.check_job(values, look)[1]
+    whole_job = job_template.complete_job(values, look)
+    _print_facts(look, whole_job, unanswered)
+    whole_job = whole_job.with_options(**dict.fromkeys(unanswered))
+    keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
+    empty = {keys[name]: remark for name, remark in unanswered.items()}
+    save_job(whole_job, save, {**_comments(), **empty}, anew=True, empty=list(empty))
+    _print_report(whole_job, plan, save.name, empty)
+
+
+def _refuse_existing_file(file: Path, *, force: bool) -> None:
+    if file.exists() and not force:
+        raise InvalidInput(
+            f"{str(file)!r} exists, and may define a stream: write another file "
+            f"({field('save', 'other.toml')}), or overwrite it ({field('force', True)})"
+        )
+
+
+def _refuse_standard_input(events: str) -> None:
+    if events == "-":
+        raise InvalidInput(
+            "standard input can be read only once, but a job runs every night: name a file"
+        )
+
+
+def _refuse_date_of_one_run(job: CountJob) -> None:
+    from counton.options.saved_job import date_of_one_run
+
+    date = date_of_one_run(job)
+    if date is not None:
+        raise InvalidInput(
+            f"{field('until', date)} would stop every later night's run at this date, too: leave "
+            f"it out, and give it to counton run; or give {field('until', LATEST_ROW)}"
+        )
+
+
+def _print_facts(look: FirstLook, job: CountJob, unanswered: Collection[str]) -> None:
+    """Print exact facts about the first rows, by which the operator answers, to standard error."""
+    from counton.cli.print_forms import CONFIDENTIAL, Console
+    from counton.cli.run_report import count_column_note
+
+    console = Console(stderr=True)
+    facts = look.for_operator(job)
+    note = count_column_note(look.columns, job)
+    if note is None and facts.counts and job.counts is None:
+        shown = ", ".join(facts.counts[:_SHOWN_COLUMNS])
+        note = (
+            f"each row is counted as one; if a column of whole numbers ({shown}) says how many it "
+            f"stands for, name it: --counts {facts.counts[0]}"
+        )
+    if note is not None:
+        console.write_line(f"note: {note}")
+    for column, name in facts.totals:
+        console.write_line(
+            f"{CONFIDENTIAL}: column {column!r} has rows called {name!r}. If they are sums of "
+            "other rows, leave them out of the file: else they count too"
+        )
+    if facts.first is not None and facts.newest is not None and "start" in unanswered:
+        rows = "rows" if look.has_all_rows else "first rows"
+        console.write_line(
+            f"{CONFIDENTIAL}: the {rows} are of {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
+        )
+
+
+def _comments() -> dict[str, str]:
+    """Return the comments of the job file, by the key that they stand above.
+
+    They contain no exact numbers.
+    """
+    from counton.options.saved_job import HEADING
+
+    comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
+    comments["statistic"] = "How many there are."
+    comments[HEADING] = (
+        "Change anything before the first run. After it, options that define the stream are\n"
+        "fixed. Paths are relative to the folder of this file."
+    )
+    return comments
+
+
+def _print_report(
+    job: CountJob, plan: PlannedJob | None, file: str, empty: Collection[str]
+) -> None:
+    """Print the plan in words, what is still to be filled in, and how the job is run."""
+    from counton.cli.job_plan import write_plan
+    from counton.cli.print_forms import Console
+
+    console = Console()
+    console.write_line(f"{file} is written.", bold=True)
+    if empty:
+        console.write_line(
+            f"Fill in before the first run, which refuses an empty line: {', '.join(empty)}."
+        )
+    elif plan is not None:
+        write_plan(console, plan)
+    if job.covers is None:
+        contents = "only new rows" if job.append else "all rows since the start"
+        console.write_line(f"Each file is taken to hold {contents}: append and covers say else.")
+    command = shlex.join(["counton", "run", file])
+    console.write_line(
+        f"the first time, and every night: {command} (with --dry-run nothing is spent)"
+    )
+    if job.until == LATEST_ROW:
+        console.write_line(
+            f"Once rows come every night, take until = {LATEST_ROW!r} out of {file}."
+        )

@@ -1,0 +1,259 @@
+"""Plans of jobs, as text and as JSON: what each would release, with which error and at which cost.
+
+``counton plan nightly.toml`` plans the jobs of a file, ``--plan`` of a statistic its command.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from counton.base.errors import AlreadyEnded, CountonError, field
+from counton.base.exact import check_integer, figures, percent
+from counton.cli.failures import failure
+from counton.cli.print_forms import Console, print_json, warn_of_weak
+from counton.options.common_options import Job
+from counton.options.job_file import load, published_to
+from counton.runs.path_conflicts import refuse_publishing_over
+from counton.runs.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
+from counton.statistics.by_group import inner_of
+
+#: What is published, by the option ``release``.
+_PUBLISHED = {
+    "windows": "each window's own number",
+    "totals": "the total so far after each window",
+    "both": "each window's own number, and the total so far",
+}
+#: Headings of planned steps, and of the versions of revised windows.
+_STEPS = ("first", "middle", "last")
+_VERSIONS = ("first version", "middle", "final")
+
+
+# ------------------------------------------------------------------------------ jobs of a file
+def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
+    """Print what every job of a file would release, with its errors and its cost.
+
+    Args:
+        file: the job file.
+        size: public number of rows by the last step, if it is stated for all jobs.
+        as_json: print one JSON object.
+
+    Raises:
+        SystemExit: a job would fail; the exit code is that of the first one.
+    """
+    if size is not None:
+        check_integer(field("size"), size, 1)
+    jobs = load(file, without_rows=True)
+    publish_to = published_to(file)
+    if publish_to is not None:
+        refuse_publishing_over(jobs, publish_to)
+    console = Console()
+    errors = Console(stderr=True)
+    reports: dict[str, dict[str, Any]] = {}
+    first_failure = None
+    for name, plan in planned_jobs(jobs, size=size).items():
+        match plan:
+            case PlannedJob():
+                reports[name] = plan.to_dict()
+                if not as_json:
+                    console.write_line(name, bold=True)
+                    write_plan(console, plan)
+                description = plan.description
+                warn_of_weak(errors, description.guarantee, description.unit, f"job {name}: ")
+            case AlreadyEnded():
+                reports[name] = {"ended": plan.step}
+                if not as_json:
+                    console.write_line(
+                        f"{name}: ended at step {plan.step:,}, and releases nothing more"
+                    )
+            case CountonError() | OSError():
+                code, message = failure(plan)
+                first_failure = first_failure or code
+                reports[name] = {"error": message}
+                errors.write_line(f"counton: job {name}: {message}")
+    if as_json:
+        print_json({"jobs": reports})
+    else:
+        console.write_line("No row was read, and nothing was written.")
+    if first_failure is not None:
+        raise SystemExit(int(first_failure))
+
+
+def print_job_plan(job: Job, *, as_json: bool) -> None:
+    """Print what a single job would spend and publish, and its errors.
+
+    No row is read, and nothing is written.
+    """
+    plan = planned_job(job)
+    description = plan.description
+    warn_of_weak(Console(stderr=True), description.guarantee, description.unit)
+    if as_json:
+        series = description.release
+        print_json({"released": False, "release": series, "plans": {series: plan.to_dict()}})
+        return
+    console = Console()
+    console.write_line("A plan: nothing is released, and no row is read.", bold=True)
+    write_plan(console, plan)
+
+
+# ------------------------------------------------------------------------------- a plan as text
+def write_plan(console: Console, plan: PlannedJob) -> None:
+    """Print a plan: what is kept where, spent and published, and a table of half-widths."""
+    description = plan.description
+    windows = description.cut
+    console.write_line(f"{_title(plan)}, kept in {plan.state}")
+    whom = description.contribution.describe(description.unit)
+    once = ", once for all windows" if windows.goes_on else ""
+    console.write_line(f"spends {loss_of(plan)} of each {description.unit}{once}: {whom}")
+    console.write_line(f"publishes {_published(plan)}; intervals of {percent(plan.level)}%:")
+    console.write_table(_table(plan))
+    for remark in _remarks(plan):
+        console.write_line(remark)
+
+
+def loss_of(plan: PlannedJob) -> str:
+    """Return the parameters of a job's guarantee, such as "epsilon = 1"."""
+    return str(plan.description.guarantee).partition(" with ")[2]
+
+
+def _published(plan: PlannedJob) -> str:
+    description = plan.description
+    windows = description.cut
+    if not windows.goes_on:
+        return "the table once"
+    if windows.lags:
+        return f"each window's own number {windows.lags + 1:,} times, the last of them final"
+    return _PUBLISHED.get(description.release, description.release)
+
+
+def _title(plan: PlannedJob) -> str:
+    description = plan.description
+    groups = ""
+    if description.domain is not None:
+        groups = f" of {description.cells.how(len(description.groups), 'groups')}"
+    contents = description.subject if description.statistic.additive else description.what
+    windows = description.cut
+    if not windows.goes_on:
+        return f"{contents}{groups}, released once"
+    length = f"windows of {windows.every}"
+    if windows.lags:
+        return f"{contents}{groups}, {length}, each final after {windows.lags:,} more"
+    if description.strategy.horizon is None:
+        return f"{contents}{groups}, {length} without end"
+    return f"{contents}{groups}, {plan.steps[-1]:,} {length}"
+
+
+def _remarks(plan: PlannedJob) -> list[str]:
+    description = plan.description
+    windows = description.cut
+    remarks = []
+    if plan.sizes is not None:
+        least, most = plan.sizes
+        number = f"of one {windows.period or 'window'}" if windows.lags else "so far"
+        by = "version" if windows.lags else "step"
+        remarks.append(
+            f"a group is shown from the release on in which its estimate {number} reaches a "
+            f"threshold: {least:,} to {most:,}, by {by}"
+        )
+    if any(number.in_rank for number in plan.numbers):
+        remarks.append(
+            "rank: the part of all rows that may lie between a quantile and the true one. How far "
+            "apart their values are depends on the data: ± is for rows spread evenly"
+        )
+    has_percent = any(number.percent is not None for number in plan.numbers)
+    depends_on_rows = plan.spec.terms.group_statistic.known_beforehand is not None
+    if plan.size is not None and (has_percent or depends_on_rows):
+        remarks.append(_size_in_words(plan, plan.size))
+    if has_percent:
+        remarks.append("percentages are of the rows that a number counts")
+    if plan.needs_size:
+        remarks.append(
+            "the error of means, quantiles and the like depends on the number of rows; state it "
+            "with --size"
+        )
+    if plan.bound_note is not None:
+        remarks.append(f"note: {plan.bound_note}")
+    return remarks
+
+
+def _size_in_words(plan: PlannedJob, size: int) -> str:
+    """Return a sentence on the rows that the plan assumes."""
+    parts = []
+    if plan.windows > 1:
+        in_each = figures(size / plan.windows)
+        parts.append(f"{plan.windows:,} windows ({in_each} in each)")
+    if plan.description.domain is not None:
+        parts.append(f"{len(plan.description.groups):,} groups")
+    spread = f", spread evenly over {' and '.join(parts)}" if parts else ""
+    return f"the plan assumes {size:,} rows{spread}"
+
+
+# ------------------------------------------------------------------------------ table of errors
+def _table(plan: PlannedJob) -> Table:
+    """Return the half-widths of each number at the planned steps.
+
+    A column has the errors in per cent, and another one the shares of a report's budget, if there
+    are any.
+    """
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("number", overflow="fold")
+    for heading in _headings(plan):
+        table.add_column(heading, justify="right")
+    has_percent = any(number.percent is not None for number in plan.numbers)
+    has_shares = any(number.share for number in plan.numbers)
+    if has_percent:
+        table.add_column("of its rows", justify="right")
+    if has_shares:
+        table.add_column("budget", justify="right")
+    part = None
+    for number in plan.numbers:
+        cells = [_label(number, plan)]
+        cells += [f"±{figures(half_width)}" for half_width in number.halfwidths]
+        if has_percent:
+            cells.append(_percent_cell(number))
+        if has_shares:
+            cells.append("" if number.part == part else _share_cell(number))
+        part = number.part
+        table.add_row(*cells)
+    return table
+
+
+def _headings(plan: PlannedJob) -> list[str]:
+    headings = _VERSIONS if plan.description.cut.lags else _STEPS
+    first, middle, last = headings
+    match len(plan.steps):
+        case 1:
+            return [last]
+        case 2:
+            return [first, last]
+        case _:
+            return [first, middle, last]
+
+
+def _percent_cell(number: PlannedNumber) -> str:
+    if number.percent is None:
+        return ""
+    return f"{'rank ' if number.in_rank else ''}{figures(number.percent)}%"
+
+
+def _share_cell(number: PlannedNumber) -> str:
+    return f"in {number.source}" if number.source else f"{number.share or 1:.0%}"
+
+
+def _label(number: PlannedNumber, plan: PlannedJob) -> str:
+    """Return words for a planned number.
+
+    They are the name of the number. If the job releases only one kind of number, which has no name,
+    they are words such as "so far".
+    """
+    statistic = plan.spec.terms.group_statistic
+    part = statistic.statistics.get(number.what)
+    if number.what and (part is None or inner_of(part).known_beforehand is None):
+        return number.what
+    if plan.description.statistic.additive:
+        return "so far"
+    inner = statistic if part is None else inner_of(part)
+    quantity = inner.error_of.what.partition(",")[0].removeprefix("how many ")
+    return quantity if part is None else f"{number.what}: {quantity}"

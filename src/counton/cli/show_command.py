@@ -1,0 +1,281 @@
+"""The command ``counton show``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counton.cli.command_class import CountonCommand, option
+from counton.cli.parameters import json_option, state_or_table_argument
+
+if TYPE_CHECKING:
+    from counton.cli.print_forms import Console
+    from counton.numbers.design import Design
+    from counton.released.description import Description
+    from counton.released.release import Release
+    from counton.released.released_numbers import ReleasedNumbers
+    from counton.state import Store
+
+#: Where the account of a promise is: who is protected, from whom, and at what cost.
+_ACCOUNT = "the account of each promise: counton methods --full"
+#: Largest number of rows of the last step in JSON.
+_ROWS = 20
+#: Most characters of a program's values.
+_LONGEST_VALUES = 200
+
+
+@click.command("show", cls=CountonCommand)
+@state_or_table_argument
+@option("--name", help="Which stream to show. [default: all]")
+@json_option
+def show(state: str, name: str | None, as_json: bool) -> None:
+    """Show what a state or a released table holds: last numbers, promises and strategies.
+
+    Shows no secrets and needs no key. A released table carries all that is public about its stream.
+    The account of each promise: counton methods --full.
+    """
+    from counton.released.release_files import read_public
+
+    release = read_public(state, name=name)
+    if release is None:
+        _show_state(state, name, as_json=as_json)
+    elif as_json:
+        _print_table_as_json(release)
+    else:
+        _print_table(release)
+
+
+# ---------------------------------------------------------------------------------- released tables
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a released table; a table that is released once has none."""
+
+    steps: tuple[int, ...]
+
+    @property
+    def missing(self) -> int:
+        """Number of steps between the first and the last that the table does not have."""
+        if not self.steps:
+            return 0
+        return self.steps[-1] - self.steps[0] + 1 - len(self.steps)
+
+
+def _steps_of(numbers: ReleasedNumbers) -> _Steps:
+    if not numbers.definition.cut.goes_on:
+        return _Steps(())
+    return _Steps(tuple(numbers.table()["step"].unique().sort().to_list()))
+
+
+def _print_table_as_json(release: Release) -> None:
+    from polars import selectors
+
+    from counton.base.literature import origin_of
+    from counton.cli.print_forms import print_json
+    from counton.numbers.strategy_words import mechanism_sources
+    from counton.released.release_facts import promise_of
+
+    numbers = release.numbers
+    description = numbers.definition
+    public = description.public()
+    facts: dict[str, Any] = {
+        **promise_of(numbers),
+        **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
+        "publishes": description.release,
+    }
+    if description.cut.goes_on:
+        covered = _steps_of(numbers)
+        steps = covered.steps
+        facts["paper"] = origin_of(mechanism_sources(numbers.design.strategy))
+        facts["first"] = steps[0] if steps else None
+        facts["last"] = steps[-1] if steps else None
+        facts["missing_steps"] = covered.missing
+    last_rows = numbers.last_rows(_ROWS)
+    times_as_text = selectors.temporal().dt.to_string("iso:strict")
+    facts["rows"] = last_rows.with_columns(times_as_text).to_dicts()
+    print_json(facts)
+
+
+def _print_table(release: Release) -> None:
+    from counton.cli.print_forms import Console
+
+    numbers = release.numbers
+    description = numbers.definition
+    covered = _steps_of(numbers)
+    steps = covered.steps
+    contents = "none" if description.cut.goes_on else "once"
+    if steps:
+        contents = f"{len(steps):,} {description.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
+        if covered.missing:
+            contents += f"; missing between them: {covered.missing:,}"
+    console = Console()
+    title = f"stream {numbers.design.name}, as it was released: {contents}"
+    _print_job_stream(
+        console, title, numbers.design, description, numbers if numbers.steps else None
+    )
+    console.write_line(_ACCOUNT)
+
+
+# ------------------------------------------------------------------------------- streams of states
+def _show_state(state: str, name: str | None, *, as_json: bool) -> None:
+    """Print the streams of a state, or one of them, without secrets."""
+    from counton.cli.print_forms import Console, print_json, tell_of_old_copies
+    from counton.cli.privacy_words import print_totals
+    from counton.state import Store
+
+    with Store(state) as store:
+        summary = store.summary()
+        if name is not None:
+            store.reader(name)  # refused if it is missing
+            summary["streams"] = [one for one in summary["streams"] if one["name"] == name]
+        streams = summary["streams"]
+        tell_of_old_copies(store, [stream["name"] for stream in streams])
+        if as_json:
+            summary["streams"] = [_with_local_time(stream) for stream in streams]
+            print_json(summary)
+            return
+        console = Console()
+        for stream in streams:
+            _print_stream(console, stream, store)
+            _tell_of_late_rows(store, stream["name"])
+        if len(streams) > 1:  # the promises above hold for one stream each
+            print_totals(console, store.totals)
+        account = f"; {_ACCOUNT}" if streams else ""
+        console.write_line(f"state {summary['state']}, file format {summary['format']}{account}")
+
+
+def _tell_of_late_rows(store: Store, name: str) -> None:
+    """Print on stderr the fraction of a stream's rows that came late, if this process may read
+    exact numbers.
+    """
+    from counton.base.errors import StateError
+    from counton.cli.print_forms import CONFIDENTIAL, Console
+    from counton.run.stream_end import late_rows_for_operator
+
+    try:
+        arrived, late = late_rows_for_operator(store, name)
+    except StateError:  # whoever reads releases alone may not see it
+        return
+    if late:
+        Console(stderr=True).write_line(
+            f"{CONFIDENTIAL}: {name}: {late:,} of {arrived:,} rows came late, {late / arrived:.1%}"
+        )
+
+
+def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the public facts of a stream, with its time of creation in the stream's time zone."""
+    from counton.frame.windows import load_zone, parse_time
+    from counton.state.ledger_rows import record_in
+
+    zone = record_in(stream["details"]).get("timezone")
+    if zone is None:
+        return stream
+    created = parse_time(stream["created"], zone).astimezone(load_zone(zone)).isoformat()
+    return {**stream, "created": created}
+
+
+def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> None:
+    """Print a stream's last numbers, guarantee and strategy."""
+    from counton.cli.print_forms import with_option_words
+    from counton.runs.read_journal import read_release
+    from counton.runs.stream_spec import STREAM_FORMAT, StreamSpec
+
+    name = stream["name"]
+    step = stream["step"]
+    ending = _ending_of(stream, store)
+    if stream["details"].get("kind") == STREAM_FORMAT:
+        reader = store.reader(name)
+        spec = StreamSpec.of_stream(reader)
+        description = spec.description()
+        progress = description.cut.progress(step) if step else "nothing released yet"
+        is_shown = step and "refused" not in stream
+        numbers = read_release(reader, spec).numbers if is_shown else None
+        title = f"stream {name}: {progress}{ending}"
+        _print_job_stream(console, title, reader.design, description, numbers)
+    else:
+        _print_program_stream(console, stream, store, ending)
+    if "refused" in stream:
+        console.write_line(f"not shown: {with_option_words(stream['refused'])}")
+
+
+def _ending_of(stream: Mapping[str, Any], store: Store) -> str:
+    """Return words on the end of a stream; "" while it goes on."""
+    from counton.strategies.strategy import last_served_step
+
+    step = stream["step"]
+    strategy = store.reader(stream["name"]).design.strategy
+    ended = stream["details"].get("ended")
+    if strategy.horizon is None and step == last_served_step(strategy):
+        ended = step
+    return "" if ended is None else f"; ended at step {ended:,}"
+
+
+def _print_program_stream(
+    console: Console, stream: Mapping[str, Any], store: Store, ending: str
+) -> None:
+    """Print a stream to which a program gives the inputs of each step directly."""
+    from counton.base.exact import figures
+
+    design = store.reader(stream["name"]).design
+    step = stream["step"]
+    last = stream["last"]
+    progress = f"{step:,} step{'' if step == 1 else 's'}{ending}"
+    if stream["details"].get("once"):
+        progress = "once"
+    console.write_line(f"stream {stream['name']}: {progress}", bold=True)
+    if last is not None and last["values"] is not None:
+        values = shorten(str(last["values"]), _LONGEST_VALUES, placeholder=" ...")
+        console.write_line(f"step {last['step']:,}: {values}")
+    if last is not None and last["std"] is not None:
+        of = f" of {last['of']}" if last.get("of") else ""
+        console.write_line(f"error: standard deviation {figures(last['std'])}{of}")
+    protected = design.contribution.describe(stream["details"].get("unit"))
+    console.write_line(f"promise: {protected} ({design.guarantee.loss_in_words})")
+    console.write_line(f"strategy: {_strategy_line(design)}")
+
+
+def _print_job_stream(
+    console: Console,
+    title: str,
+    design: Design,
+    description: Description,
+    numbers: ReleasedNumbers | None,
+) -> None:
+    """Print a stream's last numbers, why they differ from the truth besides noise, its promise and
+    its strategy.
+    """
+    from counton.cli.privacy_words import privacy_line
+    from counton.released.screen import screen_of
+
+    console.write_line(title, bold=True)
+    if numbers is not None:
+        screen = screen_of(numbers)
+        if screen.heading:
+            console.write_line(screen.heading.lstrip("\n"))
+        for table in screen.tables:
+            console.write_table(table)
+        if screen.left_out:
+            console.write_line(f"{screen.left_out}: counton export has them all")
+        for note in screen.notes:
+            console.write_line(note)
+    console.write_line(f"promise: {privacy_line(description)}")
+    if description.cut.goes_on:
+        console.write_line(f"strategy: {_strategy_line(design, description.cut.noun)}")
+
+
+def _strategy_line(design: Design, noun: str = "step") -> str:
+    """Describe a design's strategy in one line: its name, its noise, and its paper or theorem.
+
+    Args:
+        design: the design.
+        noun: the word for a step, such as "window".
+    """
+    from counton.base.literature import origin_of
+    from counton.numbers.strategy_words import mechanism_sources, strategy_in_words
+
+    strategy = strategy_in_words(design.strategy, noun)
+    noise = f"with {design.family.capitalize()} noise"
+    return f"{strategy}, {noise}; {origin_of(mechanism_sources(design.strategy))}"

@@ -1,0 +1,67 @@
+"""The group ``counton statistic``: statistics that have no command at the top."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from counton.base.errors import hide_secrets
+from counton.cli.command_class import hiding_passwords
+from counton.cli.command_list import STATISTICS_AT_TOP
+
+#: Most characters of a summary in the list.
+_SUMMARY = 200
+
+
+class StatisticGroup(click.Group):
+    """The commands of statistics by name, each made when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the statistics."""
+        from counton.options.statistics import STATISTIC_NAMES
+
+        return [name for name in STATISTIC_NAMES if name not in STATISTICS_AT_TOP]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a statistic; None if there is none of this name."""
+        from counton.cli.statistic_commands import statistic_command
+
+        return statistic_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words name; suggest one for an unknown name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from counton.cli.statistic_commands import command_of
+            from counton.options.statistics import nearest_statistic
+
+            message = f"No such command {name!r}."
+            statistic = nearest_statistic(name)
+            if statistic is not None:
+                message += f" Did you mean {command_of(statistic)!r}?"
+            raise click.UsageError(hide_secrets(message), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of statistics."""
+        from counton.options.statistics import model_of
+
+        lines = [(name, model_of(name).summary) for name in self.list_commands(ctx)]
+        with formatter.section("Statistics"):
+            formatter.write_dl(lines)
+
+    def make_context(self, *words: Any, **more: Any) -> click.Context:
+        """Parse the words after the group; errors show no password."""
+        with hiding_passwords():
+            return super().make_context(*words, **more)
+
+
+@click.group("statistic", cls=StatisticGroup, no_args_is_help=True)
+def statistic() -> None:
+    """Release another statistic: average, quantiles, top-k, distinct users, reports.
+
+    Each has its own options: counton statistic top-k --help.
+    """

@@ -1,0 +1,90 @@
+"""The command ``counton verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from counton.cli.command_class import CountonCommand, option
+from counton.cli.exits import ExitCode
+from counton.cli.parameters import json_option, key_option
+
+if TYPE_CHECKING:
+    from counton.state.verification import Verification
+
+
+@click.command("verify", cls=CountonCommand)
+@click.argument("state", help="SQLite file or database URL that keeps the streams. It is secret.")
+@option("--name", help="Verify only this stream or table. [default: all]")
+@key_option
+@option("--witness", help="Folder of the state's witness, if the file was moved there.")
+@option(
+    "--accept-old-copy",
+    is_flag=True,
+    help="Accept this state as the newest, though its witness cannot confirm it, or is lost; if it "
+    "is an old copy, exact differences leak.",
+)
+@json_option
+def verify(
+    state: str,
+    name: str | None,
+    key: str | None,
+    witness: str | None,
+    accept_old_copy: bool,
+    as_json: bool,
+) -> None:
+    """Compute every released value again, from sums and key, and compare with the journal.
+
+    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
+    missing; 7: the state is an old copy.
+    """
+    from counton.cli.print_forms import Console, print_json, warn_of_witness_beside
+    from counton.state import verify as verify_state
+
+    errors = Console(stderr=True)
+    if accept_old_copy:
+        from counton.state.state_witness import accept_old_copy as accept
+
+        for stream in accept(state, witness):
+            errors.write_line(
+                f"the witness now holds this copy of {stream!r} for the newest, on your word"
+            )
+    releases = verify_state(state, name, key=key, witness=witness)
+    warn_of_witness_beside(errors, (state, witness))
+    is_wrong = any(release.problems for release in releases)
+    is_skipped = any(release.skipped for release in releases)
+    if as_json:
+        found = [{**asdict(release), "right": release.right} for release in releases]
+        is_right = not is_wrong and not is_skipped
+        print_json({"state": state, "right": is_right, "found": found})
+    else:
+        _print_releases(releases)
+    if is_wrong:
+        is_old_copy = any(release.old_copy for release in releases)
+        raise SystemExit(int(ExitCode.OLD_COPY if is_old_copy else ExitCode.STATE))
+    if is_skipped:
+        raise SystemExit(int(ExitCode.KEY))
+
+
+def _print_releases(releases: Sequence[Verification]) -> None:
+    from counton.cli.print_forms import Console, with_option_words
+
+    console = Console()
+    for release in releases:
+        console.write_line(f"{release.kind} {release.name}", bold=True)
+        for check in release.checks:
+            console.write_line(f"  holds: {check}")
+        for problem in release.problems:
+            console.write_line(f"  WRONG: {with_option_words(problem)}")
+        if release.skipped is not None:
+            console.write_line(f"  not computed again: {release.skipped}")
+    right = [release for release in releases if release.right]
+    values = sum(release.values for release in right)
+    console.write_line(
+        f"{len(right)} of {len(releases)} release{'' if len(releases) == 1 else 's'} "
+        f"{'is' if len(right) == 1 else 'are'} right: {values:,} value"
+        f"{'' if values == 1 else 's'} computed again"
+    )
