@@ -20,7 +20,7 @@ from counton.noise import Key
 from counton.options.common_options import Job
 from counton.options.stream_name import usual_name
 from counton.privacy import Spend
-from counton.runs.stream_spec import StreamSpec
+from counton.runs.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.ledger_rows import SpentUnit
 from counton.state.reader import JournalReader
@@ -131,7 +131,7 @@ class OpenedState:
             self._store, self.name, key=self._key, witness=self._rollback_guard
         )
         is_changed = self._stream.step != self.released
-        is_changed |= self._stream.details != facts
+        is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
         is_changed |= open_private(self._stream.labels()) != names
         if is_changed:
             raise StreamConflict(

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import field as option_name
 from counton.base.exact import quote
 from counton.frame.lazy_polars import polars as pl
 from counton.released.release import Release
@@ -27,10 +28,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Endings of pictures.
+#: Endings of charts, and of web pages.
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html",)
+#: Largest number of characters of a description in an Arrow schema.
+_MOST_IN_SCHEMA = 2**22
+#: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
+_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 
 
+# ---------------------------------------------------------------------------------------- refused
 def check_output(
     path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
 ) -> None:
@@ -40,71 +47,52 @@ def check_output(
         path: path of the output.
         formats: allowed endings; None: the endings of tables.
         inputs: files of the run, which an output must not replace.
+
+    Raises:
+        InvalidInput: the path is such a one.
     """
-    known = TABLES if formats is None else formats
-    if formats is None and path.suffix.lower() in (".gz", ".zst"):
+    allowed = TABLES if formats is None else formats
+    ending = path.suffix.lower()
+    if formats is None and ending in (".gz", ".zst"):
         raise InvalidInput(
             f"{str(path)!r} would be compressed, and this format is not; remove the ending "
             f"{path.suffix}, or write .parquet, which is compressed"
         )
-    if path.suffix.lower() not in known:
-        raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(known)}; rename it")
-    if path.suffix.lower() in PICTURES:
+    if formats is None and ending in PAGES:
+        raise InvalidInput(
+            f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(allowed)}). "
+            "Then write the page from the state: counton export STATE "
+            f"{option_name('out', path.name)}"
+        )
+    if ending not in allowed:
+        raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
+    if ending in PICTURES:
         from counton.charts.style import quietly
 
         with quietly():
-            pass  # `load` tells how to install it
-    _check_parent(path)
+            pass  # it raises an error that says how to install the library of charts
+    _check_folder(path)
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
-    for mine in table_paths(path):
-        place, there = mine.resolve(), mine.exists()
-        for other in inputs:
-            both = there and other.exists()
-            if place == other.resolve() or (both and mine.samefile(other)):
-                also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
+    for written in table_paths(path):
+        for read in inputs:
+            if _is_same_file(written, read):
+                alias = "" if str(written) == str(read) else f"also {str(read)!r}, "
                 raise InvalidInput(
-                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps, and would "
-                    "be overwritten; give another path"
+                    f"{str(written)!r} is {alias or 'a file '}which the run reads or keeps, and "
+                    "would be overwritten; give another path"
                 )
 
 
-def refuse_another_streams(path: Path, noise_id: str | None) -> None:
-    """Refuse to replace a table that another stream released, as one whose state was lost, or the
-    description beside such a table.
-
-    Args:
-        path: path of the table, which may not exist yet.
-        noise_id: identity of this stream's noise; None: the stream is new.
-    """
-    places = [one.resolve() for one in table_paths(path)]
-    described = [one.with_suffix("") for one in places if one.suffix.lower() == ".json"]
-    places += [one for one in described if one.suffix.lower() in (".csv", ".json")]
-    for one in (place for place in places if place.exists()):
-        name, theirs = None, None
-        with suppress(Exception):  # whatever is wrong with another program's file
-            facts: Any = facts_in(one)
-            name = facts["name"]
-            theirs = facts["description"]["terms"]["noise_id"]
-        if theirs not in (None, noise_id):
-            raise InvalidInput(
-                f"{str(one)!r} was released by another stream ({quote(name)}), and this one would "
-                "replace it, or the description beside it. If that stream's state was moved or "
-                "lost, give it back, and its table goes on; else, as for a stream that follows an "
-                f"ended one, give another {field('out')}, or move this table away"
-            )
-        if name is not None:
-            return  # a table that may be replaced, with its description
+def _is_same_file(written: Path, read: Path) -> bool:
+    if written.resolve() == read.resolve():
+        return True
+    return written.exists() and read.exists() and written.samefile(read)
 
 
-def table_paths(path: Path) -> list[Path]:
-    """Return the paths that writing a table replaces: its own, and that of its description."""
-    return [path, beside(path)] if path.suffix.lower() in (".csv", ".json") else [path]
-
-
-def _check_parent(path: Path) -> None:
+def _check_folder(path: Path) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
@@ -115,40 +103,85 @@ def _check_parent(path: Path) -> None:
         )
 
 
-def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Return the path of the chart of each series, by the name of the series: "totals" or
-    "windows".
+def refuse_another_streams(path: Path, noise_id: str | None) -> None:
+    """Refuse to replace a table that another stream released, as one whose state was lost, or the
+    description beside such a table.
 
-    ``release`` says what a job releases. If it is "both", the chart of totals gets the path
-    ``plot``, and the chart of windows a path beside it. Without ``plot`` there are no charts.
+    Args:
+        path: path of the table, which may not exist yet.
+        noise_id: identity of this stream's noise; None: the stream is new.
 
-    >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
-    ['visits.png', 'visits.windows.png']
+    Raises:
+        InvalidInput: another stream released the table.
     """
-    if plot is None:
-        return {}
-    if release != "both":
-        return {release: plot}
-    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
+    places = [written.resolve() for written in table_paths(path)]
+    described = [place.with_suffix("") for place in places if place.suffix.lower() == ".json"]
+    places += [place for place in described if place.suffix.lower() in (".csv", ".json")]
+    for place in places:
+        if not place.exists():
+            continue
+        name = None
+        noise_id_there = None
+        with suppress(Exception):  # whatever is wrong with another program's file
+            facts: Any = facts_in(place)
+            name = facts["name"]
+            noise_id_there = facts["description"]["terms"]["noise_id"]
+        if noise_id_there not in (None, noise_id):
+            raise InvalidInput(
+                f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
+                "would replace it, or the description beside it. If that stream's state was moved "
+                "or lost, give it back, and its table goes on; else, as for a stream that follows "
+                f"an ended one, give another {option_name('out')}, or move this table away"
+            )
+        if name is not None:
+            return  # a table that may be replaced, with its description
 
 
-def beside(path: Path) -> Path:
+# ------------------------------------------------------------------------------------------ paths
+def table_paths(path: Path) -> list[Path]:
+    """Return the paths that writing a table replaces: its own, and that of its description."""
+    if path.suffix.lower() in (".csv", ".json"):
+        return [path, description_path(path)]
+    return [path]
+
+
+def description_path(path: Path) -> Path:
     """Return the path of the file, beside a table, in which the table's guarantee is stored.
 
-    >>> beside(Path("visits.csv")).name
+    >>> description_path(Path("visits.csv")).name
     'visits.csv.json'
     """
     return path.with_name(f"{path.name}.json")
 
 
-def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
+def chart_paths(series: str, path: Path | None) -> dict[str, Path]:
+    """Return the path of the chart of each series, by its name: "totals" or "windows".
+
+    Args:
+        series: what a job releases. If it is "both", the chart of totals gets the path, and the
+            chart of windows a path beside it.
+        path: path of the chart; None: there are no charts.
+
+    >>> [path.name for path in chart_paths("both", Path("visits.png")).values()]
+    ['visits.png', 'visits.windows.png']
+    """
+    if path is None:
+        return {}
+    if series != "both":
+        return {series: path}
+    return {"totals": path, "windows": path.with_name(f"{path.stem}.windows{path.suffix}")}
+
+
+# ---------------------------------------------------------------------------------------- written
+def escape_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Put an apostrophe before texts that a spreadsheet would take for a formula.
 
-    A person who sends rows, or the author of a list of groups, could choose such a text as a name.
-    To undo the change: from a text that begins with apostrophes followed by a formula, drop the
-    first apostrophe.
+    Whoever sends rows, or the author of a list of groups, could choose such a text as a name. To
+    undo the change: from a text that begins with apostrophes followed by a formula, drop the first
+    apostrophe.
 
-    >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
+    >>> rows = pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})
+    >>> escape_formulas(rows).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
     """
     texts = pl.selectors.string()
@@ -172,49 +205,57 @@ def write_table(
         facts: guarantee and other facts of the release, kept with the table; None for a table
             without a guarantee.
     """
-    kind = path.suffix.lower()
-    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
+    ending = path.suffix.lower()
+    metadata = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
     rows = table.lazy()
 
     def write(name: str) -> None:
         try:
-            if kind == ".parquet":
-                from counton.released.arrow_schemas import with_metadata
-
-                # Metadata that is too long is only in the file, not in its schema.
-                short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
-                told = {ATTRS: json.dumps(carried)} if carried and short else {}
-                schema = with_metadata(rows.collect_schema(), told)
-                rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
-            elif kind == ".csv":
-                _as_text(no_formulas(rows)).sink_csv(name)
+            if ending == ".parquet":
+                _write_parquet(rows, name, metadata)
+            elif ending == ".csv":
+                _times_as_text(escape_formulas(rows)).sink_csv(name)
             else:
-                _as_text(rows).collect().write_json(name)
+                _times_as_text(rows).collect().write_json(name)
         except pl.exceptions.PolarsError as error:
             raise OSError(str(error)) from error
 
     replace_file(path, write)
-    if facts is not None and kind != ".parquet":
+    if facts is not None and ending != ".parquet":
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_file(beside(path), lambda name: Path(name).write_text(text, "utf-8"))
+        replace_file(description_path(path), lambda name: Path(name).write_text(text, "utf-8"))
 
 
-#: Largest number of characters of a description in an Arrow schema.
-_MOST_IN_SCHEMA = 2**22
-#: Pattern of a text that a spreadsheet takes for a formula, also after added apostrophes.
-_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
+def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -> None:
+    from counton.released.arrow_schemas import with_metadata
+
+    of_schema = {}
+    # Metadata that is too long is only in the file, not in its schema.
+    if metadata and sum(map(len, metadata.values())) <= _MOST_IN_SCHEMA:
+        of_schema = {ATTRS: json.dumps(metadata)}
+    schema = with_metadata(rows.collect_schema(), of_schema)
+    rows.sink_parquet(name, metadata=dict(metadata), arrow_schema=schema)
 
 
-def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
+def _times_as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
-    """Write a release to a table with its description, or a chart with ``look``, by the ending."""
-    if path.suffix.lower() in PICTURES:
-        draw_release(found, path, **look)
+def write_release(numbers: ReleasedNumbers, path: Path, **form: Any) -> None:
+    """Write a release, by the ending of the path: a table with its description, a chart or a page.
+
+    Args:
+        numbers: the released numbers.
+        path: path of the file.
+        form: title, label of the axis, source line, and width of a chart: see `Release.figures`.
+    """
+    ending = path.suffix.lower()
+    if ending in PAGES:
+        write_page(numbers, path, **form)
+    elif ending in PICTURES:
+        draw_release(numbers, path, **form)
     else:
-        write_table(found.lazy(), path, facts_of(found))
+        write_table(numbers.lazy(), path, facts_of(numbers))
 
 
 def write_figure(figure: Figure, path: Path) -> None:
@@ -224,13 +265,13 @@ def write_figure(figure: Figure, path: Path) -> None:
     replace_file(path, partial(save_figure, figure))
 
 
-def draw_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
+def draw_release(numbers: ReleasedNumbers, path: Path, **form: Any) -> None:
     """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
-        figures = Release(found).figures(**look)
-        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
-        for kind, figure in figures.items():
-            write_figure(figure, pictures[kind])
+        figures = Release(numbers).figures(**form)
+        paths = chart_paths("both" if len(figures) > 1 else next(iter(figures)), path)
+        for series, figure in figures.items():
+            write_figure(figure, paths[series])
     except (CountonError, OSError):  # these errors name their own remedy
         raise
     except Exception as error:
@@ -238,3 +279,31 @@ def draw_release(found: ReleasedNumbers, path: Path, **look: Any) -> None:
             f"{str(path)!r} was not drawn ({type(error).__name__}: {error}). The released numbers "
             "are kept, and counton export writes them as a table"
         ) from error
+
+
+def write_page(
+    numbers: ReleasedNumbers,
+    path: Path,
+    *,
+    title: str | None = None,
+    width: float | None = None,
+    **form: Any,
+) -> None:
+    """Write a web page of a release: charts, numbers and the text on methods.
+
+    Args:
+        numbers: the released numbers.
+        path: path of the file.
+        title: heading of the page and of its charts; None: what is measured.
+        width: width of the charts in inches; telephones get a narrow one.
+        form: further options of charts.
+    """
+    from counton.released.web_page import web_page
+
+    release = Release(numbers)
+
+    def draw(narrow: float | None, heading: str | None) -> Mapping[str, Figure]:
+        return release.figures(title=heading, width=narrow or width, **form)
+
+    text = web_page(numbers, release.methods(), draw if numbers.drawable else None, title)
+    replace_file(path, lambda name: Path(name).write_text(text, "utf-8"))

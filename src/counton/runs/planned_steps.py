@@ -17,9 +17,9 @@ plus the place of the sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -468,16 +468,24 @@ class PlannedSteps:
         """Whether the run releases or keeps anything."""
         return bool(self.span.new_steps or self.rows.digests or self.changed.size)
 
-    def transactions(self) -> Iterator[tuple[float, Private[Addition]]]:
+    def transactions(
+        self, new_facts: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[float, Private[Addition]]]:
         """Yield the content of each transaction, in the order of the steps.
 
         Rows that come only once are written in one transaction, with the digests of their files.
+
+        Args:
+            new_facts: what the stream keeps of its jobs from this run on, which belongs to the
+                first transaction; None: as before.
 
         Yields:
             The fraction of new steps that were written before it, and the content.
         """
         new = self.span.new_steps
         if not self.changes_anything:
+            if new_facts is not None:
+                yield 0.0, Private(Addition(details=new_facts))
             return
         size = max(1, len(new))
         if self.rows.can_be_given_again:
@@ -485,17 +493,28 @@ class PlannedSteps:
         chunks = [new[begin : begin + size] for begin in range(0, len(new), size)] or [new]
         for place, steps in enumerate(chunks):
             is_first = place == 0
-            yield (
-                place / len(chunks),
-                Private(self.addition(steps, is_first=is_first, is_last=place == len(chunks) - 1)),
+            addition = self.addition(
+                steps,
+                is_first=is_first,
+                is_last=place == len(chunks) - 1,
+                new_facts=new_facts if is_first else None,
             )
+            yield place / len(chunks), Private(addition)
 
-    def addition(self, steps: range, *, is_first: bool, is_last: bool) -> Addition:
+    def addition(
+        self,
+        steps: range,
+        *,
+        is_first: bool,
+        is_last: bool,
+        new_facts: Mapping[str, Any] | None = None,
+    ) -> Addition:
         """Return the content of the transaction that releases some steps.
 
         Args:
             is_first: whether the steps begin with the first new one, which also counts late rows.
             is_last: whether rows of later windows are kept, uncounted.
+            new_facts: what the stream keeps of its jobs from then on; None: as before.
         """
         names = self.rows.names
         return Addition(
@@ -505,6 +524,7 @@ class PlannedSteps:
             remembered=self.rows.remembered if is_first else None,
             labels=(len(names.kept), names.new) if names is not None and is_first else None,
             arrivals=self._arrivals(),
+            details=new_facts,
         )
 
     def values(self, steps: range) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from counton.released.read_options import View, with_shown_groups
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions
+from counton.released.stream_words import WITHDRAWN
 from counton.runs.stream_spec import StreamSpec
 from counton.state.reader import JournalReader
 from counton.statistics.discovery import first_shown
@@ -48,10 +49,17 @@ def read_release(
     if level is None:
         level = spec.remembered_level
     numbers = _read_numbers(stream, spec, display, check_level(level, usual=LEVEL), steps)
-    notes = [note.sentence(spec.terms.windowing.windows) for note in spec.notes]
+    notes = public_notes(spec)
     if notes:
         numbers = replace(numbers, notes=(*numbers.notes, *notes))
     return Release(numbers if steps is None else numbers.only(steps))
+
+
+def public_notes(spec: StreamSpec) -> list[str]:
+    """Return why a stream's numbers are withdrawn, if they are, and the notes on single windows."""
+    withdrawn = [] if spec.withdrawn is None else [f"{WITHDRAWN}: {spec.withdrawn}"]
+    windows = spec.terms.windowing.windows
+    return [*withdrawn, *(note.sentence(windows) for note in spec.notes)]
 
 
 def _read_numbers(

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.private import open_private
 from counton.frame.lazy_polars import polars as pl
@@ -41,6 +42,14 @@ _FACTS = ("step", "group", "total", "due", "replaced")
 _USERS = {"user": pl.UInt64, "period": pl.Int64, **dict.fromkeys(_FACTS, pl.Int64)}
 _IDS = {"id": pl.UInt64, "day": pl.Int64}
 _REFUSED = {"bucket": pl.UInt64, "last_period": pl.Int64}
+
+
+_Digests = TypeVar("_Digests", NDArray[np.uint64], pl.Expr)
+
+
+def bucket_of(digests: _Digests) -> _Digests:
+    """Return the bucket (0 to `BUCKETS` - 1) of each digest of a user."""
+    return digests % BUCKETS
 
 
 class FirstOpen(NamedTuple):
@@ -144,7 +153,7 @@ class RememberedRows:
         if not self.refused.height:
             return rows
         buckets = self.refused.group_by("bucket").agg(pl.col("last_period").max())
-        compared = rows.with_columns(bucket=pl.col("user") % BUCKETS)
+        compared = rows.with_columns(bucket=bucket_of(pl.col("user")))
         compared = compared.join(buckets, on="bucket", how="left", maintain_order="left")
         known = (
             self.users.select("user", "period").unique().with_columns(is_known=pl.lit(value=True))

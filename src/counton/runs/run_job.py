@@ -9,11 +9,11 @@ behind; the next run replaces both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from counton.base.errors import InvalidInput
 from counton.base.private import Private, open_private
@@ -28,7 +28,9 @@ from counton.rows.row_reading import RowReading
 from counton.runs.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
+from counton.runs.erasure import check_retain, retain
 from counton.runs.exactness import refuse_inexact
+from counton.runs.exports import publish_again
 from counton.runs.opened_state import OpenedState
 from counton.runs.outputs import check_outputs, refuse_shared_files, write_outputs
 from counton.runs.parsing import parse_outputs, parse_run
@@ -192,7 +194,7 @@ def run(
         return RunResult(
             name=state.name,
             job=prepared.job,
-            spec=prepared.spec,
+            spec=committed.spec,
             options=prepared.options,
             outputs=prepared.outputs,
             before=state.released,
@@ -272,6 +274,9 @@ def prepare(
         spec = kept.remember(job)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job)
+    retention = job.value_of("retain")
+    if retention is not None:
+        check_retain(retention, spec)
     check_outputs(outputs, options, spec, job.level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)
@@ -405,9 +410,15 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
 # ----------------------------------------------------------------------------------------- commit
 @dataclass(frozen=True, repr=False)
 class Committed:
-    """A stream, open for writing, that has released a run's steps."""
+    """A stream, open for writing, that has released a run's steps.
+
+    Attributes:
+        spec: its specification, with the notes that it has now.
+        counts: exact numbers of rows, for the operator.
+    """
 
     stream: Stream
+    spec: StreamSpec
     counts: Private[RowCounts]
 
     def close(self) -> None:
@@ -439,6 +450,7 @@ def commit(
     spec = prepared.spec
     stream = state.open_writer()
     if stream is not None:
+        spec = spec.with_public_notes(stream)
         refuse_counted_meanwhile(read.files, stream.has_source)
     rows = _rows_of_run(prepared, read, ended, stream)
     groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
@@ -453,13 +465,17 @@ def commit(
     arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
     steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
     _refuse_inexact(spec, steps, stream)
+    new_facts: Mapping[str, Any] | None = None
     if stream is None:
         stream = state.create(spec)
     elif stream.details != spec.facts():
-        stream.amend(spec.facts())
-    for fraction, addition in steps.transactions():
+        new_facts = spec.facts()
+    for fraction, addition in steps.transactions(new_facts):
         progress("releasing", 0.4 + 0.3 * fraction)
         stream.take(addition)
+    retention = prepared.job.value_of("retain")
+    if retention is not None and span.new_steps:
+        retain(stream, spec, retention)
     sums = open_private(read.sums)
     empty_windows = 0
     if span.is_recurring:
@@ -469,7 +485,7 @@ def commit(
             max(0, span.target - last_counted),
         )
     counts = RowCounts(sums.numbers, steps.counts, empty_windows)
-    return Committed(stream, Private(counts))
+    return Committed(stream, spec, Private(counts))
 
 
 def _rows_of_run(
@@ -560,9 +576,13 @@ def publish(
 ) -> tuple[Release, str | None]:
     """Read the release from the journal, and write the job's table and chart.
 
+    Readers who use SQL see new steps in the state's database, if the stream is published there.
+
     Returns:
         The release, and why its chart could not be drawn.
     """
     progress("reading the journal", 0.7)
+    if not prepared.begins_stream:
+        publish_again(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
     return release, write_outputs(release, prepared.outputs, progress)

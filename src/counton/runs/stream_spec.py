@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -40,6 +40,7 @@ from counton.released.read_options import View
 from counton.runs.parsing import normal_form, parse_terms
 from counton.runs.statistic_parsing import parse_display
 from counton.runs.terms import Discovered, Revised, SingleTable, StreamTerms
+from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics import TallyStatistic
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
@@ -57,6 +58,16 @@ _FILES = ("out", "plot")
 _LONGEST_VALUE = 60
 
 
+def is_made_by_job(facts: Mapping[str, Any]) -> bool:
+    """Return whether a job made the stream with these public facts."""
+    return facts.get("kind") == STREAM_FORMAT
+
+
+def without_public_notes(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the public facts of a stream without those that anybody may note at any time."""
+    return {name: value for name, value in facts.items() if name not in ("marks", "withdrawn")}
+
+
 @dataclass(frozen=True)
 class StreamSpec:
     """A stream: what defines it, how it is protected, and what its last jobs said of runs.
@@ -71,6 +82,8 @@ class StreamSpec:
         cells: how groups are found, if they are not declared.
         notes: public notes about windows.
         last_step: the step at which the stream was closed; None: it goes on.
+        withdrawn: why the stream's numbers are withdrawn, and what replaces them; None: they are
+            valid.
     """
 
     job: Job
@@ -82,6 +95,7 @@ class StreamSpec:
     cells: Cells = DECLARED
     notes: tuple[WindowMark, ...] = ()
     last_step: int | None = None
+    withdrawn: str | None = None
 
     @cached_property
     def terms(self) -> StreamTerms:
@@ -104,8 +118,17 @@ class StreamSpec:
             "remembered": dict(self.remembered),
             "left_out": self.left_out.to_dict(),
             "discovery": self.cells.to_dict(),
+            **self.public_notes(),
+        }
+
+    def public_notes(self) -> dict[str, Any]:
+        """Return those facts that may change without the stream's key, because its seal does not
+        cover them: notes, the end of the stream, and the words of a withdrawal.
+        """
+        return {
             "marks": [list(note) for note in self.notes],
             "ended": self.last_step,
+            "withdrawn": self.withdrawn,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +161,7 @@ class StreamSpec:
             RequestMismatch: no job made the stream.
         """
         facts = stream.details
-        if facts.get("kind") != STREAM_FORMAT:
+        if not is_made_by_job(facts):
             raise RequestMismatch(
                 f"stream {stream.name!r} was not made by a job; give another {option_name('name')}"
             )
@@ -175,7 +198,16 @@ class StreamSpec:
             cells_from_dict(facts["discovery"]),
             tuple(WindowMark(*note) for note in facts["marks"]),
             facts["ended"],
+            facts["withdrawn"],
         )
+
+    def with_public_notes(self, stream: JournalReader) -> Self:
+        """Return the spec with the public notes that an existing stream has now.
+
+        They may be written at any time, also while a run reads its rows.
+        """
+        current = type(self).of_stream(stream)
+        return replace(self, notes=current.notes, withdrawn=current.withdrawn)
 
     # ------------------------------------------------------------------------------- later jobs
     def fill_job(self, job: Job) -> Job:
@@ -371,6 +403,33 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
         names.append("unknown")
     pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
     return [pair for pair in pairs if not pair.is_same]
+
+
+def amend_public_notes(
+    store: Store, name: str, change: Callable[[StreamSpec, int], StreamSpec]
+) -> int:
+    """Change notes, end or withdrawal of a stream; its writer has to open it again.
+
+    Args:
+        store: the state.
+        name: name of the stream.
+        change: function that returns the changed spec, given the current one and the number of
+            released steps.
+
+    Returns:
+        The number of released steps.
+
+    Raises:
+        StateError: there is no such stream, or no job made it.
+        StreamConflict: another process holds the lock.
+    """
+
+    def change_facts(step: int) -> dict[str, Any]:
+        reader = store.reader(name)
+        changed = change(StreamSpec.of_stream(reader), step)
+        return {**reader.details, **changed.public_notes()}
+
+    return store.amend(name, change_facts)
 
 
 def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,8 @@ class Addition(NamedTuple):
         labels: for groups that are found in the data: index of the first new cell, and the labels
             of the new cells; all earlier cells must exist.
         arrivals: numbers of rows received so far; None leaves them unchanged.
+        details: new public facts of the stream, as `Stream.amend` takes them; None leaves them
+            unchanged.
     """
 
     inputs: NDArray[np.int64] | None = None
@@ -48,3 +50,4 @@ class Addition(NamedTuple):
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
     arrivals: Arrivals | None = None
+    details: Mapping[str, Any] | None = None

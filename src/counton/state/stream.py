@@ -556,6 +556,8 @@ class Stream(JournalReader, Closing):
         arrivals = addition.arrivals or self._arrivals
         remembers = bool(sources) or labels is not None or remembered is not None
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
+        facts = None if addition.details is None else records.Facts.of(dict(addition.details))
+        details = self._sealed_details if facts is None else facts.text
         with self._database.transaction(write=True) as connection:
             kept = self._remembered
             if not (kept or remembers):  # otherwise it is sealed below
@@ -570,11 +572,15 @@ class Stream(JournalReader, Closing):
                 now=step,
                 saved=counter.checkpoint(),
                 forgotten=forgotten,
-                sealed=records.seal_of(self._key, self.name, step, self._sealed_details, kept),
+                sealed=records.seal_of(self._key, self.name, step, details, kept),
                 **arrivals._asdict(),
             )
             if advanced.rowcount != 1:
                 raise self._taken_over()
+            if facts is not None:
+                facts.write(connection, number, self._sealed_details)
+                said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
+                connection.execute(said, stream=number, details=details)
             self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
                 if not self.step:
@@ -596,10 +602,11 @@ class Stream(JournalReader, Closing):
                 if remembered.forgets:
                     self._witness.reserve(before)
             if remembers:
-                kept = records.write_seal(
-                    connection, self._row, self._key, step, self._sealed_details
-                )
+                kept = records.write_seal(connection, self._row, self._key, step, details)
         self._remembered, self._arrivals, self._forgotten = kept, arrivals, forgotten
+        if facts is not None:
+            self._sealed_details = details
+            self._details = facts.values()
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
