@@ -70,9 +70,14 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     assert first["percent"] == pytest.approx(100 * first["halfwidths"][-1] * 2 / 5000)
     assert jobs["waits"]["level"] == 0.95
     assert jobs["waits"]["steps"] == [1, 6, 12]
+    own = jobs["visits"]["numbers"][1]
+    assert own["of"] == "in each window"
+    assert own["percent"] == pytest.approx(100 * own["halfwidths"][-1] * 2 * 12 / 5000)
     shown = place.plain("plan", str(file), "--size", "5000")
-    assert "of 5,000" in shown.out
-    assert "per cent are of an even share of the rows for each group" in shown.out
+    assert "of its rows" in shown.out
+    words = " ".join(shown.out.split())
+    rows = "the plan assumes 5,000 rows, spread evenly over 12 windows (416.7 in each)"
+    assert f"{rows} and 2 groups percentages are of the rows that a number counts" in words
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:

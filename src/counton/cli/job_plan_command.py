@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -43,7 +45,7 @@ def print_job_plan(options: PlanOptions) -> None:
             reports[name] = one.to_dict()
             if not options.json:
                 console.write_line(name, bold=True)
-                write_plan(console, one, options.size)
+                write_plan(console, one)
             guarantee, unit = one.definition.guarantee, one.definition.unit
             warn_of_weak(errors, guarantee, unit, f"job {name}: ")
         elif isinstance(one, AlreadyEnded):
@@ -76,7 +78,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
         return
     console = Console()
     console.write_line("A plan: nothing is released, and no row is read.", bold=True)
-    write_plan(console, planned, job.promise.size)
+    write_plan(console, planned)
 
 
 _PUBLISHED = {
@@ -86,12 +88,8 @@ _PUBLISHED = {
 }
 
 
-def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> None:
-    """Print a plan: what is kept where, spent and published, and a table of half-widths.
-
-    Args:
-        size: number of rows of which the table shows parts in per cent.
-    """
+def write_plan(console: Console, job: PlannedJob) -> None:
+    """Print a plan: what is kept where, spent and published, and a table of half-widths."""
     definition, cut = job.definition, job.definition.cut
     console.write_line(f"{_heading(job)}, kept in {job.state}")
     whom = definition.contribution.describe(definition.unit)
@@ -103,7 +101,7 @@ def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> No
     elif cut.lags:
         published = f"each window's own number {cut.lags + 1:,} times, the last of them final"
     console.write_line(f"publishes {published}; intervals of {percent(job.level)}%:")
-    console.write_table(_table(job, size))
+    console.write_table(_table(job))
     if job.sizes is not None:
         least, most = job.sizes
         which = f"of one {cut.period or 'window'}" if cut.lags else "so far"
@@ -116,8 +114,11 @@ def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> No
             "rank: the part of all rows that may lie between a quantile and the true one. How far "
             "apart their values are depends on the data: ± is for rows spread evenly"
         )
-    if definition.domain and any(one.percent is not None for one in job.numbers):
-        console.write_line("per cent are of an even share of the rows for each group")
+    percentages = any(number.percent is not None for number in job.numbers)
+    if job.size is not None and (percentages or definition.inner.known_beforehand is not None):
+        console.write_line(_size_in_words(job))
+    if percentages:
+        console.write_line("percentages are of the rows that a number counts")
     if job.needs_size:
         console.write_line(
             "the error of means, quantiles and the like depends on the number of rows; state it "
@@ -125,6 +126,20 @@ def write_plan(console: Console, job: PlannedJob, size: int | None = None) -> No
         )
     if job.bound_note is not None:
         console.write_line(f"note: {job.bound_note}")
+
+
+def _size_in_words(job: PlannedJob) -> str:
+    """Return a sentence on the rows that the plan assumes."""
+    rows = Fraction(job.size or 0)
+    text = f"the plan assumes {rows.numerator:,} rows"
+    over = []
+    if job.windows > 1:
+        over.append(f"{job.windows:,} windows ({figures(float(rows / job.windows))} in each)")
+    if job.definition.domain is not None:
+        over.append(f"{len(job.definition.groups):,} groups")
+    if over:
+        text += f", spread evenly over {' and '.join(over)}"
+    return text
 
 
 def promise_of(job: PlannedJob) -> str:
@@ -148,7 +163,7 @@ def _heading(job: PlannedJob) -> str:
     return f"{what}{groups}, {many}"
 
 
-def _table(job: PlannedJob, size: int | None) -> Table:
+def _table(job: PlannedJob) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("number", overflow="fold")
     versions = job.definition.cut.lags
@@ -156,7 +171,7 @@ def _table(job: PlannedJob, size: int | None) -> Table:
     for place in {1: (2,), 2: (0, 2)}.get(len(job.steps), (0, 1, 2)):
         table.add_column(steps[place], justify="right")
     if parts := any(number.percent is not None for number in job.numbers):
-        table.add_column("of size" if size is None else f"of {size:,}", justify="right")
+        table.add_column("of its rows", justify="right")
     if shares := any(number.share for number in job.numbers):
         table.add_column("budget", justify="right")
     for place, number in enumerate(job.numbers):

@@ -342,7 +342,7 @@ class StreamPlan(Plan[Design]):
             over = 1
         if self.own_halfwidths is not None:
             # The number of rows is stated for the last step alone.
-            size = {} if over is None and step == self.steps else {"rows": None}
+            size = {} if step == self.steps else {"rows": None}
             return self.own_halfwidths(self, step, level, over=over, **size)
         if over is None:
             return {"": self.best.errors.halfwidth(step, level)}

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +26,13 @@ from counton.released.besides_noise import late_note
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
-from counton.run.planned_errors import EACH_WINDOW, design_of, halfwidths_at, last_step
+from counton.run.planned_errors import (
+    count_windows,
+    covered_windows,
+    design_of,
+    halfwidths_at,
+    last_step,
+)
 from counton.run.settlement import SettledJob, resolve
 from counton.run.shared_paths import JobStates, refuse_shared, state_of
 from counton.state import Store
@@ -43,8 +51,9 @@ class PlannedNumber(NamedTuple):
     Attributes:
         what: name of the number; "" if the statistic releases numbers of one kind only.
         halfwidths: half-widths of its intervals, at each of the planned steps of its job.
-        percent: half-width of the interval at the last step, in per cent of the number of rows;
-            None: the number of rows is not stated, or the released number is no count.
+        percent: half-width of the interval at the last step, in per cent of the number of rows that
+            the number counts; None: the number of rows is not stated, or the released number is no
+            count.
         in_rank: whether ``percent`` is the error of a quantile's rank: the part of the rows that
             may lie between the released and the true quantile.
         part: name of the member statistic that the number belongs to, if the statistic is a report
@@ -77,6 +86,10 @@ class PlannedJob:
         numbers: released numbers.
         needs_size: whether some half-widths are left out because they depend on the number of rows,
             which is not stated.
+        size: number of rows by the last window; None: it is not stated.
+        windows: number of windows over which they are spread evenly.
+        counted: how many of these windows a number of the last step counts: by `EACH_WINDOW` or "",
+            as in `counton.run.planned_errors.covered_windows`.
         state: path or URL of the job's state.
         spend: the job's entry in the ledger of its state: guarantee and protected unit.
         sizes: if groups are found in the data, the lowest and highest count from which on a group
@@ -91,6 +104,23 @@ class PlannedJob:
     state: str
     spend: Spend
     sizes: tuple[int, int] | None = None
+    size: int | None = None
+    windows: int = 1
+    counted: Mapping[str, int] = attribute(default_factory=dict)
+
+    def rows_of(self, name: str) -> Fraction | None:
+        """Return the expected number of rows that a number of the last step counts.
+
+        Args:
+            name: name of the number.
+
+        Returns:
+            The number of rows in all groups; None if the job does not state its number of rows.
+        """
+        if self.size is None:
+            return None
+        counted = self.counted.get(name, self.counted.get("", self.windows))
+        return Fraction(self.size * counted, self.windows)
 
     @property
     def bound_note(self) -> str | None:
@@ -236,37 +266,47 @@ def _plan_of(settled: SettledJob, size: int | None) -> PlannedJob:
     size = job.promise.size if size is None else size
     level, shown = settled.outputs.level, settled.outputs.shown
     last = last_step(definition, job.times.around) or job.times.steps or _AROUND
+    windows = count_windows(definition, job) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
-    halfwidths = halfwidths_at(definition, steps, level, rows=size, over=shown.over, ask=shown.ask)
-    numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
-    needs_size = size is None and definition.inner.known_beforehand is not None
-    ranks = {}
-    if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
-        ranks = halfwidths_at(definition, steps[-1:], level)
-    found = [_with_share_and_percent(one, definition, size, ranks) for one in numbers]
-    terms = design_of(definition)
-    return PlannedJob(
+    halfwidths = halfwidths_at(
+        definition, steps, level, rows=size, windows=windows, over=shown.over, ask=shown.ask
+    )
+    numbers = tuple(PlannedNumber(name, each) for name, each in halfwidths.items())
+    counted = covered_windows(definition, steps, shown.over)
+    planned = PlannedJob(
         definition=definition,
         steps=steps,
         level=level,
-        numbers=tuple(found),
-        needs_size=needs_size,
+        numbers=numbers,
+        needs_size=size is None and definition.inner.known_beforehand is not None,
         state=hide_secrets(os.fspath(job.keeping.state)),
         spend=settled.spend,
-        sizes=definition.cells.sizes(terms),
+        sizes=definition.cells.sizes(design_of(definition)),
+        size=size,
+        windows=windows,
+        counted={name: each[-1] for name, each in counted.items()},
     )
+    ranks = {}
+    if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
+        ranks = halfwidths_at(definition, steps, level, over=shown.over)
+    completed = [_with_share_and_percent(number, planned, ranks) for number in numbers]
+    return replace(planned, numbers=tuple(completed))
 
 
 def _with_share_and_percent(
-    one: PlannedNumber,
-    definition: Definition,
-    size: int | None,
-    ranks: Mapping[str, Sequence[float]],
+    one: PlannedNumber, job: PlannedJob, ranks: Mapping[str, Sequence[float]]
 ) -> PlannedNumber:
-    """Complete a number with its share in a report, and its error in per cent of ``size`` rows.
+    """Complete a number with its share in a report, and its error in per cent of its rows.
 
     All groups are assumed to have equally many rows.
+
+    Args:
+        one: the number.
+        job: the plan of its job.
+        ranks: half-widths of the number of values below an edge, by the name of a statistic in a
+            report, or "".
     """
+    definition = job.definition
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if members := inner.statistics:
@@ -276,14 +316,19 @@ def _with_share_and_percent(
         laplace = design_of(definition).family == "laplace"
         source = report.derived_from.get(part, "")
         share = None if source else float(budget_shares(report, 1 if laplace else 2)[part])
-        one, member = one._replace(part=part, source=source, share=share), members[part]
+        one = one._replace(part=part, source=source, share=share)
+        member = members[part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
-        inner, what = inner_of(member), inner_of(member).keyword
-    rows = inner.counts_rows or inner.counts_users
-    if size is not None and inner.in_rank:
-        return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
-    counts = what == "count" or one.what.endswith("count") or inner.is_table
-    counts |= bool(one.part) and rows and inner.known_beforehand is None
-    if size is None or not counts or one.what == EACH_WINDOW:
+        inner = inner_of(member)
+        what = inner.keyword
+    rows = job.rows_of(one.what)
+    if rows is None:
         return one
-    return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
+    if inner.in_rank:
+        return one._replace(percent=float(100 * ranks[one.part][-1] * groups / rows), in_rank=True)
+    counts = what == "count" or one.what.endswith("count") or inner.is_table
+    of_rows = inner.counts_rows or inner.counts_users
+    counts |= bool(one.part) and of_rows and inner.known_beforehand is None
+    if not counts:
+        return one
+    return one._replace(percent=float(100 * one.halfwidths[-1] * groups / rows))

@@ -359,6 +359,11 @@ def _by_group(statistic: TallyStatistic, groups: GroupNames, job: Job) -> TallyS
 _MOST_REVISED = 1_000_000
 
 
+def revised_windows(cut: Windows) -> int:
+    """Return the number of windows that a stream with revised windows gets if none is stated."""
+    return min(Windows.endless(cut.start, cut.every, cut.timezone).steps, _MOST_REVISED)
+
+
 def _cut_by_time(job: Job) -> dict[str, Any]:
     """Return start, time zone and number of steps of a stream of time windows.
 

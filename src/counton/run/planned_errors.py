@@ -13,6 +13,7 @@ from counton.numbers.design import Design, design_for
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.periods import period_starts
 from counton.run.definition import Definition
+from counton.run.new_stream import revised_windows
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.strategies import AsOf, WindowVersions
@@ -34,6 +35,24 @@ def last_step(definition: Definition, around: int | None = None) -> int | None:
     return (definition.strategy.horizon or around) if definition.cut.goes_on else 1
 
 
+def count_windows(definition: Definition, job: Job) -> int | None:
+    """Return the number of windows that a public number of rows is spread over.
+
+    Args:
+        definition: definition of the stream.
+        job: the job, which may state how many windows a stream without an end is planned for.
+
+    Returns:
+        The number of the last window; None if the stream has no last one and none is stated.
+    """
+    if not definition.cut.lags:
+        return last_step(definition, job.times.around)
+    if job.times.steps is not None:
+        return job.times.steps
+    windows = definition.cut.steps
+    return None if windows == revised_windows(definition.cut) else windows
+
+
 def design_of(definition: Definition) -> Design:
     """Return the design (strategy, guarantee, contribution and noise) that a stream will have."""
     guarantee, statistic = definition.guarantee, definition.statistic
@@ -51,6 +70,9 @@ def design_of(definition: Definition) -> Design:
 def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
     """Compare wanted half-widths with those at the last step, or a window's first and final
     version.
+
+    Raises:
+        InvalidInput: the stream has no last step, or a wanted half-width cannot be planned.
     """
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
@@ -71,8 +93,15 @@ def reached_halfwidths(definition: Definition, job: Job) -> ReachedHalfwidths:
         planned = dict(zip((FIRST, FINAL), versions, strict=True))
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
     else:
-        found = halfwidths_at(definition, [last], level, rows=size)
-        planned = {name: each[-1] for name, each in found.items()}
+        windows = count_windows(definition, job)
+        if size is not None and windows is None:
+            raise InvalidInput(
+                f"{field('size', size)} is the number of rows by the last window, and this stream "
+                f"has no last window. Give {field('steps')}, or leave {field('size')} out"
+            )
+        over = job.view.over
+        each = halfwidths_at(definition, [last], level, rows=size, windows=windows, over=over)
+        planned = {name: halves[-1] for name, halves in each.items()}
     return compare_halfwidths(planned, bounds, last, level)
 
 
@@ -88,12 +117,48 @@ def _newest_at(terms: Design, lags: int) -> Design:
     return replace(terms, strategy=AsOf(strategy, lags + 1))
 
 
+def covered_windows(
+    definition: Definition, steps: Sequence[int], over: int | None = None
+) -> dict[str, list[int]]:
+    """Return how many windows the numbers of some steps count, by the name of the number.
+
+    Args:
+        definition: definition of the stream.
+        steps: steps counted from 1, ascending.
+        over: number of last windows that a statistic's numbers are shown of; None: those that the
+            stream releases.
+
+    Returns:
+        A number for each step: for counts and sums by `EACH_WINDOW` or "", for the total so far;
+        for all numbers of another statistic by "".
+    """
+    if definition.cut.lags:
+        own = [1] * len(steps)
+        return {EACH_WINDOW if definition.statistic.additive else "": own}
+    if definition.statistic.additive:
+        windows = {"": [*steps], EACH_WINDOW: [1] * len(steps)}
+        if definition.release == "windows":
+            del windows[""]
+        elif definition.release != "both":
+            del windows[EACH_WINDOW]
+        return windows
+    if over is not None:
+        return {"": [min(over, step) for step in steps]}
+    if definition.release == "windows":
+        return {"": [1] * len(steps)}
+    if definition.release == "periods":
+        begins = period_starts(definition.cut, definition.anew_every(), steps[-1])
+        return {"": [step - int(begins[step - 1]) for step in steps]}
+    return {"": [*steps]}
+
+
 def halfwidths_at(
     definition: Definition,
     steps: Sequence[int],
     level: float,
     *,
     rows: int | None = None,
+    windows: int | None = None,
     over: int | None = None,
     ask: Sequence[Any] | None = None,
 ) -> dict[str, tuple[float, ...]]:
@@ -104,37 +169,38 @@ def halfwidths_at(
         steps: steps counted from 1, ascending. For windows that are released again when late rows
             come: versions of a window.
         level: probability with which each interval holds.
-        rows: number of rows by the last of the steps; None: half-widths that depend on it are left
-            out.
-        over, ask: selection of the statistic's numbers: over how many windows, and which (such as
-            the ranks of quantiles).
+        rows: number of rows in the first ``windows`` windows, which is spread evenly over them;
+            None: half-widths that depend on it are left out.
+        windows: a number of windows; None: up to the last of the steps.
+        over: number of last windows that a statistic's numbers are shown of.
+        ask: names of the statistic's numbers that are shown, such as the ranks of quantiles.
     """
     terms, lags = design_of(definition), definition.cut.lags
+    counted = covered_windows(definition, steps, over)
     if lags:  # each version belongs to a window of its own
-        terms, steps, over = _newest_at(terms, lags), [lags + 2 - one for one in steps], 1
+        terms = _newest_at(terms, lags)
+        steps = [lags + 2 - step for step in steps]
     if definition.statistic.additive:
-        starts = {"": [0 for _ in steps], EACH_WINDOW: [step - 1 for step in steps]}
-        if definition.release == "windows":
-            del starts[""]
-        elif definition.release != "both":
-            del starts[EACH_WINDOW]
         return {
-            name: tuple(terms.errors.window_halfwidths(since, [*steps], level).tolist())
-            for name, since in starts.items()
+            name: tuple(
+                terms.errors.window_halfwidths(
+                    [step - many for step, many in zip(steps, each, strict=True)], [*steps], level
+                ).tolist()
+            )
+            for name, each in counted.items()
         }
     found: dict[str, list[float]] = {}
-    begins = None
-    if over is None and definition.release == "periods":
-        begins = period_starts(definition.cut, definition.anew_every(), steps[-1])
-    for step in steps:
-        several = over if begins is None else step - int(begins[step - 1])
+    for step, many in zip(steps, counted[""], strict=True):
+        rows_by_step = None
+        if rows is not None:
+            rows_by_step = max(rows * step // (windows or steps[-1]), 1)
         at = planned_halfwidths(
             definition.statistic,
             terms,
             step,
             level,
-            rows=None if rows is None else max(rows * step // steps[-1], 1),
-            over=several,
+            rows=rows_by_step,
+            over=many,
             ask=ask,
         )
         for name, half in at.items():

@@ -1,7 +1,8 @@
 """Half-widths of a statistic's intervals, computed from public parameters before any data.
 
 They are those of a release without rows; the half-width of a mean, a slope or a quantile is
-computed for a stated number of rows whose values are spread evenly between their bounds.
+computed for a stated number of rows, which are spread evenly over the steps, and whose values are
+spread evenly between their bounds.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ def planned_halfwidths(
     """Return the half-widths at a step by the name of the number.
 
     Args:
-        rows: number of rows up to this step; None: numbers that depend on it are left out. If none
-            is left, the result is the half-width of `Statistic.error_of`, named "".
-        over: number of last steps whose rows count; None: all steps so far.
+        rows: number of rows from step 1 to this step, also if the number covers fewer steps; None:
+            numbers that depend on it are left out. If none is left, the result is the half-width
+            of `Statistic.error_of`, named "".
+        over: number of last steps whose rows count; None: the step alone if the strategy releases
+            the counts of single steps, else all steps so far.
         ask: names of numbers, such as 0.9 for a quantile; None: all.
 
     >>> from counton import PureDP, plan
@@ -81,7 +84,7 @@ def planned_halfwidths(
         return planned_halfwidths(
             statistic.inner, of_group, step, level, rows=rows, over=over, ask=ask
         )
-    start = 0 if over is None else max(step - over, 0)
+    start = step_before(terms, step, over)
     if statistic.on_demand:
         return {"": float(terms.errors.window_halfwidths(start, step, level))}
 
@@ -95,18 +98,34 @@ def planned_halfwidths(
     }
 
 
+def step_before(terms: Design, step: int, over: int | None = None) -> int:
+    """Return the step after which the number of a step begins to count; 0 for the first.
+
+    Args:
+        over: number of last steps whose rows count; None: those that the strategy's releases cover.
+    """
+    if over is None and terms.strategy.facts.workload == "windows":
+        over = 1
+    return 0 if over is None else max(step - over, 0)
+
+
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """Return the numbers of a noiseless release of ``rows`` rows, spread evenly.
+    """Return the numbers of a noiseless release, if ``rows`` rows are spread evenly over all steps.
 
-    Cells are 0 if the statistic cannot tell which these rows would give. None: so many rows that no
-    interval is clipped at 0.
+    Args:
+        rows: number of rows from step 1 to ``step``; None: so many that no interval is clipped at
+            0. Cells are 0 if the statistic cannot tell which these rows would give.
+        over: as in `planned_halfwidths`.
     """
-    start = 0 if over is None else max(step - over, 0)
+    start = step_before(terms, step, over)
+    counted = _MANY
+    if rows is not None:
+        counted = max(rows * (step - start) // step, 1)
     cells = None
     if isinstance(statistic, TallyStatistic):
-        cells = statistic.typical_cells(_MANY if rows is None else rows, step - start)
+        cells = statistic.typical_cells(counted, step - start)
     exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
     part = terms.part
     value: Any = terms.contribution.from_grid(exact) if part is None else exact * float(part.exact)

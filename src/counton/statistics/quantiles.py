@@ -396,8 +396,12 @@ class Quantiles(TableStatistic):
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        even = None if rows is None else np.full((1, self.places), rows // self.places, np.int64)
-        return None if even is None else self.measure(even)[0]
+        if rows is None:
+            return None
+        each, left = divmod(rows, self.places)
+        before = left * np.arange(self.places + 1, dtype=np.int64) // self.places
+        even = each + np.diff(before)
+        return np.asarray(self.measure(even[None, :])[0], np.int64)
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:

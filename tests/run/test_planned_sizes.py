@@ -1,0 +1,236 @@
+"""A plan with a public number of rows states the half-widths that a release of such rows has."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.run import Job, run
+from counton.run.job_plan import planned_job
+from counton.statistics import Average, Quantiles
+from counton.strategies import Binary
+
+#: Number of windows, and of rows in each of them.
+WINDOWS = 6
+ROWS = 400
+PAID = {"value": "paid", "lower": 0, "upper": 9}
+#: Statistics whose errors depend on the number of rows, or whose numbers count rows.
+STATISTICS: dict[str, dict[str, Any]] = {
+    "average": {**PAID, "resolution": "0.01"},
+    "average by page": {**PAID, "resolution": "0.01", "by": "page", "domain": "home,shop"},
+    "quantiles": {**PAID, "cells": 900, "epsilon": 3},
+    "quantiles by page": {**PAID, "cells": 900, "epsilon": 3, "by": "page", "domain": "home,shop"},
+    "moments": {"columns": "paid,spent", "bounds": "0:9,0:5", "epsilon": 5000},
+    "report": {
+        "statistics": {
+            "rows": {"statistic": "count"},
+            "paid": {"statistic": "average", **PAID, "resolution": "0.01"},
+        }
+    },
+    "count": {"by": "page", "domain": "home,shop"},
+    "sum": {**PAID, "resolution": 1},
+    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
+    "ranges": {"label": "page", "domain": "home,shop"},
+    "reach": {"user": "user", "at_least": "1,2", "per": "3h"},
+}
+#: The forms of a stream: options of the job.
+FORMS: dict[str, dict[str, Any]] = {
+    "totals": {"release": "totals"},
+    "windows": {"release": "windows"},
+    "both": {"release": "both"},
+    "periods": {"release": "periods"},
+    "revised": {"revise": "2h"},
+    "last two": {"over": 2},
+}
+
+
+def evenly_spread_rows() -> pl.DataFrame:
+    """Rows of which each window has equally many, whose values are spread over their bounds."""
+    rows = []
+    for hour in range(WINDOWS):
+        for place in range(ROWS):
+            minute = place * 60 // ROWS
+            share = (place + 0.5) / ROWS
+            turned = (place * 173 + 0.5) % ROWS / ROWS
+            page = ("home", "shop")[place % 2]
+            time = f"2024-03-01T{hour:02}:{minute:02}:00"
+            rows.append((time, page, f"{hour} {place}", 9 * share, 5 * turned))
+    return pl.DataFrame(rows, schema=["at", "page", "user", "paid", "spent"], orient="row")
+
+
+def job_of(statistic: str, form: str, folder: Path) -> Job:
+    """A job with small noise, over rows that are spread evenly."""
+    options = {"epsilon": 20, **STATISTICS[statistic], **FORMS[form]}
+    if form == "revised" and statistic == "reach":
+        options |= {"per": "1h", "at_least": "1"}
+    return Job(
+        statistic.removesuffix(" by page"), evenly_spread_rows(), folder / "s.db", time="at",
+        every="1h", start="2024-03-01", steps=WINDOWS, until="2024-03-01T06:00", yes=True,
+        **options,
+    )  # fmt: skip
+
+
+def released_halfwidths(table: pl.DataFrame, step: int) -> dict[str, float]:
+    """The mean half-width of each number of a step, over its groups."""
+    halves: dict[str, list[float]] = {}
+    for row in table.filter(pl.col("step") == step).iter_rows(named=True):
+        name = str(row.get("name") or row.get("level") or "")
+        if row.get("share") is not None:
+            name = f"quantile {row['share']:g}"
+        if row.get("statistic"):
+            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
+        for prefix, number in (("", name), ("window_", "in each window")):
+            if f"{prefix}upper" in row:
+                half = (row[f"{prefix}upper"] - row[f"{prefix}lower"]) / 2
+                halves.setdefault(number, []).append(half)
+    return {name: sum(each) / len(each) for name, each in halves.items()}
+
+
+def is_possible(statistic: str, form: str) -> bool:
+    if form == "periods":
+        return statistic == "reach"
+    return form != "last two" or statistic not in ("count", "sum")
+
+
+CASES = [
+    pytest.param(statistic, form, id=f"{statistic}, {form}")
+    for statistic in STATISTICS
+    for form in FORMS
+    if is_possible(statistic, form)
+]
+
+
+@pytest.mark.parametrize(("statistic", "form"), CASES)
+def test_plan_with_a_size_states_the_released_halfwidths(
+    tmp_path: Path, statistic: str, form: str
+) -> None:
+    job = job_of(statistic, form, tmp_path)
+    planned = planned_job(job, size=WINDOWS * ROWS)
+    with run(job) as outcome:
+        table = outcome.read().table()
+    revised = form == "revised"
+    assert planned.steps == ((1, 2, 3) if revised else (1, 3, 6))
+    # An interval of a quantile ends where noisy counts cross a line, which the noise moves.
+    tolerance = 0.4 if statistic.startswith("quantiles") else 0.03
+    for place, step in enumerate(planned.steps):
+        shown = WINDOWS + 1 - step if revised else step
+        if form == "last two" and shown < 2:  # which has no such number
+            continue
+        released = released_halfwidths(table, shown)
+        numbers = {number.what: number.halfwidths[place] for number in planned.numbers}
+        if statistic.startswith("quantiles"):
+            assert numbers.keys() == released.keys()
+            numbers, released = (
+                {"": sum(each.values()) / len(each)} for each in (numbers, released)
+            )
+        for name, half in numbers.items():
+            expected = released.get(name, max(released.values()))
+            assert half == pytest.approx(expected, rel=tolerance)
+
+
+#: How many rows a number of the last step counts, by form.
+COUNTED = {
+    "totals": {"": 6}, "windows": {"in each window": 1}, "both": {"": 6, "in each window": 1},
+    "revised": {"in each window": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", COUNTED)
+def test_percentages_of_a_plan_are_of_the_rows_that_a_number_counts(
+    tmp_path: Path, form: str
+) -> None:
+    planned = planned_job(job_of("count", form, tmp_path), size=WINDOWS * ROWS)
+    numbers = {number.what: number for number in planned.numbers}
+    assert set(numbers) == set(COUNTED[form])
+    for name, windows in COUNTED[form].items():
+        rows_of_a_group = windows * ROWS / 2
+        half = numbers[name].halfwidths[-1]
+        assert numbers[name].percent == pytest.approx(100 * half / rows_of_a_group)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "form", "windows"),
+    [
+        ("average", "totals", 6), ("average", "windows", 1), ("average", "revised", 1),
+        ("average", "last two", 2), ("reach", "periods", 3),
+    ],
+)  # fmt: skip
+def test_percentages_of_a_statistic_are_of_the_rows_that_it_covers(
+    tmp_path: Path, statistic: str, form: str, windows: int
+) -> None:
+    planned = planned_job(job_of(statistic, form, tmp_path), size=WINDOWS * ROWS)
+    assert planned.rows_of(planned.numbers[0].what) == windows * ROWS
+    for number in planned.numbers:
+        if number.what == "count":
+            assert number.percent == pytest.approx(100 * number.halfwidths[-1] / (windows * ROWS))
+
+
+def test_rank_error_of_windows_is_a_part_of_their_rows(tmp_path: Path) -> None:
+    totals = planned_job(job_of("quantiles", "totals", tmp_path), size=WINDOWS * ROWS)
+    windows = planned_job(job_of("quantiles", "windows", tmp_path), size=WINDOWS * ROWS)
+    for planned, covered in ((totals, WINDOWS), (windows, 1)):
+        without_size = planned_job(planned_again(planned, tmp_path))
+        (half,) = {number.halfwidths[-1] for number in without_size.numbers}
+        for number in planned.numbers:
+            assert number.in_rank
+            assert number.percent == pytest.approx(100 * half / (covered * ROWS))
+
+
+def planned_again(planned: Any, folder: Path) -> Job:
+    form = "totals" if planned.definition.release == "totals" else "windows"
+    return job_of("quantiles", form, folder)
+
+
+@pytest.mark.parametrize("form", ["windows", "revised", "last two", "totals"])
+def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
+    tmp_path: Path, form: str
+) -> None:
+    wanted = {"epsilon": None, "within": "mean=0.05", "size": WINDOWS * ROWS}
+    job = job_of("average", form, tmp_path).having(**wanted)
+    with run(job) as outcome:
+        table = outcome.read().table()
+    shown = 4 if form == "revised" else WINDOWS  # the newest window that is final
+    assert released_halfwidths(table, shown)["mean"] == pytest.approx(0.05, rel=0.02)
+
+
+def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:
+    job = job_of("average", "revised", tmp_path)
+    endless = job.having(steps=None)
+    with pytest.raises(InvalidInput, match=r"size=2400 is the number of rows by the last window"):
+        planned_job(endless.having(epsilon=None, within="mean=0.05", size=WINDOWS * ROWS))
+    planned = planned_job(endless, size=WINDOWS * ROWS)
+    assert planned.windows == 1000
+    with run(job) as outcome:
+        outcome.read()
+    later = job.having(steps=None, start=None, every=None, until=None)
+    assert planned_job(later, size=WINDOWS * ROWS).windows == WINDOWS
+
+
+@pytest.mark.parametrize("strategies", [None, [Binary(WINDOWS)]])
+def test_plan_of_a_statistic_of_windows_takes_the_rows_of_one_window(strategies: Any) -> None:
+    average = Average(0, 9, resolution="0.01")
+    wanted = {"mean": 0.05}
+    windows = plan(
+        WINDOWS, of=average, batched=True, release="windows", strategies=strategies,
+        within=wanted, size=WINDOWS * ROWS,
+    )  # fmt: skip
+    assert windows.halfwidths(WINDOWS)["mean"] == pytest.approx(0.05, rel=0.01)
+    if strategies is None:
+        once = plan(1, of=average, batched=True, within=wanted, size=ROWS)
+        assert isinstance(windows.guarantee, PureDP)
+        assert isinstance(once.guarantee, PureDP)
+        ratio = float(windows.guarantee.epsilon / once.guarantee.epsilon)
+        assert ratio == pytest.approx(1, rel=0.01)
+
+
+def test_rows_fewer_than_the_cells_of_quantiles_are_spread_evenly() -> None:
+    quantiles = Quantiles([*range(901)], line="identity")
+    for rows in (0, 1, 400, 1799, 2**60):
+        cells = np.asarray(quantiles.typical_cells(rows, 1))
+        assert int(cells.sum()) == rows
+        assert int(cells.max() - cells.min()) <= 1
+        assert abs(int(cells[:450].sum()) - rows // 2) <= 1
