@@ -527,6 +527,15 @@ class RevisedWindows(Windows):
         return {**(super().to_dict(local=local) or {}), "versions": self.versions}
 
 
+#: Default number of windows of a stream with revised windows.
+_MOST_REVISED = 1_000_000
+
+
+def usual_revised_windows(start: datetime, every: str, timezone: str) -> int:
+    """Return the number of windows that a stream with revised windows has if none is stated."""
+    return min(Windows.endless(start, every, timezone).steps, _MOST_REVISED)
+
+
 def lags_in(revise: str, every: str) -> int:
     """Return how many windows end in ``revise``, the time in which a window is released again.
 

@@ -23,7 +23,13 @@ from counton.base.exact import check_integer
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions, OwnColumns
-from counton.frame.windows import Windows, lags_in, load_zone, parse_time
+from counton.frame.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
 from counton.job import stated_options as statements
 from counton.job.job import Job, check_most_a_window, require_guarantee
 from counton.job.stated_options import kinds_of, refuse_other_kinds
@@ -355,15 +361,6 @@ def _by_group(statistic: TallyStatistic, groups: GroupNames, job: Job) -> TallyS
     return own or Grouped(statistic, groups)
 
 
-#: Default number of windows of a stream with revised windows.
-_MOST_REVISED = 1_000_000
-
-
-def revised_windows(cut: Windows) -> int:
-    """Return the number of windows that a stream with revised windows gets if none is stated."""
-    return min(Windows.endless(cut.start, cut.every, cut.timezone).steps, _MOST_REVISED)
-
-
 def _cut_by_time(job: Job) -> dict[str, Any]:
     """Return start, time zone and number of steps of a stream of time windows.
 
@@ -377,7 +374,7 @@ def _cut_by_time(job: Job) -> dict[str, Any]:
         steps = Windows.endless(start, times.every, zone).steps
     if job.lateness.revise is not None:
         if times.steps is None:  # the noise is the same for any number
-            steps = min(steps, _MOST_REVISED)
+            steps = usual_revised_windows(start, times.every, zone)
         from counton.strategies.streams.window_versions import MOST_VERSIONS
 
         lags, most = lags_in(job.lateness.revise, times.every), MOST_VERSIONS - 1

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
+from counton.frame.windows import usual_revised_windows
 from counton.job.job import Job
 from counton.numbers.design import Design, design_for
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.periods import period_starts
 from counton.run.definition import Definition
-from counton.run.new_stream import revised_windows
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.strategies import AsOf, WindowVersions
@@ -49,8 +49,9 @@ def count_windows(definition: Definition, job: Job) -> int | None:
         return last_step(definition, job.times.around)
     if job.times.steps is not None:
         return job.times.steps
-    windows = definition.cut.steps
-    return None if windows == revised_windows(definition.cut) else windows
+    cut = definition.cut
+    usual = usual_revised_windows(cut.start, cut.every, cut.timezone)
+    return None if cut.steps == usual else cut.steps
 
 
 def design_of(definition: Definition) -> Design:
