@@ -321,10 +321,6 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
         """Return whether the job states an option; False if its statistic has no such option."""
         return is_stated(self.value_of(name))
 
-    def value_of(self, name: str) -> Any:
-        """Return the value of an option; None if the statistic has no such option."""
-        return self.__dict__.get(name)
-
     def with_options(self, **options: Any) -> Job:
         """Return a copy with other values of some options, which are not checked again."""
         return self.model_copy(update=options)

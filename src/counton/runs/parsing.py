@@ -16,7 +16,14 @@ from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions
-from counton.frame.windows import Windows, lags_in, load_zone, parse_time
+from counton.frame.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
+from counton.numbers.intervals import LEVEL, check_level
 from counton.options.common_options import Job
 from counton.options.custom_strategies import own_strategy
 from counton.options.incompatible import refuse_excluded, refuse_unmet_needs
@@ -27,6 +34,7 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.released.description import period_anew
 from counton.released.periods import made_of_windows
+from counton.rows.paths import moments_named
 from counton.rows.policies import MOST as MOST_BAD_ROWS
 from counton.rows.policies import Policies
 from counton.runs.statistic_parsing import (
@@ -69,8 +77,6 @@ from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
-#: Default number of windows of a stream whose windows are revised: noise is the same for any.
-_REVISED_STEPS = 1_000_000
 #: Default of the option ``quiet``.
 _MAX_EMPTY_WINDOWS = 3
 #: Most characters of the usual name of a stream.
@@ -263,8 +269,8 @@ def _parse_windowing(job: Job) -> Windowing:
     elif job.revise is not None:
         lateness = str(job.revise)
         _refuse_too_many_versions(lateness, every)
-        most = min(Windows.endless(start, every, timezone).steps, _REVISED_STEPS)
-        windowing = Revised(**calendar, steps=job.steps or most, lateness=lateness)
+        usual = usual_revised_windows(start, every, timezone)
+        windowing = Revised(**calendar, steps=job.steps or usual, lateness=lateness)
     else:
         assert job.steps is not None
         windowing = FixedHorizon(**calendar, steps=job.steps)
@@ -363,9 +369,14 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
     """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
     if job.within is None:
         return None
-    half_widths = bounds_of(job.within, job.size)
-    delta = cast("Any", job.delta)
-    return WantedAccuracy(half_widths, job.least or "epsilon", delta, job.size)
+    return WantedAccuracy(
+        half_widths=bounds_of(job.within, job.size),
+        least=job.least or "epsilon",
+        delta=cast("Any", job.delta),
+        expected_rows=job.size,
+        level=check_level(job.level, usual=LEVEL),
+        over=job.value_of("over"),
+    )
 
 
 def _refuse_shared_columns(terms: StreamTerms) -> None:
@@ -402,6 +413,7 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
     unlisted = job.value_of("unknown")
     return RunOptions(
         input=_parse_input(job),
+        repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=_microseconds_of(job.watermark),
         max_empty_windows=_MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
@@ -437,6 +449,16 @@ def _parse_input(job: Job) -> InputKind:
     if job.id is not None:
         return RowsWithIds(str(job.id), only_new_rows=job.append)
     return NewRows() if job.append else Snapshot(None if job.covers is None else str(job.covers))
+
+
+def _repeats_rows(job: Job) -> bool:
+    """Return whether a job's input has the rows of released windows, too.
+
+    Files of new rows do not have them, nor does the result of a query with ``{since}``.
+    """
+    if job.append:
+        return False
+    return job.query is None or "since" not in moments_named(str(job.query))
 
 
 def _parse_until(job: Job, windowing: Windowing) -> Until:

@@ -25,6 +25,7 @@ from counton.options.common_options import Job
 from counton.released.release import Release
 from counton.rows.paths import are_several
 from counton.rows.row_reading import RowReading
+from counton.rows.sources import Source
 from counton.runs.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
@@ -54,12 +55,19 @@ from counton.runs.reading import (
 )
 from counton.runs.remembered_rows import RememberedRows
 from counton.runs.row_buffer import RowBuffer
-from counton.runs.row_source import QueryMoments, open_rows, query_moments, repeats_all_rows
+from counton.runs.row_source import (
+    check_rows,
+    open_rows,
+    open_rows_of_new_stream,
+    query_moments,
+    refuse_rows_as_domain,
+)
 from counton.runs.stream_spec import StreamSpec, refuse_differences
 from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable
 from counton.runs.uncounted_files import (
     UncountedFiles,
-    find_uncounted_files,
+    leave_out_counted_files,
+    recognise_files,
     refuse_counted_meanwhile,
 )
 from counton.state import Stream
@@ -214,7 +222,8 @@ class PreparedRun:
 
     Attributes:
         job: the job, filled with the options that its stream keeps.
-        rows: a source of rows that a program passes; None: what the job names.
+        source: the rows, of which only the names of columns are known.
+        are_several_files: whether the job names a folder, a pattern or several files.
         now: the current time; with a query, the time at which it is asked.
     """
 
@@ -223,8 +232,8 @@ class PreparedRun:
     options: RunOptions
     outputs: OutputFiles
     state: OpenedState
-    rows: object
-    moments: QueryMoments
+    source: Private[Source]
+    are_several_files: bool
     now: datetime
 
     @property
@@ -241,13 +250,7 @@ class PreparedRun:
         """Return the windows of which the input holds all rows."""
         if isinstance(self.spec.terms.windowing, SingleTable):
             return range(1, 2)
-        return covered_windows(
-            self.windows,
-            self.options,
-            self.state.released,
-            ended,
-            repeats_all_rows=repeats_all_rows(self.job),
-        )
+        return covered_windows(self.windows, self.options, self.state.released, ended)
 
 
 def prepare(
@@ -255,29 +258,48 @@ def prepare(
 ) -> PreparedRun:
     """Plan the stream of a job, or load it and compare the job with it. No row is read.
 
+    All refusals that need no rows come here. Of the rows only the names of columns are read.
+
     Raises:
+        InvalidInput: an option or a column is wrong.
         RequestMismatch: the job differs from its stream.
         BudgetExceeded: the privacy budget of the state has no room for the new stream.
     """
     progress("choosing a strategy", 0.05)
+    is_new_stream = state.saved is None
+    states_domain = job.states("domain")
+    source: Source | None = None
     if state.saved is None:
+        source = open_rows_of_new_stream(job, rows)
         spec = plan_stream(job, state.units)
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)
         state.refuse_closed(kept)
         refuse_differences(kept, job, state.name)
+        job = kept.fill_job(job)
         refuse_less_accurate(kept, job, state.name)
-        job = kept.fill_job(job.with_options(within=None, least=None))
+        job = job.with_options(within=None, least=None)
         spec = kept.remember(job)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job)
     check_outputs(outputs, options, spec, job.level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)
-    if moments.asked_at is not None:
-        now = moments.asked_at
-    return PreparedRun(job, spec, options, outputs, state, rows, moments, now)
+    if source is None:
+        source = open_rows(job, rows, moments.edges)
+        if states_domain:
+            refuse_rows_as_domain(job, source, rows)
+    return PreparedRun(
+        job=job,
+        spec=spec,
+        options=options,
+        outputs=outputs,
+        state=state,
+        source=Private(check_rows(source, spec, is_new_stream=is_new_stream)),
+        are_several_files=rows is None and are_several(job.events),
+        now=now if moments.asked_at is None else moments.asked_at,
+    )
 
 
 # ------------------------------------------------------------------------------------------- read
@@ -304,18 +326,11 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     progress("reading rows", 0.25)
     state = prepared.state
     spec = prepared.spec
-    source = open_rows(
-        prepared.job,
-        spec,
-        prepared.rows,
-        prepared.moments,
-        is_new_stream=state.saved is None,
-    )
-    files = UncountedFiles(source)
+    columns = columns_of(spec).names
+    source = prepared.source
     if isinstance(prepared.options.input, NewRows):
-        names_several = prepared.rows is None and are_several(prepared.job.events)
-        files = find_uncounted_files(
-            source, columns_of(spec).names, state.is_counted, are_several=names_several
+        source = leave_out_counted_files(
+            source, columns, state.is_counted, are_several=prepared.are_several_files
         )
 
     def make_buffer(reading: RowReading, groups: GroupNames | None) -> RowBuffer | None:
@@ -324,11 +339,15 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     sums = aggregate_rows(
         spec,
         prepared.options,
-        files.source,
+        source,
         prepared.now,
         state.names_of_groups if spec.discovers_groups else (),
         make_buffer,
         None if progress is no_progress else _row_watcher(progress),
+    )
+    has_rows = open_private(sums).numbers.read > 0
+    files = recognise_files(
+        source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
     )
     names = () if state.saved is not None else tuple(open_private(source).columns())
     return ReadRows(files, sums, names)
@@ -391,11 +410,11 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         open_private(read.sums).times,
         released,
         prepared.now,
+        is_new_stream=prepared.begins_stream,
         allows_empty_windows=options.allows_empty_windows,
     )
-    is_new = prepared.state.saved is None
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
-    if is_new and has_windows and ended.last and not options.allows_empty_windows:
+    if prepared.begins_stream and has_windows and ended.last:
         refuse_no_row_within(read.sums, windows)
     if not options.allows_empty_windows:
         read.files.refuse_duplicate(ended.last - released)
