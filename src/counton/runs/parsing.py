@@ -78,7 +78,7 @@ from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
 #: Default of the option ``quiet``.
-_MAX_EMPTY_WINDOWS = 3
+MAX_EMPTY_WINDOWS = 3
 #: Most characters of the usual name of a stream.
 _LONGEST_NAME = 100
 #: Options without which there are no windows.
@@ -416,7 +416,7 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=_microseconds_of(job.watermark),
-        max_empty_windows=_MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
+        max_empty_windows=MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
         allows_empty_windows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
         policies=parse_policies(job),

@@ -191,7 +191,8 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         return
     newest = "none can be counted"
     if opened.times.newest is not None:
-        newest = f"the newest row that can be read is of {windows.to_the_minute(opened.times.newest)}"
+        shown = windows.to_the_minute(opened.times.newest)
+        newest = f"the newest row that can be read is of {shown}"
     raise InvalidInput(
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "

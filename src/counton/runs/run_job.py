@@ -9,7 +9,7 @@ behind; the next run replaces both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -72,6 +72,7 @@ from counton.runs.uncounted_files import (
 )
 from counton.state import Stream
 from counton.state.addition import Arrivals
+from counton.state.ledger_rows import SpentUnit
 from counton.state.stream import Amounts
 
 #: Seconds between two reports of the number of rows that were read.
@@ -254,11 +255,23 @@ class PreparedRun:
 
 
 def prepare(
-    job: Job, state: OpenedState, rows: object, now: datetime, progress: Progress = no_progress
+    job: Job,
+    state: OpenedState,
+    rows: object,
+    now: datetime,
+    progress: Progress = no_progress,
+    *,
+    units: Sequence[SpentUnit] = (),
 ) -> PreparedRun:
     """Plan the stream of a job, or load it and compare the job with it. No row is read.
 
     All refusals that need no rows come here. Of the rows only the names of columns are read.
+
+    Args:
+        rows: a source of rows that a program passes; None: what the job names.
+        now: the current time.
+        progress: function that is told the current task.
+        units: further protected units for which the ledger of the state will have entries.
 
     Raises:
         InvalidInput: an option or a column is wrong.
@@ -271,7 +284,7 @@ def prepare(
     source: Source | None = None
     if state.saved is None:
         source = open_rows_of_new_stream(job, rows)
-        spec = plan_stream(job, state.units)
+        spec = plan_stream(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)
@@ -459,19 +472,7 @@ def commit(
     stream = state.open_writer()
     if stream is not None:
         refuse_counted_meanwhile(read.files, stream.has_source)
-    rows = _rows_of_run(prepared, read, ended, stream)
-    groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
-    measurement = Measurement.of(
-        spec.tally_statistic,
-        spec.terms.group_statistic,
-        groups,
-        is_of_each_group=spec.discovers_groups,
-    )
-    span = Span(prepared.windows, state.released, max(ended.last, state.released))
-    kept = kept_totals(stream, rows.touched(), measurement)
-    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
-    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
-    _refuse_inexact(spec, steps, stream)
+    steps = plan_steps(prepared, read, ended, stream)
     if stream is None:
         stream = state.create(spec)
     elif stream.details != spec.facts():
@@ -481,6 +482,7 @@ def commit(
         stream.take(addition)
     sums = open_private(read.sums)
     empty_windows = 0
+    span = steps.span
     if span.is_recurring:
         last_counted = max(span.released, steps.last_window_with_rows)
         empty_windows = min(
@@ -489,6 +491,35 @@ def commit(
         )
     counts = RowCounts(sums.numbers, steps.counts, empty_windows)
     return Committed(stream, Private(counts))
+
+
+def plan_steps(
+    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+) -> PlannedSteps:
+    """Turn the rows into the inputs of steps; nothing is written.
+
+    Args:
+        stream: the stream, open for writing; None if the job begins it.
+
+    Raises:
+        SumOverflow: sums would not be exact.
+    """
+    spec = prepared.spec
+    released = prepared.state.released
+    rows = _rows_of_run(prepared, read, ended, stream)
+    groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
+    measurement = Measurement.of(
+        spec.tally_statistic,
+        spec.terms.group_statistic,
+        groups,
+        is_of_each_group=spec.discovers_groups,
+    )
+    span = Span(prepared.windows, released, max(ended.last, released))
+    kept = kept_totals(stream, rows.touched(), measurement)
+    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
+    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    _refuse_inexact(spec, steps, stream)
+    return steps
 
 
 def _rows_of_run(
