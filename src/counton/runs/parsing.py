@@ -113,7 +113,7 @@ def normal_form(job: Job) -> Job:
         normal["strategy"] = strategy or job.strategy or "auto"
         normal["metric"] = None if job.metric == "mean" else job.metric
     else:
-        strategy = ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
+        strategy = _expiring_strategy(job)
         normal["growth"] = strategy.growth
         normal["delay"] = strategy.delay or None
     if job.start is not None:
@@ -131,6 +131,10 @@ def normal_form(job: Job) -> Job:
         normal["domain"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
     return job if job.states("release") else job.with_options(release=_usual_series(job))
+
+
+def _expiring_strategy(job: Job) -> ExpiringStrategy:
+    return ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
 
 
 def word_of_unit(job: Job) -> str | None:
@@ -264,7 +268,7 @@ def _parse_windowing(job: Job) -> Windowing:
     if job.around is not None:
         windowing = Endless(**calendar, expected=job.around)
     elif job.expire:
-        strategy = ExpiringStrategy(job.growth or 1, job.delay or 0)
+        strategy = _expiring_strategy(job)
         windowing = Expiring(**calendar, steps=job.steps, strategy=strategy)
     elif job.revise is not None:
         lateness = str(job.revise)
@@ -358,7 +362,7 @@ def _parse_loss(job: Job) -> Loss:
         guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
         assert guarantee is not None
         return cast("Loss", guarantee)
-    strategy = ExpiringStrategy(job.growth or 1, job.delay or 0)
+    strategy = _expiring_strategy(job)
     if job.rho is not None:
         return ExpiringZCDP(job.rho).bound_to(strategy)
     assert job.epsilon is not None
@@ -415,7 +419,7 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         input=_parse_input(job),
         repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
-        release_delay=_microseconds_of(job.watermark),
+        release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
         max_empty_windows=MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
         allows_empty_windows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
@@ -476,17 +480,15 @@ def _parse_until(job: Job, windowing: Windowing) -> Until:
 _MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
-def _microseconds_of(length: object) -> int:
-    """Return a length such as "6h" in microseconds; 0 for None."""
-    if length is None:
+def microseconds_of(delay: str | None) -> int:
+    """Return a delay such as "6h" in microseconds; 0 for None.
+
+    >>> microseconds_of("6h") == 6 * 3_600_000_000
+    True
+    """
+    if delay is None:
         return 0
-    match = re.fullmatch(r"(\d{1,6})([smhd])", str(length).strip())
-    if match is None:
-        raise InvalidInput(
-            f"{option_name('watermark', str(length))} is no length of time; write 90s, 15m, 6h or "
-            "2d"
-        )
-    return int(match[1]) * _MICROSECONDS[match[2]]
+    return int(delay[:-1]) * _MICROSECONDS[delay[-1]]
 
 
 def parse_policies(job: Job) -> Policies:
