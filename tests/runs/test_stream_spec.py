@@ -101,10 +101,35 @@ def test_spec_of_single_table_after_json_is_the_same(
 def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str, Any]) -> None:
     job = job_of(statistic, options)
     spec = through_json(plan_stream(job))
-    empty: Job = parse_options(model_of(statistic), {})
+    empty: Job = parse_options(model_of(statistic), {"append": job.append})
     assert differences(spec, job) == []
     assert differences(spec, empty) == []
     assert parse_terms(normal_form(spec.fill_job(empty))) == spec.terms
+
+
+@pytest.mark.parametrize("is_new_rows", [True, False])
+def test_differences_of_an_input_of_the_other_kind_name_append(is_new_rows: bool) -> None:
+    """Files of all rows would count twice as new rows; new rows would replace all others."""
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "append": is_new_rows}))
+    later = CountJob(append=not is_new_rows)
+    assert [difference.option for difference in differences(spec, later)] == ["append"]
+
+
+def test_differences_of_inputs_of_rows_with_ids_are_none() -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "id": "number"}))
+    assert differences(spec, CountJob(append=True)) == []
+    assert differences(spec, CountJob()) == []
+
+
+@pytest.mark.parametrize("unit", ["Visit", "VISIT", " visit "])
+def test_differences_of_another_spelling_of_the_unit_are_none(unit: str) -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "unit": "visit"}))
+    assert differences(spec, CountJob(unit=unit)) == []
+
+
+def test_growth_of_zero_is_kept() -> None:
+    spec = plan_stream(job_of("count", {"epsilon": 1, "expire": True, "growth": 0}))
+    assert spec.strategy.parameters["growth"] == "0"
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import counton.run
+import counton.run.dry_run
+import counton.run.job_plan
 from counton.options.common_options import Job as NewJob
 from counton.options.messages import parse_options
 from counton.options.statistics import model_of
+from counton.runs import dry_run as dry_run_new
+from counton.runs import plan_job
 from counton.runs.run_job import run as run_new
 from counton.state import Stream
 
@@ -70,10 +73,7 @@ class PastOutcome:
         self.counts = result.counts
         self.job = job
         self._stream: Stream | None = None
-        description = result.spec.description()
-        self.definition = description
-        object.__setattr__(description, "record", result.spec.facts()["record"])
-        object.__setattr__(description, "columns", None)
+        self.definition = described(result.spec)
         self.outputs = SimpleNamespace(write=lambda *given, **more: None)
 
     @property
@@ -147,7 +147,67 @@ def run(request: PastJob, progress: Any = None, *, now: Any = None) -> PastOutco
     return PastOutcome(run_new(request.model, now), request)
 
 
+class PastPlan:
+    """A plan with the interface of `counton.run.job_plan.PlannedJob`."""
+
+    def __init__(self, plan: plan_job.PlannedJob) -> None:
+        self.plan = plan
+        self.definition = described(plan.spec)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plan, name)
+
+
+def described(spec: Any) -> Any:
+    """Return the description of a spec, with the facts that tests ask a definition for."""
+    description = spec.description()
+    object.__setattr__(description, "record", spec.facts()["record"])
+    object.__setattr__(description, "columns", None)
+    object.__setattr__(description, "ended", spec.last_step)
+    return description
+
+
+def planned_job(job: PastJob, *, size: int | None = None) -> PastPlan:
+    """Plan a job on the new path."""
+    return PastPlan(plan_job.planned_job(job.model, size=size))
+
+
+def planned_jobs(jobs: Any, *, size: int | None = None) -> dict[str, Any]:
+    """Plan jobs on the new path."""
+    models = {name: job.model for name, job in jobs.items()}
+    return {
+        name: PastPlan(plan) if isinstance(plan, plan_job.PlannedJob) else plan
+        for name, plan in plan_job.planned_jobs(models, size=size).items()
+    }
+
+
+def dry_run(job: PastJob) -> Any:
+    """Rehearse a job on the new path."""
+    rehearsal = dry_run_new.dry_run(job.model)
+    numbers = rehearsal.for_operator()
+    counts = SimpleNamespace(
+        rows=numbers.read,
+        before=numbers.before_start,
+        beyond=numbers.after_last_window,
+        unknown=numbers.unlisted,
+        skipped=numbers.missing,
+        quarantined=numbers.quarantined,
+    )
+    return SimpleNamespace(
+        definition=described(rehearsal.spec),
+        before=rehearsal.before,
+        after=rehearsal.after,
+        until=rehearsal.until,
+        for_operator=lambda: counts,
+    )
+
+
 def install() -> None:
     """Let tests that import `counton.run` use the new path."""
     vars(counton.run)["Job"] = PastJob
     vars(counton.run)["run"] = run
+    vars(counton.run)["planned_jobs"] = planned_jobs
+    vars(counton.run.job_plan)["planned_job"] = planned_job
+    vars(counton.run.job_plan)["planned_jobs"] = planned_jobs
+    vars(counton.run.job_plan)["PlannedJob"] = PastPlan
+    vars(counton.run.dry_run)["dry_run"] = dry_run

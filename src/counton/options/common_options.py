@@ -52,7 +52,7 @@ class WindowOptions(Section):
     timezone: v.Timezone | None = option(
         "Time zone of windows and of times without a zone. [default: UTC]"
     )
-    watermark: v.Length | None = option(
+    watermark: v.Delay | None = option(
         "Time from the end of a window to its release, as in 6h.", REMEMBERED
     )
     revise: v.Length | None = option("How long late rows still change their own window, as in 14d.")
@@ -115,7 +115,7 @@ class PrivacyOptions(Section):
     least: Literal["epsilon", "rho"] | None = option(
         "Which privacy loss within finds. [default: epsilon]", EACH_RUN, FILE_ONLY
     )
-    size: v.Positive | None = option(
+    size: v.RowNumber | None = option(
         "Public number of rows by the last window, of which within is a share.",
         EACH_RUN,
         FILE_ONLY,
@@ -129,7 +129,7 @@ class PrivacyOptions(Section):
     delay: v.NotNegative | None = option(
         "With expire: number of windows until an event counts. [default: 0]"
     )
-    unit: v.Text | None = option(
+    unit: v.Unit | None = option(
         "Name of the protected unit in the privacy ledger. [default: event or user]"
     )
 
@@ -170,7 +170,6 @@ class NoiseOptions(Section):
     )
     simple: bool = option(
         "Use strategies that publish whole numbers, without a search.",
-        EACH_RUN,
         FILE_ONLY,
         default=False,
     )
@@ -321,10 +320,6 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
     def states(self, name: str) -> bool:
         """Return whether the job states an option; False if its statistic has no such option."""
         return is_stated(self.value_of(name))
-
-    def value_of(self, name: str) -> Any:
-        """Return the value of an option; None if the statistic has no such option."""
-        return self.__dict__.get(name)
 
     def with_options(self, **options: Any) -> Job:
         """Return a copy with other values of some options, which are not checked again."""

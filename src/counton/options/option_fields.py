@@ -95,6 +95,10 @@ class Section(BaseModel, metaclass=_ExplainedModel):
     heading: ClassVar[str] = ""
     scope: ClassVar[OptionScope] = EACH_RUN
 
+    def value_of(self, name: str) -> Any:
+        """Return the value of an option; None if the model has no such option."""
+        return self.__dict__.get(name)
+
 
 def has_fact(field: FieldInfo, fact: OptionScope | OptionMark) -> bool:
     """Return whether a fact is stated about an option."""

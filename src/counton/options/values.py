@@ -7,6 +7,7 @@ write 15m, 1h, 1d, 1w or 1mo". `counton.options.messages` puts the beginning bef
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -77,6 +78,14 @@ def _length(value: object) -> str:
     return value.strip()
 
 
+def _delay(value: object) -> str:
+    if isinstance(value, timedelta):
+        return length_of(value)
+    if not isinstance(value, str) or _DELAY.fullmatch(value.strip()) is None:
+        raise ValueError("is not a length of time; write 90s, 15m, 6h or 2d, or 0s for none")
+    return value.strip()
+
+
 def length_of(value: timedelta) -> str:
     """Return a length as text, such as "36h".
 
@@ -142,6 +151,19 @@ def _below_one(value: Any) -> Any:
     return value
 
 
+def _unit(value: object) -> str:
+    from counton.privacy.contribution import checked_unit  # imports numpy, which help does not need
+
+    return checked_unit(value)
+
+
+def _row_number(value: Any) -> int:
+    number = _whole(value)
+    if not 1 <= number <= _MOST_ROWS:
+        raise ValueError(f"is not from 1 to {_MOST_ROWS:,}; give the number of rows")
+    return number
+
+
 def _timezone(value: object) -> str:
     try:
         return ZoneInfo(_text(value)).key
@@ -172,6 +194,8 @@ def _domain(value: object, info: ValidationInfo) -> object:
         return _groups(value)
     if hasattr(value, "__arrow_c_stream__") or hasattr(value, "to_list"):
         return value
+    if hasattr(value, "collect"):  # a lazy frame of polars
+        return value.collect()
     raise ValueError("is not a list of groups; give a file, or A,B,C")
 
 
@@ -283,6 +307,10 @@ def _by_name(value: object) -> dict[str, Fraction]:
     return {str(name).strip(): _above_zero(_exact(number)) for name, number in pairs.items()}
 
 
+#: Largest public number of rows.
+_MOST_ROWS = 2**60
+#: Form of the time from the end of a window to its release.
+_DELAY = re.compile(r"\d{1,6}[smhd]")
 #: Names of strategies.
 STRATEGIES = ("auto", PUBLISHED, *KINDS, *PAPERS)
 #: The time at which a run begins, and the time of the newest event.
@@ -300,6 +328,7 @@ Column = Annotated[str, PlainValidator(_column, **_STR)]
 Columns = Annotated[str | Sequence[str], PlainValidator(_names, **_TEXTS)]
 Names = Annotated[str | Sequence[str], PlainValidator(_names, **_TEXTS)]
 Length = Annotated[str | timedelta, PlainValidator(_length, **_STR)]
+Delay = Annotated[str | timedelta, PlainValidator(_delay, **_STR)]
 Moment = Annotated[str | date, PlainValidator(_moment, **_STR)]
 Positive = Annotated[int, Ge(1), BeforeValidator(_whole)]
 NotNegative = Annotated[int, Ge(0), BeforeValidator(_whole)]
@@ -311,6 +340,8 @@ Size = Annotated[
 Share = Annotated[
     float, PlainValidator(_number, json_schema_input_type=float), AfterValidator(_below_one)
 ]
+RowNumber = Annotated[int, PlainValidator(_row_number, json_schema_input_type=int)]
+Unit = Annotated[str, PlainValidator(_unit, **_STR)]
 Timezone = Annotated[str, PlainValidator(_timezone, **_STR)]
 Exact = Annotated[int | float | str | Fraction, PlainValidator(_exact, **_NUMBER), _as_text]
 Loss = Annotated[

@@ -16,7 +16,7 @@ import numpy as np
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.errors import field as option_name
 from counton.frame.windows import Windows, microseconds, moment
-from counton.runs.terms import NewRows, RowsWithIds, RunOptions, Snapshot
+from counton.runs.terms import RunOptions, Snapshot
 
 #: A stream that ended longer ago holds data of the past, so that the clock does not decide.
 _PAST = timedelta(days=31)
@@ -32,12 +32,14 @@ class RowTimes:
         newest_within: that of the newest row neither after the last window nor in the future.
         any_beyond: whether a row is after the last window.
         any_rows: whether the input has a row.
+        more_follow: whether more rows will follow in further runs, so that there may be none yet.
     """
 
     newest: int | None
     newest_within: int | None
     any_beyond: bool
     any_rows: bool
+    more_follow: bool = False
 
     def windows_since_newest(self, windows: Windows, span_end: int, released: int) -> int:
         """Return how many windows up to ``span_end`` were not released and have no row.
@@ -64,6 +66,7 @@ def ended_windows(
     released: int,
     now: datetime,
     *,
+    is_new_stream: bool,
     allows_empty_windows: bool,
 ) -> EndedWindows:
     """Return the windows that a run has released when it is done.
@@ -71,29 +74,27 @@ def ended_windows(
     Args:
         released: number of windows released before.
         now: the current time.
+        is_new_stream: whether the run begins the stream.
         allows_empty_windows: whether any number of windows without a row is released.
 
     Raises:
-        InvalidInput: the stated time is in the future or before the first window ends; the stream
-            is of the past; or more windows than ``quiet`` have no row.
-        HorizonExceeded: the stated time is after the last window.
+        InvalidInput: the stated time is in the future or before the first window begins; the
+            stream is of the past; or more windows than ``quiet`` have no row.
+        HorizonExceeded: the stated time, or the newest row, is after the last window.
     """
     if released >= windows.steps or run.until == "end":
         return EndedWindows(windows.steps, windows.end)
-    if run.until == "newest":
-        until = _time_of_newest_row(windows, run, times, now)
-        return EndedWindows(windows.ended_by(until), until)
-    until = _stated_time(windows, run, now, allows_empty_windows) - run.release_delay
     begin = microseconds(windows.start)
+    if times.more_follow and (times.newest is None or times.newest < begin):
+        return EndedWindows(0, begin)
+    if run.until == "newest":
+        until = _time_of_newest_row(windows, run, times, now, is_new_stream=is_new_stream)
+        return EndedWindows(windows.ended_by(until), until)
+    stated = _stated_time(windows, run, times, now, allows_empty_windows=allows_empty_windows)
+    until = stated - run.release_delay
     if until <= begin:
-        held_back = until + run.release_delay > begin
-        waits = run.until in ("clock", "now") and (run.release_delay > 0 or allows_empty_windows)
-        if held_back or waits:
-            return EndedWindows(0, until)
-        raise InvalidInput(
-            f"no window has ended by {windows.at(until)}; the first begins at "
-            f"{windows.at(windows.start)}: run later, or correct {option_name('start')}"
-        )
+        _refuse_long_before(windows, run, stated)
+        return EndedWindows(0, until)
     ended = EndedWindows(windows.ended_by(until), until)
     if not allows_empty_windows:
         _refuse_empty_windows(windows, run, times, released, ended.last)
@@ -101,43 +102,94 @@ def ended_windows(
 
 
 def _stated_time(
-    windows: Windows, run: RunOptions, now: datetime, allows_empty_windows: bool
+    windows: Windows,
+    run: RunOptions,
+    times: RowTimes,
+    now: datetime,
+    *,
+    allows_empty_windows: bool,
 ) -> int:
     """Return the time that the clock or the job states, at most that of the last release."""
     last_release = windows.end + run.release_delay
-    if isinstance(run.until, datetime):
-        until = microseconds(run.until)
-        if until > microseconds(now):
-            raise InvalidInput(
-                f"{option_name('until', run.until)} lies in the future, so rows would be missing; "
-                "give a time in the past"
-            )
-        if until > last_release:
-            raise HorizonExceeded(
-                f"{option_name('until', run.until)} is after the last window of the stream; give "
-                f"{windows.at(min(last_release, _LATEST))}, and another stream for later rows"
-            )
-        return until
-    if run.until == "clock" and now - moment(windows.end) > _PAST and not allows_empty_windows:
+    if not isinstance(run.until, datetime):
+        is_past = now - moment(windows.end) > _PAST
+        if run.until == "clock" and is_past and not allows_empty_windows:
+            raise _data_of_the_past(windows, run, times)
+        return min(microseconds(now), last_release)
+    until = microseconds(run.until)
+    stated = option_name("until", windows.at(until))
+    if until > microseconds(now):
         raise InvalidInput(
-            f"the last window ended at {windows.at(windows.end)}, so the data are of the past; "
-            f"give {option_name('until')}, the time up to which they are complete"
+            f"{stated} lies in the future, so rows would be missing. Give a time in the past"
         )
-    return min(microseconds(now), last_release)
+    if until > last_release:
+        last = windows.at(min(last_release, _LATEST))
+        raise HorizonExceeded(
+            f"{stated} is after the last window of the stream, {windows.steps:,}, which is "
+            f"released at {last}. Give {option_name('until', last)} for the rest of this stream. "
+            "Begin another stream for later rows"
+        )
+    return until
 
 
-def _time_of_newest_row(windows: Windows, run: RunOptions, times: RowTimes, now: datetime) -> int:
-    """Return the time of the newest row, less the watermark, if it may decide."""
+def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> InvalidInput:
+    """Build the error for a stream that ended long ago, so that the clock says nothing."""
+    last = windows.at(min(windows.end + run.release_delay, _LATEST))
+    stated = option_name("until", last)
+    newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
+    if windows.steps - newest > run.max_empty_windows:
+        stated += f" with {option_name('yes', True)}"
+    return InvalidInput(
+        f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
+        f"which time the data are complete. Give that time, at most {stated}; or "
+        f"{option_name('until', 'newest')}, which publishes the window of the newest row. If the "
+        f"stream should still run, correct {option_name('start')}, {option_name('every')} or "
+        f"{option_name('steps')}"
+    )
+
+
+def _refuse_long_before(windows: Windows, run: RunOptions, stated: int) -> None:
+    """Refuse a stated time that is more than a window before the first one begins.
+
+    A scheduled run may come before its first window begins.
+    """
+    begin = microseconds(windows.start)
+    first_window = int(windows.ends(range(1, 2))[0]) - begin
+    if not isinstance(run.until, datetime) or stated > begin - first_window:
+        return
+    raise InvalidInput(
+        f"{option_name('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
+        f"when the first window begins. Give a later time, or correct {option_name('start')}"
+    )
+
+
+def _time_of_newest_row(
+    windows: Windows, run: RunOptions, times: RowTimes, now: datetime, *, is_new_stream: bool
+) -> int:
+    """Return the time of the newest row, less the release delay, if it may decide."""
     newest = times.newest
     until = option_name("until")
     if newest is None:
         raise InvalidInput(
-            f"there are no rows, so none tells which windows have ended; give {until}"
+            f"There are no rows, so none tells which windows have ended. Give {until}, or add rows"
         )
+    shown = windows.to_the_minute(newest)
     if times.any_beyond:
-        raise HorizonExceeded(f"the newest row is after the last window; give {until}")
+        last = windows.at(min(windows.end + run.release_delay, _LATEST))
+        raise HorizonExceeded(
+            f"The newest row ({shown}) is after the last window of the stream, {windows.steps:,}, "
+            f"which ends at {windows.at(windows.end)}. Give {option_name('until', last)} for the "
+            "rest of this stream. Begin another stream for later rows"
+        )
     if newest > microseconds(now):
-        raise InvalidInput(f"the newest row lies in the future; correct it, or give {until}")
+        raise InvalidInput(
+            f"The newest row ({shown}) lies in the future. Correct it, or give {until}"
+        )
+    if is_new_stream and newest < microseconds(windows.start):
+        raise InvalidInput(
+            f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
+            f"window begins. Correct {option_name('start')} or the rows"
+        )
     return newest - run.release_delay
 
 
@@ -150,8 +202,7 @@ def _refuse_empty_windows(
     """
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
     new_and_empty = ended - max(newest, released)
-    takes_new_rows = not _repeats_released_rows(run)
-    empty = new_and_empty if takes_new_rows else ended - newest
+    empty = ended - newest if run.repeats_rows else new_and_empty
     is_empty_snapshot = isinstance(run.input, Snapshot) and not times.any_rows
     if new_and_empty <= 0 or (empty <= run.max_empty_windows and not is_empty_snapshot):
         return
@@ -162,22 +213,17 @@ def _refuse_empty_windows(
             f"the newest row is of {windows.to_the_minute(times.newest_within)}: {empty:,} {verb} "
             f"ended since, more than {run.max_empty_windows:,}"
         )
+    stated = f"without {option_name('until')}, this run"
+    if isinstance(run.until, datetime):
+        stated = option_name("until", windows.at(run.until))
+    elif run.until == "now":
+        stated = option_name("until", "now")
     raise InvalidInput(
-        f"{new_and_empty:,} window{'s' * (new_and_empty > 1)} would be released, but {last}. If a "
-        f"file is missing, add it. If nothing happened, give {option_name('yes', True)} for this "
-        f"run, or {option_name('quiet')} for every run"
+        f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}. "
+        f"If a file is missing, add it. If nothing happened, give {option_name('yes', True)} for "
+        f"this run, or {option_name('quiet')} for every run. If the data are of the past, give "
+        f"{option_name('until', 'newest')}, which shows the time of the newest row"
     )
-
-
-def _repeats_released_rows(run: RunOptions) -> bool:
-    """Return whether an input has the rows of released windows, too."""
-    match run.input:
-        case Snapshot():
-            return True
-        case NewRows():
-            return False
-        case RowsWithIds():
-            return not run.input.only_new_rows
 
 
 def covered_windows(
@@ -185,8 +231,6 @@ def covered_windows(
     run: RunOptions,
     released: int,
     ended: EndedWindows,
-    *,
-    repeats_all_rows: bool,
 ) -> range:
     """Return the numbers of the windows of which a snapshot holds all rows.
 
@@ -196,14 +240,13 @@ def covered_windows(
     Args:
         released: number of windows released before.
         ended: the windows that have ended.
-        repeats_all_rows: whether the input has the rows of all released windows.
 
     Raises:
         InvalidInput: a window would be released that is not covered.
     """
     covers = run.input.covers if isinstance(run.input, Snapshot) else None
     if covers is None:
-        first = 1 if repeats_all_rows else max(released + 1 - windows.lags, 1)
+        first = 1 if run.repeats_rows else max(released + 1 - windows.lags, 1)
         return range(first, ended.last + 1)
     # Windows that the release delay holds back count: the file has their rows in place of earlier
     # ones.

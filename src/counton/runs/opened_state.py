@@ -10,6 +10,7 @@ from typing import Any, Self
 from counton.base.errors import (
     AlreadyEnded,
     CountonError,
+    OldCopy,
     StateError,
     StreamConflict,
     WrongKey,
@@ -55,7 +56,7 @@ class OpenedState:
             self.name = job.name or usual_name(job)
             return
         try:
-            self.name = _name_in(self._store, job)
+            self.name = name_in(self._store, job)
             self.saved = self._store.find(self.name, self._key)
         except BaseException:
             self._store.close()
@@ -92,6 +93,20 @@ class OpenedState:
         """Return whether the stream has counted the file with a digest."""
         return self.saved is not None and self.saved.has_source(digest)
 
+    def refuse_unwritable(self) -> None:
+        """Refuse a stream that a run could not write: an old copy, or one without its key.
+
+        Raises:
+            OldCopy: notes of the rollback guard say that the state is an old copy.
+            WrongKey: the key is missing, or another one.
+        """
+        if self.saved is None:
+            return
+        suspicion = self.saved.doubt()
+        if suspicion is not None:
+            raise OldCopy(suspicion)
+        self.saved.secret()  # this asks for the key
+
     def refuse_closed(self, spec: StreamSpec) -> None:
         """Refuse a stream that was closed.
 
@@ -112,10 +127,11 @@ class OpenedState:
             BudgetExceeded: there is none.
         """
         if self._store is not None:
-            relation = spec.contribution.relation
-            self._store.refuse_beyond(
-                Spend(self.name, spec.terms.loss, spec.unit_in_ledger, relation)
-            )
+            self._store.refuse_beyond(self.spend_of(spec))
+
+    def spend_of(self, spec: StreamSpec) -> Spend:
+        """Return the entry of the stream in the ledger of the state."""
+        return Spend(self.name, spec.terms.loss, spec.unit_in_ledger, spec.contribution.relation)
 
     def open_writer(self) -> Stream | None:
         """Become the writer of the stream; None if the job begins it.
@@ -195,7 +211,7 @@ class OpenedState:
             opened.close()
 
 
-def _name_in(store: Store, job: Job) -> str:
+def name_in(store: Store, job: Job) -> str:
     """Return the name of a job's stream in an existing state.
 
     Without a name, and without what a new stream states, it is the only stream of the statistic

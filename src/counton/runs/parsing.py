@@ -16,7 +16,14 @@ from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.frame.groups import GroupNames
 from counton.frame.options import MissingOptions
-from counton.frame.windows import Windows, lags_in, load_zone, parse_time
+from counton.frame.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
+from counton.numbers.intervals import LEVEL, check_level
 from counton.options.common_options import Job
 from counton.options.custom_strategies import own_strategy
 from counton.options.incompatible import refuse_excluded, refuse_unmet_needs
@@ -27,6 +34,7 @@ from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
 from counton.released.description import period_anew
 from counton.released.periods import made_of_windows
+from counton.rows.paths import moments_named
 from counton.rows.policies import MOST as MOST_BAD_ROWS
 from counton.rows.policies import Policies
 from counton.runs.statistic_parsing import (
@@ -69,10 +77,8 @@ from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
-#: Default number of windows of a stream whose windows are revised: noise is the same for any.
-_REVISED_STEPS = 1_000_000
 #: Default of the option ``quiet``.
-_MAX_EMPTY_WINDOWS = 3
+MAX_EMPTY_WINDOWS = 3
 #: Options without which there are no windows.
 _OF_WINDOWS = ("time", "every", "start")
 #: Options about the form of a chart.
@@ -105,7 +111,7 @@ def normal_form(job: Job) -> Job:
         normal["strategy"] = strategy or job.strategy or "auto"
         normal["metric"] = None if job.metric == "mean" else job.metric
     else:
-        strategy = ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
+        strategy = _expiring_strategy(job)
         normal["growth"] = strategy.growth
         normal["delay"] = strategy.delay or None
     if job.start is not None:
@@ -123,6 +129,10 @@ def normal_form(job: Job) -> Job:
         normal["domain"] = normal_domain(job.with_options(**normal))
     job = job.with_options(**normal)
     return job if job.states("release") else job.with_options(release=_usual_series(job))
+
+
+def _expiring_strategy(job: Job) -> ExpiringStrategy:
+    return ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
 
 
 def word_of_unit(job: Job) -> str | None:
@@ -248,13 +258,13 @@ def _parse_windowing(job: Job) -> Windowing:
     if job.around is not None:
         windowing = Endless(**calendar, expected=job.around)
     elif job.expire:
-        strategy = ExpiringStrategy(job.growth or 1, job.delay or 0)
+        strategy = _expiring_strategy(job)
         windowing = Expiring(**calendar, steps=job.steps, strategy=strategy)
     elif job.revise is not None:
         lateness = str(job.revise)
         _refuse_too_many_versions(lateness, every)
-        most = min(Windows.endless(start, every, timezone).steps, _REVISED_STEPS)
-        windowing = Revised(**calendar, steps=job.steps or most, lateness=lateness)
+        usual = usual_revised_windows(start, every, timezone)
+        windowing = Revised(**calendar, steps=job.steps or usual, lateness=lateness)
     else:
         assert job.steps is not None
         windowing = FixedHorizon(**calendar, steps=job.steps)
@@ -351,7 +361,7 @@ def _parse_loss(job: Job) -> Loss:
         guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
         assert guarantee is not None
         return cast("Loss", guarantee)
-    strategy = ExpiringStrategy(job.growth or 1, job.delay or 0)
+    strategy = _expiring_strategy(job)
     if job.rho is not None:
         return ExpiringZCDP(job.rho).bound_to(strategy)
     assert job.epsilon is not None
@@ -362,9 +372,14 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
     """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
     if job.within is None:
         return None
-    half_widths = bounds_of(job.within, job.size)
-    delta = cast("Any", job.delta)
-    return WantedAccuracy(half_widths, job.least or "epsilon", delta, job.size)
+    return WantedAccuracy(
+        half_widths=bounds_of(job.within, job.size),
+        least=job.least or "epsilon",
+        delta=cast("Any", job.delta),
+        expected_rows=job.size,
+        level=check_level(job.level, usual=LEVEL),
+        over=job.value_of("over"),
+    )
 
 
 def _refuse_shared_columns(terms: StreamTerms) -> None:
@@ -401,9 +416,10 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
     unlisted = job.value_of("unknown")
     return RunOptions(
         input=_parse_input(job),
+        repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
-        release_delay=_microseconds_of(job.watermark),
-        max_empty_windows=_MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
+        release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
+        max_empty_windows=MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
         allows_empty_windows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
         policies=parse_policies(job),
@@ -438,6 +454,16 @@ def _parse_input(job: Job) -> InputKind:
     return NewRows() if job.append else Snapshot(None if job.covers is None else str(job.covers))
 
 
+def _repeats_rows(job: Job) -> bool:
+    """Return whether a job's input has the rows of released windows, too.
+
+    Files of new rows do not have them, nor does the result of a query with ``{since}``.
+    """
+    if job.append:
+        return False
+    return job.query is None or "since" not in moments_named(str(job.query))
+
+
 def _parse_until(job: Job, windowing: Windowing) -> Until:
     if isinstance(windowing, SingleTable):
         return "end"
@@ -453,17 +479,15 @@ def _parse_until(job: Job, windowing: Windowing) -> Until:
 _MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
-def _microseconds_of(length: object) -> int:
-    """Return a length such as "6h" in microseconds; 0 for None."""
-    if length is None:
+def microseconds_of(delay: str | None) -> int:
+    """Return a delay such as "6h" in microseconds; 0 for None.
+
+    >>> microseconds_of("6h") == 6 * 3_600_000_000
+    True
+    """
+    if delay is None:
         return 0
-    match = re.fullmatch(r"(\d{1,6})([smhd])", str(length).strip())
-    if match is None:
-        raise InvalidInput(
-            f"{option_name('watermark', str(length))} is no length of time; write 90s, 15m, 6h or "
-            "2d"
-        )
-    return int(match[1]) * _MICROSECONDS[match[2]]
+    return int(delay[:-1]) * _MICROSECONDS[delay[-1]]
 
 
 def parse_policies(job: Job) -> Policies:

@@ -16,6 +16,7 @@ from counton.options.common_options import Job
 from counton.options.custom_strategies import is_file_of
 from counton.options.saved_job import stream_name
 from counton.rows.paths import event_paths, is_file, refuse_among_events
+from counton.runs.opened_state import name_in
 from counton.runs.output_files import pictures_of, table_paths
 from counton.runs.parsing import parse_policies
 from counton.runs.stream_spec import StreamSpec
@@ -77,10 +78,10 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
 def _refuse_shared_streams(jobs: Mapping[str, Job]) -> None:
     job_of_stream: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
-        stream = (_state_label(_state_of(job)), stream_name(job))
+        stream = (state_of(job), stream_name(job))
         if stream in job_of_stream:
             raise InvalidInput(
-                f"job {name!r} releases stream {stream_name(job)!r} of state {_state_of(job)!r}, "
+                f"job {name!r} releases stream {stream_name(job)!r} of state {_state_path(job)!r}, "
                 f"and so does job {job_of_stream[stream]!r}; a stream belongs to one job: give one "
                 "of the two another 'name', or leave it out"
             )
@@ -125,7 +126,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
     address = parse_address(to, field("to"))
     if address.file is None:
         return
-    owners = [name for name, job in jobs.items() if _state_label(_state_of(job)) == address.label]
+    owners = [name for name, job in jobs.items() if state_of(job) == address.label]
     if len(owners) == len(jobs):
         return
     if owners:
@@ -168,14 +169,16 @@ class JobStates(Closing):
                 self._fill(name, job)
 
     def _fill(self, name: str, job: Job) -> None:
-        store = self.at(_state_of(job))
+        store = self.at(_state_path(job))
         if store is None:
             return
-        stream = store.find(stream_name(job))
+        stream_name = name_in(store, job)
+        stream = store.find(stream_name)
         if stream is None:
             return
         self.begun.add(name)
-        self.jobs[name] = StreamSpec.of_stream(stream).fill_job(job)
+        filled = StreamSpec.of_stream(stream).fill_job(job)
+        self.jobs[name] = filled.with_options(name=stream_name)
 
     def at(self, state: str | os.PathLike[str]) -> Store | None:
         """Return the open state at this path or URL; None if it does not exist yet."""
@@ -195,13 +198,17 @@ class JobStates(Closing):
 
 
 # ------------------------------------------------------------------------------ what a job uses
-def _state_of(job: Job) -> str:
-    assert job.state is not None, "a job of a file names its state"
+def state_of(job: Job) -> str:
+    """Return a job's state in a form that is equal for all paths to it."""
+    return _state_label(_state_path(job))
+
+
+def _state_path(job: Job) -> str:
+    assert job.state is not None, "the jobs of a file name their states"
     return os.fspath(job.state)
 
 
 def _state_label(state: str | os.PathLike[str]) -> str:
-    """Return a state in a form that is equal for all paths to it."""
     with suppress(CountonError):  # no state, as the job itself reports
         return parse_address(state).label
     return os.fspath(state)
@@ -222,7 +229,7 @@ def _written_paths(name: str, job: Job) -> Iterator[UsedPath]:
 
 def _state_paths(name: str, job: Job) -> Iterator[UsedPath]:
     with suppress(CountonError):
-        for path in state_files(_state_of(job), job.key):
+        for path in state_files(_state_path(job), job.key):
             yield UsedPath(name, "state", path)
 
 

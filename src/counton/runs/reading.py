@@ -14,7 +14,7 @@ from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT, Windows, microseconds
-from counton.rows.bad_rows import change_error, unlisted_names
+from counton.rows.bad_rows import unlisted_names
 from counton.rows.row_reading import Columns, RowReading
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally, tally
@@ -123,8 +123,7 @@ def aggregate_rows(
         watch: function that is told numbers of rows as they are read.
 
     Raises:
-        InvalidInput: a row cannot be counted, and no option says what to do with such rows; or a
-            file changed meanwhile.
+        InvalidInput: a row cannot be counted, and no option says what to do with such rows.
     """
     reading = row_reading(spec, run)
     rows = open_private(source)
@@ -133,9 +132,6 @@ def aggregate_rows(
     except UnreadableRow:  # read the others again, if such rows are set aside
         rows = rows.sift(reading.columns.names, run.policies.unread)
         sums = _add_up(rows, reading, spec, now, kept_names, make_buffer, watch)
-    for part in rows.parts:
-        if part.has_changed():
-            raise change_error(part)
     return Private(sums)
 
 
@@ -157,7 +153,8 @@ def _add_up(
     counted = open_private(tally(rows, reading, groups, bound=buffer, watch=watch))
     numbers = _row_numbers(rows, reading, spec, counted)
     frame = counted.cells.rename({"group": "cell"})
-    return WindowSums(frame, _times_of(counted, now), numbers, names, buffer)
+    times = _times_of(counted, now, more_follow=rows.live)
+    return WindowSums(frame, times, numbers, names, buffer)
 
 
 def _row_numbers(rows: Source, reading: RowReading, spec: StreamSpec, counted: Tally) -> RowNumbers:
@@ -190,20 +187,21 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         InvalidInput: none does, although there are rows.
     """
     opened = open_private(sums)
-    if not opened.numbers.read or opened.numbers.within:
+    if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
         return
     newest = "none can be counted"
     if opened.times.newest is not None:
-        newest = f"the newest row is of {windows.to_the_minute(opened.times.newest)}"
+        shown = windows.to_the_minute(opened.times.newest)
+        newest = f"the newest row that can be read is of {shown}"
     raise InvalidInput(
-        f"no row lies in a window of the stream, from {windows.at(windows.start)} to "
-        f"{windows.at(windows.end)}, so nothing was released; {newest}: correct "
+        f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
+        f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
         f"{option_name('start')}, {option_name('steps')} or {option_name('time_format')}, or give "
-        f"{option_name('yes', True)}"
+        "rows of these windows"
     )
 
 
-def _times_of(counted: Tally, now: datetime) -> RowTimes:
+def _times_of(counted: Tally, now: datetime, *, more_follow: bool) -> RowTimes:
     moments = np.asarray(counted.moments, np.int64)
     past = moments[(moments <= microseconds(now)) & (moments > NO_MOMENT)]
     return RowTimes(
@@ -211,4 +209,5 @@ def _times_of(counted: Tally, now: datetime) -> RowTimes:
         newest_within=int(past.max()) if past.size else None,
         any_beyond=counted.beyond > 0,
         any_rows=counted.rows > 0,
+        more_follow=more_follow,
     )

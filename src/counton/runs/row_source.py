@@ -5,23 +5,30 @@ A list of groups that is read from the rows themselves is refused: it would reve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import CountonError, InvalidInput
 from counton.base.errors import field as option_name
-from counton.base.private import Private
-from counton.frame.options import split_names
 from counton.options.common_options import Job
 from counton.rows.domains import refuse_events_as_domain
+from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_files
+from counton.rows.other_formats import refuse_address
 from counton.rows.paths import CsvForm, is_database, moments_named
 from counton.rows.sources import Source, join_columns
-from counton.runs.due_windows import RowTimes, covered_windows, ended_windows
+from counton.runs.due_windows import EndedWindows, RowTimes, covered_windows, ended_windows
+from counton.runs.parsing import is_single_table
 from counton.runs.reading import columns_of
 from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import RunOptions, SingleTable, Snapshot
+
+#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
+EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
+#: Options that name columns of times, users and ids; and of groups and values.
+_TIMES_AND_NAMES = ("time", "user", "id")
+_GROUPS_AND_VALUES = ("by", "value", "counts", "columns", "levels", "label")
 
 
 class QueryMoments(NamedTuple):
@@ -59,30 +66,30 @@ def query_moments(
     windows = spec.terms.windowing.windows
     if isinstance(spec.terms.windowing, SingleTable):
         raise InvalidInput(
-            f"{shown} uses {{{min(names)}}}, a time between windows, and "
-            f"{spec.terms.statistic.name} has no windows here; leave it out"
+            f"{shown} uses {{{min(names)}}}, a time between windows, and a table without times has "
+            "no windows. Leave it out"
         )
     if spec.terms.takes_new_rows and len(names) == 1:
         raise InvalidInput(
             f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
-            "rows again, and count them twice; use both {since} and {until}"
+            "rows again, and count them twice. Use both {since} and {until}"
         )
     if "until" in names and run.until == "newest":
         raise InvalidInput(
             f"{shown} uses {{until}}, but {option_name('until', 'newest')} is known only after the "
-            "rows are read; leave one of them out"
+            "rows are read. Leave one of them out"
         )
     covers = run.input.covers if isinstance(run.input, Snapshot) else None
-    last = released
-    since = released
+    ended = EndedWindows(released, 0)
     if "until" in names or covers is not None:
         nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
-        ended = ended_windows(windows, run, nothing, released, now, allows_empty_windows=True)
-        last = max(ended.last, released)
-        if spec.takes_whole_windows:
-            covered = covered_windows(windows, run, released, ended, repeats_all_rows=False)
-            since = covered.start - 1
-    edges = {"since": since, "until": last}
+        ended = ended_windows(
+            windows, run, nothing, released, now, is_new_stream=False, allows_empty_windows=True
+        )
+    since = released
+    if spec.takes_whole_windows:
+        since = covered_windows(windows, run, released, ended).start - 1
+    edges = {"since": since, "until": max(ended.last, released)}
     return QueryMoments(
         now,
         {
@@ -93,67 +100,132 @@ def query_moments(
     )
 
 
-def repeats_all_rows(job: Job) -> bool:
-    """Return whether a job's input repeats the rows of released windows.
-
-    Files of new rows do not, nor does the result of a query with ``{since}``.
-    """
-    if job.append:
-        return False
-    return job.query is None or "since" not in moments_named(str(job.query))
-
-
-def open_rows(
-    job: Job, spec: StreamSpec, rows: object, moments: QueryMoments, *, is_new_stream: bool
-) -> Private[Source]:
+def open_rows(job: Job, rows: object, edges: Mapping[str, str]) -> Source:
     """Open the rows of a job: its files, its query, or a data frame that a program passes.
 
     Args:
         rows: a data frame or another source; None: what the job names.
-        moments: values of the moments that the query names.
-        is_new_stream: whether the job begins its stream.
+        edges: values of the moments that the query names.
 
     Raises:
-        InvalidInput: there are none; a file or a column is missing; or the groups were read from
-            the rows.
+        InvalidInput: there are none, or a file is missing or of an unknown format.
     """
     events = job.events if rows is None else rows
     if events is None:
-        raise InvalidInput(f"{option_name('events')} is missing; name the files of the rows")
-    source = _open(job, events, moments.edges)
-    columns = columns_of(spec)
-    terms = spec.terms
-    if job.states("domain"):
-        refuse_events_as_domain(
-            job.value_of("domain"),
-            source,
-            columns.time or None,
-            terms.time_format,
-            named=[*split_names(columns.group or ()), *columns.parts],
-            people=[name for name in (columns.user, columns.id) if name is not None],
-            once=isinstance(terms.windowing, SingleTable),
-            same=job.value_of("domain") is events,
-        )
-    if not is_new_stream:
-        source = source.for_known_stream()
-    source = join_columns(source, terms.groups.column)
-    part = source.parts[0]
-    if part.columns():
-        part.check_columns(part.of_file(columns.names))
-    return Private(source)
-
-
-def _open(job: Job, events: object, edges: Mapping[str, str]) -> Source:
+        raise InvalidInput(f"{option_name('events')} is missing. Name the files of the rows")
     query = None if job.query is None else str(job.query)
     if is_database(events):
         from counton.rows.databases import open_query
 
         return open_query(events, query, edges)
+    for path in events if isinstance(events, list | tuple) else [events]:
+        if isinstance(path, str):
+            refuse_address(path)
     if query is not None:
         raise InvalidInput(
             f"{option_name('query', query[:40])} is for a database, and {option_name('events')} "
-            "name no database; give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
+            "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
             f"{option_name('query')} out"
         )
     separator = None if job.separator is None else str(job.separator)
     return open_files(events, job.file_format, CsvForm.read(separator, job.decimal))
+
+
+def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
+    """Open the rows of a job that begins its stream, and look at their columns.
+
+    This comes before the stream is planned: a misspelt column would make other messages wrong.
+
+    Returns:
+        The rows; None if they cannot be opened, which is reported once the stream is planned, or
+        if they are the result of a query, which is asked when its moments are known.
+
+    Raises:
+        InvalidInput: a column is missing that an option names, or the groups were read from the
+            rows.
+    """
+    if isinstance(job.events if rows is None else rows, Source):
+        return None
+    try:
+        query = "" if job.query is None else str(job.query)
+        source = open_rows(job, rows, {name: EVER[name] for name in moments_named(query)})
+        columns = source.parts[0].columns()
+    except CountonError:
+        return None
+    if columns:
+        source.parts[0].check_columns(named_columns(job, columns))
+    refuse_rows_as_domain(job, source, rows)
+    return None if job.query is not None else source
+
+
+def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
+    """Refuse a list of groups that seems to be read from the rows of a job.
+
+    Args:
+        job: the job, filled with the options that its stream keeps.
+        source: the rows.
+        rows: a source of rows that a program passes; None: what the job names.
+
+    Raises:
+        InvalidInput: it does; groups that are found in the rows reveal whose rows exist.
+    """
+    domain = job.value_of("domain")
+    people = [str(name) for name in (job.value_of("user"), job.id) if name is not None]
+    refuse_events_as_domain(
+        domain,
+        source,
+        None if job.time is None else str(job.time),
+        None if job.time_format is None else str(job.time_format),
+        named=_named_by(job, _GROUPS_AND_VALUES, source.columns()),
+        people=people,
+        once=is_single_table(job),
+        same=domain is (job.events if rows is None else rows),
+    )
+
+
+def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Source:
+    """Return the rows of a stream with its combined columns; refuse rows that lack a column.
+
+    Args:
+        is_new_stream: whether the job begins its stream.
+
+    Raises:
+        InvalidInput: a column is missing, or its type cannot be read.
+    """
+    if not is_new_stream:
+        source = source.for_known_stream()
+    source = join_columns(source, spec.terms.groups.column)
+    columns = columns_of(spec).names
+    part = source.parts[0]
+    if part.columns():
+        part.check_columns(part.of_file(columns))
+    if is_new_stream and isinstance(part, EventFile):  # only its header is read
+        part.scan(columns)
+    return source
+
+
+def named_columns(job: Job, present: Sequence[str]) -> list[str]:
+    """Return all columns of the rows that the options of a job name.
+
+    Args:
+        present: columns of the rows; one of them may have a comma in its name, which separates
+            columns otherwise.
+
+    >>> from counton.options.statistics import SumJob
+    >>> job = SumJob(time="at", by="a,b", value="paid")
+    >>> named_columns(job, ["at"]), named_columns(job, ["a,b"])
+    (['at', 'a', 'b', 'paid'], ['at', 'a,b', 'paid'])
+    """
+    return _named_by(job, (*_TIMES_AND_NAMES, *_GROUPS_AND_VALUES), present)
+
+
+def _named_by(job: Job, options: Sequence[str], present: Sequence[str]) -> list[str]:
+    values = [job.value_of(name) for name in options]
+    for member in (job.value_of("statistics") or {}).values():
+        values += [member.value_of(name) for name in options]
+    names: list[str] = []
+    for value in filter(None, values):
+        columns = (value,) if isinstance(value, str) else tuple(value)
+        whole = ",".join(columns)
+        names += [whole] if whole in present else columns
+    return list(dict.fromkeys(names))

@@ -9,7 +9,7 @@ behind; the next run replaces both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -25,6 +25,7 @@ from counton.options.common_options import Job
 from counton.released.release import Release
 from counton.rows.paths import are_several
 from counton.rows.row_reading import RowReading
+from counton.rows.sources import Source
 from counton.runs.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
@@ -56,16 +57,24 @@ from counton.runs.reading import (
 )
 from counton.runs.remembered_rows import RememberedRows
 from counton.runs.row_buffer import RowBuffer
-from counton.runs.row_source import QueryMoments, open_rows, query_moments, repeats_all_rows
+from counton.runs.row_source import (
+    check_rows,
+    open_rows,
+    open_rows_of_new_stream,
+    query_moments,
+    refuse_rows_as_domain,
+)
 from counton.runs.stream_spec import StreamSpec, refuse_differences
 from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable
 from counton.runs.uncounted_files import (
     UncountedFiles,
-    find_uncounted_files,
+    leave_out_counted_files,
+    recognise_files,
     refuse_counted_meanwhile,
 )
 from counton.state import Stream
 from counton.state.addition import Arrivals
+from counton.state.ledger_rows import SpentUnit
 from counton.state.stream import Amounts
 
 #: Seconds between two reports of the number of rows that were read.
@@ -216,7 +225,8 @@ class PreparedRun:
 
     Attributes:
         job: the job, filled with the options that its stream keeps.
-        rows: a source of rows that a program passes; None: what the job names.
+        source: the rows, of which only the names of columns are known.
+        are_several_files: whether the job names a folder, a pattern or several files.
         now: the current time; with a query, the time at which it is asked.
     """
 
@@ -225,8 +235,8 @@ class PreparedRun:
     options: RunOptions
     outputs: OutputFiles
     state: OpenedState
-    rows: object
-    moments: QueryMoments
+    source: Private[Source]
+    are_several_files: bool
     now: datetime
 
     @property
@@ -243,34 +253,48 @@ class PreparedRun:
         """Return the windows of which the input holds all rows."""
         if isinstance(self.spec.terms.windowing, SingleTable):
             return range(1, 2)
-        return covered_windows(
-            self.windows,
-            self.options,
-            self.state.released,
-            ended,
-            repeats_all_rows=repeats_all_rows(self.job),
-        )
+        return covered_windows(self.windows, self.options, self.state.released, ended)
 
 
 def prepare(
-    job: Job, state: OpenedState, rows: object, now: datetime, progress: Progress = no_progress
+    job: Job,
+    state: OpenedState,
+    rows: object,
+    now: datetime,
+    progress: Progress = no_progress,
+    *,
+    units: Sequence[SpentUnit] = (),
 ) -> PreparedRun:
     """Plan the stream of a job, or load it and compare the job with it. No row is read.
 
+    All refusals that need no rows come here. Of the rows only the names of columns are read.
+
+    Args:
+        rows: a source of rows that a program passes; None: what the job names.
+        now: the current time.
+        progress: function that is told the current task.
+        units: further protected units for which the ledger of the state will have entries.
+
     Raises:
+        InvalidInput: an option or a column is wrong.
         RequestMismatch: the job differs from its stream.
         BudgetExceeded: the privacy budget of the state has no room for the new stream.
     """
     progress("choosing a strategy", 0.05)
+    is_new_stream = state.saved is None
+    states_domain = job.states("domain")
+    source: Source | None = None
     if state.saved is None:
-        spec = plan_stream(job, state.units)
+        source = open_rows_of_new_stream(job, rows)
+        spec = plan_stream(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
     else:
         kept = StreamSpec.of_stream(state.saved)
         state.refuse_closed(kept)
         refuse_differences(kept, job, state.name)
+        job = kept.fill_job(job)
         refuse_less_accurate(kept, job, state.name)
-        job = kept.fill_job(job.with_options(within=None, least=None))
+        job = job.with_options(within=None, least=None)
         spec = kept.remember(job)
     options = parse_run(job, spec.terms)
     outputs = parse_outputs(job)
@@ -280,9 +304,20 @@ def prepare(
     check_outputs(outputs, options, spec, job.level)
     refuse_shared_files(job, rows, options, outputs, state.noise_id)
     moments = query_moments(job, spec, options, state.released, now)
-    if moments.asked_at is not None:
-        now = moments.asked_at
-    return PreparedRun(job, spec, options, outputs, state, rows, moments, now)
+    if source is None:
+        source = open_rows(job, rows, moments.edges)
+        if states_domain:
+            refuse_rows_as_domain(job, source, rows)
+    return PreparedRun(
+        job=job,
+        spec=spec,
+        options=options,
+        outputs=outputs,
+        state=state,
+        source=Private(check_rows(source, spec, is_new_stream=is_new_stream)),
+        are_several_files=rows is None and are_several(job.events),
+        now=now if moments.asked_at is None else moments.asked_at,
+    )
 
 
 # ------------------------------------------------------------------------------------------- read
@@ -309,18 +344,11 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     progress("reading rows", 0.25)
     state = prepared.state
     spec = prepared.spec
-    source = open_rows(
-        prepared.job,
-        spec,
-        prepared.rows,
-        prepared.moments,
-        is_new_stream=state.saved is None,
-    )
-    files = UncountedFiles(source)
+    columns = columns_of(spec).names
+    source = prepared.source
     if isinstance(prepared.options.input, NewRows):
-        names_several = prepared.rows is None and are_several(prepared.job.events)
-        files = find_uncounted_files(
-            source, columns_of(spec).names, state.is_counted, are_several=names_several
+        source = leave_out_counted_files(
+            source, columns, state.is_counted, are_several=prepared.are_several_files
         )
 
     def make_buffer(reading: RowReading, groups: GroupNames | None) -> RowBuffer | None:
@@ -329,11 +357,15 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     sums = aggregate_rows(
         spec,
         prepared.options,
-        files.source,
+        source,
         prepared.now,
         state.names_of_groups if spec.discovers_groups else (),
         make_buffer,
         None if progress is no_progress else _row_watcher(progress),
+    )
+    has_rows = open_private(sums).numbers.read > 0
+    files = recognise_files(
+        source, columns, state.is_counted, prepared.options.input, has_rows=has_rows
     )
     names = () if state.saved is not None else tuple(open_private(source).columns())
     return ReadRows(files, sums, names)
@@ -396,11 +428,11 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         open_private(read.sums).times,
         released,
         prepared.now,
+        is_new_stream=prepared.begins_stream,
         allows_empty_windows=options.allows_empty_windows,
     )
-    is_new = prepared.state.saved is None
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
-    if is_new and has_windows and ended.last and not options.allows_empty_windows:
+    if prepared.begins_stream and has_windows and ended.last:
         refuse_no_row_within(read.sums, windows)
     if not options.allows_empty_windows:
         read.files.refuse_duplicate(ended.last - released)
@@ -452,19 +484,7 @@ def commit(
     if stream is not None:
         spec = spec.with_public_notes(stream)
         refuse_counted_meanwhile(read.files, stream.has_source)
-    rows = _rows_of_run(prepared, read, ended, stream)
-    groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
-    measurement = Measurement.of(
-        spec.tally_statistic,
-        spec.terms.group_statistic,
-        groups,
-        is_of_each_group=spec.discovers_groups,
-    )
-    span = Span(prepared.windows, state.released, max(ended.last, state.released))
-    kept = kept_totals(stream, rows.touched(), measurement)
-    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
-    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
-    _refuse_inexact(spec, steps, stream)
+    steps = plan_steps(prepared, read, ended, stream)
     new_facts: Mapping[str, Any] | None = None
     if stream is None:
         stream = state.create(spec)
@@ -478,6 +498,7 @@ def commit(
         retain(stream, spec, retention)
     sums = open_private(read.sums)
     empty_windows = 0
+    span = steps.span
     if span.is_recurring:
         last_counted = max(span.released, steps.last_window_with_rows)
         empty_windows = min(
@@ -486,6 +507,35 @@ def commit(
         )
     counts = RowCounts(sums.numbers, steps.counts, empty_windows)
     return Committed(stream, spec, Private(counts))
+
+
+def plan_steps(
+    prepared: PreparedRun, read: ReadRows, ended: EndedWindows, stream: Stream | None
+) -> PlannedSteps:
+    """Turn the rows into the inputs of steps; nothing is written.
+
+    Args:
+        stream: the stream, open for writing; None if the job begins it.
+
+    Raises:
+        SumOverflow: sums would not be exact.
+    """
+    spec = prepared.spec
+    released = prepared.state.released
+    rows = _rows_of_run(prepared, read, ended, stream)
+    groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
+    measurement = Measurement.of(
+        spec.tally_statistic,
+        spec.terms.group_statistic,
+        groups,
+        is_of_each_group=spec.discovers_groups,
+    )
+    span = Span(prepared.windows, released, max(ended.last, released))
+    kept = kept_totals(stream, rows.touched(), measurement)
+    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
+    steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    _refuse_inexact(spec, steps, stream)
+    return steps
 
 
 def _rows_of_run(

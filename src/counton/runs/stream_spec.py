@@ -33,10 +33,11 @@ from counton.options.option_fields import (
 from counton.options.statistics import model_of
 from counton.options.values import QUARANTINE
 from counton.privacy import Contribution
-from counton.privacy.contribution import without_clock
+from counton.privacy.contribution import known_unit, without_clock
 from counton.released.description import Description, RowsLeftOut, statistic_kept
 from counton.released.marks import WindowMark
 from counton.released.read_options import View
+from counton.rows.paths import names_tell_format
 from counton.runs.parsing import normal_form, parse_terms
 from counton.runs.statistic_parsing import parse_display
 from counton.runs.terms import Discovered, Revised, SingleTable, StreamTerms
@@ -211,9 +212,15 @@ class StreamSpec:
 
     # ------------------------------------------------------------------------------- later jobs
     def fill_job(self, job: Job) -> Job:
-        """Return a later job with the options that it leaves out, as the stream has them."""
+        """Return a later job with the options that it leaves out, as the stream has them.
+
+        Each job says itself whether its files hold new rows only.
+        """
         model = type(job)
         kept = {**self._remembered_options(model), **_defining_options(self.job)}
+        kept.pop("append", None)
+        if names_tell_format(job.events):
+            kept.pop("file_format", None)
         if any(job.states(name) for name in names_in_scope(model, OUTPUT)):
             kept = {
                 name: value for name, value in kept.items() if scope_of(model, name) is not OUTPUT
@@ -383,7 +390,8 @@ class Difference(NamedTuple):
 def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     """Return the options by which a job, filled or not, differs from a stream.
 
-    What the job leaves out is as the stream has it, and so no difference.
+    What the job leaves out is as the stream has it, and so no difference. But a job without
+    ``append`` says that its files hold all rows so far.
 
     >>> from counton.options.statistics import CountJob
     >>> from counton.runs.planning import plan_stream
@@ -398,6 +406,8 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     if job.statistic != statistic:
         return [Difference("statistic", job.statistic, statistic)]
     here = normal_form(spec.fill_job(job))
+    unit = known_unit(str(here.unit), [str(spec.job.unit)])  # case does not matter
+    here = here.with_options(unit=unit)
     names = names_in_scope(type(job), STREAM)
     if "discover" in (here.value_of("unknown"), spec.job.value_of("unknown")):
         names.append("unknown")

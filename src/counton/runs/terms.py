@@ -433,13 +433,17 @@ class WantedAccuracy:
         half_widths: largest half-widths of intervals, by name of the number.
         least: the parameter of the loss that is made as small as possible.
         delta: delta of the guarantee; None: pure or zero-concentrated.
-        expected_rows: public number of rows by the last step.
+        expected_rows: public number of rows by the last window.
+        level: confidence level of the intervals.
+        over: number of last windows of which the statistic's numbers are shown; None: all.
     """
 
     half_widths: Mapping[str, float]
     least: Literal["epsilon", "rho"]
     delta: Fraction | None
     expected_rows: int | None
+    level: float
+    over: int | None
 
 
 #: Which numbers are released.
@@ -556,6 +560,7 @@ class RunOptions:
     """How one run reads its rows, and which windows it releases.
 
     Attributes:
+        repeats_rows: whether an input has the rows of released windows, too.
         release_delay: microseconds from the end of a window to its release.
         max_empty_windows: largest number of windows without a row that are released.
         allows_empty_windows: whether any number of windows without a row is released.
@@ -564,6 +569,7 @@ class RunOptions:
     """
 
     input: InputKind
+    repeats_rows: bool
     until: Until
     release_delay: int
     max_empty_windows: int

@@ -1,0 +1,329 @@
+"""What the first rows show about columns: times and their format, the decimal sign, rows of totals,
+and numbers that may be counts.
+
+A result is a fact about the rows: formats and signs are part of the schema of the events and stand
+in the job file, all else is shown to the operator alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import polars as pl
+
+from counton.frame.windows import NO_MOMENT, microseconds
+from counton.rows.timestamps import EPOCH_FORMATS, moments
+
+#: Number of values that are tried.
+_TRIED = 1000
+#: Fraction of them that must be times, or numbers.
+_MOST_OF_THEM = 0.9
+#: Number of first values that may have the shape of a time.
+_FIRST_ONES = 10
+#: Earliest time of an event that is a number since 1970; the latest is tomorrow.
+_FIRST_EPOCH = 10**15
+_OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[T ].*[+-]\d\d(?::?\d\d)?)$")
+#: Words in the name of a column of times. A number since 1970 looks like any other number, such as
+#: that of an order, so it is a time only under such a name.
+_TIME_WORDS = frozenset({
+    "at", "begin", "begun", "clock", "created", "date", "datetime", "datum", "day", "dt", "end",
+    "ended", "epoch", "fecha", "finished", "from", "heure", "hora", "horodatage", "instant",
+    "moment", "occurred", "on", "since", "start", "started", "stamp", "t", "tag", "time",
+    "timestamp", "ts", "unix", "utc", "when", "zeit", "zeitpunkt", "zeitstempel",
+})  # fmt: skip
+_TIME_ENDINGS = ("time", "timestamp", "datetime", "datum", "zeit", "stamp")
+#: Names of groups that are sums of other groups.
+_TOTALS = frozenset({
+    "all", "all groups", "alle", "ensemble", "gesamt", "gesamtsumme", "grand total", "insgesamt",
+    "overall", "somme", "subtotal", "sum", "suma", "summe", "todos", "tot", "tot.", "totaal",
+    "total", "total général", "totale", "totals", "tous", "toutes", "tutti", "zusammen",
+    "zwischensumme",
+})  # fmt: skip
+
+
+class TimeColumn(NamedTuple):
+    """A column whose values are times.
+
+    Attributes:
+        name: name of the column.
+        local: whether its times lack a time zone, so that one must be stated.
+        time_format: format of the times, such as ``%d.%m.%Y`` or ``epoch``; None: ISO 8601, the
+            column has a data type of times, or ``formats`` has several.
+        formats: all formats that the times may have, if there are several, as for 3/4/2024.
+    """
+
+    name: str
+    local: bool
+    time_format: str | None
+    formats: tuple[str, ...] = ()
+
+
+def find_times(column: pl.Series, *, is_stated: bool = False) -> TimeColumn | None:
+    """Return the name of a column and the format of its times.
+
+    Args:
+        column: The first values of the column.
+        is_stated: Whether somebody said that the column has times; then its name does not matter.
+
+    Returns:
+        None if the column holds no times.
+
+    >>> find_times(pl.Series("Date", ["3/1/2024 9:30:00 PM", "3/13/2024 1:05:00 AM"]))
+    TimeColumn(name='Date', local=True, time_format='%m/%d/%Y %I:%M:%S %p', formats=())
+    >>> find_times(pl.Series("date", ["03/04/2024", "01/02/2024"])).formats
+    ('%d/%m/%Y', '%m/%d/%Y')
+    >>> find_times(pl.Series("order_no", [1_700_000_001, 1_700_000_002]))
+    """
+    values = _some_of(column)
+    dtype = values.dtype
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
+        return TimeColumn(column.name, zone is None, None)
+    if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
+        return None
+    if dtype == pl.String:
+        are_iso = _are_times(values, None)
+        if _fraction(are_iso) >= _MOST_OF_THEM:
+            first = str(values.filter(are_iso)[0]).strip()
+            return TimeColumn(column.name, _OFFSET.search(first) is None, None)
+        forms = _formats_of(values)
+        if forms:
+            is_local = not any("%z" in form for form in forms)
+            if len(forms) == 1:
+                return TimeColumn(column.name, is_local, forms[0])
+            return TimeColumn(column.name, is_local, None, forms)
+    if is_stated or _names_a_time(column.name):
+        for form in EPOCH_FORMATS:
+            if form == "epoch_ns" and dtype.is_float():
+                continue  # a Float64 is too coarse for nanoseconds
+            if _fraction(_are_times(values, form)) >= _MOST_OF_THEM:
+                return TimeColumn(column.name, False, form)
+    return None
+
+
+def _some_of(column: pl.Series) -> pl.Series:
+    """Return some values of a column, evenly spread over its rows, without empty ones."""
+    values = column.drop_nulls()
+    values = values.gather_every(values.len() // _TRIED + 1)
+    if values.dtype != pl.String:
+        return values
+    return values.filter(values.str.strip_chars() != "")
+
+
+def _are_times(values: pl.Series, form: str | None) -> pl.Series:
+    """Return which values are times in a format; of numbers since 1970, which are of the past."""
+    read = values.to_frame().select(moments(values.name, values.dtype, "UTC", "earliest", form))
+    us = read.to_series()
+    if form not in EPOCH_FORMATS:
+        return us > NO_MOMENT
+    tomorrow = microseconds(datetime.now(UTC) + timedelta(days=1))
+    return us.is_between(_FIRST_EPOCH, tomorrow)
+
+
+def _fraction(which: pl.Series) -> float:
+    """Return the fraction of a boolean series that is True; 0 if the series is empty."""
+    return float(which.sum()) / max(1, which.len())
+
+
+#: Dates that are not ISO 8601: a pattern of the first value, and the formats that it may have.
+_DATES = (
+    (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
+    (r"\d{1,2}/\d{1,2}/\d{4}", ("%d/%m/%Y", "%m/%d/%Y")),
+    (r"\d{1,2}-\d{1,2}-\d{4}", ("%d-%m-%Y", "%m-%d-%Y")),
+    (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
+    (r"\d{4}\.\d{1,2}\.\d{1,2}", ("%Y.%m.%d",)),
+    (r"\d{1,2} [A-Za-z]+ \d{4}", ("%d %b %Y",)),
+    (r"\d{1,2}-[A-Za-z]+-\d{4}", ("%d-%b-%Y",)),
+    (r"\d{1,2}/[A-Za-z]+/\d{4}", ("%d/%b/%Y",)),
+    (r"[A-Za-z]+ \d{1,2}, \d{4}", ("%b %d, %Y",)),
+)
+#: The time of day after a date, and an offset from UTC.
+_CLOCK = re.compile(
+    r"(?P<between>, | |T|:)(?P<hour>\d{1,2}):\d\d(?P<seconds>:\d\d)?(?P<fraction>\.\d+)?"
+    r"(?P<half> ?[AaPp][Mm])?(?P<offset> ?[+-]\d\d:?\d\d)?"
+)
+
+
+def _formats_of(values: pl.Series) -> tuple[str, ...]:
+    """Return the formats, other than ISO 8601, that read the most of some texts.
+
+    They are several if each of them reads most values, as of dates before the 13th of a month.
+    """
+    # The first value may be a second line of the header.
+    possible = next(filter(None, map(_formats_like, values.head(_FIRST_ONES).to_list())), [])
+    fractions = {form: _fraction(_are_times(values, form)) for form in possible}
+    best = max(fractions.values(), default=0.0)
+    if best < _MOST_OF_THEM:
+        return ()
+    least = best if best == 1.0 else _MOST_OF_THEM
+    return tuple(form for form, fraction in fractions.items() if fraction >= least)
+
+
+def _formats_like(text: str) -> list[str]:
+    """Return the formats of a date, with or without a time of day, that is not ISO 8601.
+
+    >>> _formats_like("1.9.2026 09:17"), _formats_like("01/Mar/2024:03:29:00 +0000")
+    (['%d.%m.%Y %H:%M'], ['%d/%b/%Y:%H:%M:%S %z'])
+    """
+    text = text.strip()
+    for pattern, dates in _DATES:
+        date = re.match(pattern, text)
+        if date is None:
+            continue
+        rest = text[date.end() :]
+        if not rest:
+            return list(dates)
+        time_of_day = _CLOCK.fullmatch(rest)
+        return [] if time_of_day is None else [form + _clock_format(time_of_day) for form in dates]
+    return []
+
+
+def _clock_format(time_of_day: re.Match[str]) -> str:
+    """Return the format of a time of day after a date, as `_CLOCK` matches it."""
+    half = time_of_day["half"]
+    offset = time_of_day["offset"]
+    form = f"{time_of_day['between']}{'%H' if half is None else '%I'}:%M"
+    if time_of_day["seconds"]:
+        form += ":%S"
+    if time_of_day["fraction"]:
+        form += "%.f"
+    if half is not None:
+        form += " %p" if half.startswith(" ") else "%p"
+    if offset:
+        form += " %z" if offset.startswith(" ") else "%z"
+    return form
+
+
+def _names_a_time(name: str) -> bool:
+    """Return whether a word in the name of a column means a time.
+
+    >>> [_names_a_time(name) for name in ("startTime", "ts", "created_at", "Zeitstempel (UTC)")]
+    [True, True, True, True]
+    >>> [_names_a_time(name) for name in ("position_lat", "order_no", "candidate_id", "population")]
+    [False, False, False, False]
+    """
+    words = re.findall(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])", name)
+    return any(
+        word.lower() in _TIME_WORDS or word.lower().endswith(_TIME_ENDINGS) for word in words
+    )
+
+
+#: Numbers as texts: whole ones, and those that have a decimal sign or a sign of thousands.
+_WHOLE = r"^[+-]?[0-9]+$"
+_WITH_COMMA = r"^[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
+_WITH_POINT = r"^[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)\.[0-9]+$"
+_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+$"
+_COMMA_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$"
+
+
+def decimal_sign(columns: Iterable[pl.Series], separator: str) -> str | None:
+    """Return the decimal sign of the numbers in CSV.
+
+    Args:
+        columns: The first values of the columns, without those of times.
+        separator: The separator of fields. A comma shows that a comma groups thousands.
+
+    Returns:
+        ``","`` or ``"."``; None if the numbers can be read in both ways, as 1.234.
+
+    >>> decimal_sign([pl.Series(["1,5", "0,25"])], ";"), decimal_sign([pl.Series(["1.204"])], ";")
+    (',', None)
+    """
+    is_doubtful = False
+    signs: set[str] = set()
+    for column in columns:
+        if column.dtype != pl.String:
+            continue
+        values = _some_of(column).str.strip_chars()
+        comma = values.str.contains(_WITH_COMMA) | values.str.contains(_COMMA_THOUSANDS)
+        point = values.str.contains(_WITH_POINT) | values.str.contains(_THOUSANDS)
+        numbers = comma | point | values.str.contains(_WHOLE)
+        if _fraction(numbers) < _MOST_OF_THEM:
+            continue
+        doubtful = values.str.contains(_THOUSANDS) | values.str.contains(_COMMA_THOUSANDS)
+        here = {
+            sign for sign, written in ((",", comma), (".", point)) if (written & ~doubtful).any()
+        }
+        signs |= here
+        is_doubtful |= bool(doubtful.any()) and not here
+    if len(signs) == 1:
+        return signs.pop()
+    if signs or (is_doubtful and separator != ","):
+        return None
+    return "."
+
+
+def find_totals(columns: Iterable[pl.Series]) -> tuple[tuple[str, str], ...]:
+    """Return the columns with names such as Total beside other names, and these names.
+
+    >>> find_totals([pl.Series("region", ["A", "Total"]), pl.Series("kind", ["all", "all"])])
+    (('region', 'Total'),)
+    """
+    names_of_totals: list[tuple[str, str]] = []
+    for column in columns:
+        if column.dtype != pl.String:
+            continue
+        names = column.drop_nulls().unique()
+        if names.len() < 2:
+            continue
+        folded = names.str.strip_chars().str.to_lowercase()
+        totals = names.filter(folded.is_in(list(_TOTALS)))
+        names_of_totals += [(column.name, name) for name in sorted(totals.to_list())]
+    return tuple(names_of_totals)
+
+
+_QUARTER_HOUR = 900 * 1_000_000
+#: Words in names of columns whose whole numbers are no counts.
+_LABELS = frozenset({
+    "code", "hour", "id", "key", "lat", "lon", "long", "month", "no", "nr", "num", "plz", "rate",
+    "status", "week", "zip",
+})  # fmt: skip
+
+
+def columns_of_counts(sample: pl.DataFrame, time: str, us: pl.Series) -> tuple[str, ...]:
+    """Return the columns of whole numbers of a table that seems to have a row for each window and
+    group: each time is a full quarter of an hour, and no two rows have the same time and texts.
+
+    Args:
+        sample: The first rows.
+        time: The column of times.
+        us: These times, in microseconds since 1970.
+    """
+    rest = [name for name in sample.columns if name != time]
+    whole = [name for name in rest if _are_counts(sample[name])]
+    texts = [name for name in rest if name not in whole and not _are_numbers(sample[name])]
+    is_full = us.filter(us > NO_MOMENT) % _QUARTER_HOUR == 0
+    if is_full.is_empty() or not is_full.all():
+        return ()
+    few = [name for name in whole if sample[name].n_unique() <= sample.height**0.5]
+    for labels in (texts, texts + few):
+        keys = sample.select(
+            pl.Series("", us), *(pl.col(name).alias(f"_{name}") for name in labels)
+        )
+        if keys.is_unique().all():
+            return tuple(name for name in whole if name not in labels and not _is_label(name))
+    return ()
+
+
+def _is_label(name: str) -> bool:
+    """Return whether a column of whole numbers has the name of an id or of a place."""
+    return not name or any(word.lower() in _LABELS for word in re.findall(r"[^\W_]+", name))
+
+
+def _are_counts(values: pl.Series) -> bool:
+    some = _some_of(values)
+    if some.is_empty():
+        return False
+    if some.dtype == pl.String:
+        digits = r"^(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:[.,][0-9]{3})+)$"
+        return bool(some.str.contains(digits).all())
+    return some.dtype.is_integer() and bool((some >= 0).all())
+
+
+def _are_numbers(values: pl.Series) -> bool:
+    if values.dtype != pl.String:
+        return values.dtype.is_numeric()
+    return bool(_some_of(values).str.contains(rf"{_WHOLE}|{_WITH_COMMA}|{_WITH_POINT}").all())
