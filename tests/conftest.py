@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,22 +128,6 @@ def connections_are_closed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if sys.version_info < (3, 13):
             patched.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, factory=_Told))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def commands_are_built_once() -> Iterator[None]:
-    """And not for each call of the command line, which takes longer than most calls."""
-    if find_spec("typer") is None:  # where training or Spark is tested
-        yield
-        return
-    import typer.main
-    import typer.testing
-
-    built = functools.cache(typer.main.get_command)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(typer.main, "get_command", built)
-        patched.setattr(typer.testing, "_get_command", built)
         yield
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton.cli.app import app
-from counton.job.job import Job
-from counton.job.stated_options import options_of_job
+from counton.cli.statistic_commands import model_option
+from counton.options.statistics import model_of
+from counton.options.stream_name import usual_name
 
 
 class Result(NamedTuple):
@@ -64,21 +65,24 @@ class Workplace:
         A job file has options that no command has. The report of ``--json`` is that of the job.
         """
         statistic, events, *stated = words[words[0] == "statistic" :]
-        job = Job(statistic, events, "s")
-        known = {one.key: one.kind for one in options_of_job(job).values()}
+        model = model_of(statistic)
+        name = usual_name(model())
+        known = {
+            str(field.alias): model_option(model, option)
+            for option, field in model.model_fields.items()
+        }
         lines = [f"statistic = {json.dumps(statistic)}", f"events = {json.dumps(events)}"]
         told, as_json = iter(one for one in stated if one != "--json"), "--json" in stated
         for word in told:
             key = word.removeprefix("--")
-            kind = known[key]
-            value = "true" if kind == "flag" else json.dumps(next(told))
-            whole = kind in ("whole", "number")
+            value = "true" if known[key].is_flag else json.dumps(next(told))
+            whole = known[key].metavar in ("N", "NUMBER")
             lines.append(f"{key} = {value.strip(chr(34)) if whole else value}")
         file = self.folder / "typed.toml"
-        file.write_text("\n".join([f"[jobs.{job.keeping.name}]", *lines, ""]))
+        file.write_text("\n".join([f"[jobs.{name}]", *lines, ""]))
         done = self.plain("run", str(file), *(["--json"] if as_json else []))
         if as_json and done.code == 0:
-            return done._replace(out=json.dumps(json.loads(done.out)["jobs"][job.keeping.name]))
+            return done._replace(out=json.dumps(json.loads(done.out)["jobs"][name]))
         return done
 
     def shown(self, *more: str) -> str:

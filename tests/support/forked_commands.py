@@ -116,7 +116,7 @@ def _end(server: subprocess.Popen[bytes], folder: Path, begun_by: int) -> None:
 _HEAVY = (
     *("matplotlib.backends.backend_agg", "matplotlib.figure", "psycopg", "rich.table"),
     *("scipy.optimize", "scipy.special", "scipy.stats", "dp_accounting", "threadpoolctl"),
-    *("rich._emoji_codes", "typer._adapters", "typer._click.decorators", "encodings.ascii"),
+    *("rich._emoji_codes", "encodings.ascii"),
 )
 
 
@@ -214,14 +214,13 @@ if __name__ == "__main__":
     for module in _modules():
         with suppress(ImportError):  # of an extra that is not installed
             import_module(module)
-    import typer.main
+    import click
 
-    from counton.cli import app
-    from counton.cli import statistic_command as statistic
+    from counton.cli.app import app
 
-    # Commands are built once, and not by each child.
-    setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
-    for group in (app.app, statistic.commands()):
-        typer.main.get_command(group)
+    # Modules of commands are imported once, and not by each child.
+    with click.Context(app) as context:
+        for command in app.list_commands(context):
+            app.get_command(context, command)
     gc.freeze()  # else each child's first collection copies all that the parent holds
     _serve(sys.argv[1])

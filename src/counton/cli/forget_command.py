@@ -11,7 +11,7 @@ from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import key_option, state_argument
 
 if TYPE_CHECKING:
-    from counton.run.erasure import Forgetting
+    from counton.runs.erasure import Forgetting
 
 
 @click.command("forget", cls=CountonCommand)
@@ -53,7 +53,8 @@ def forget(
     state, are yours to delete.
     """
     from counton.cli.print_forms import Console
-    from counton.run import erasure
+    from counton.runs import erasure
+    from counton.runs.remembered_rows import BUCKETS
 
     if person is not None and age is None:
         done = erasure.forget(state, person, name=name, key=key, wait=wait, yes=yes)
@@ -67,7 +68,7 @@ def forget(
         )
     console = Console()
     for forgetting in done:
-        console.write_line(_report(forgetting, new_users_apart=erasure.BUCKETS))
+        console.write_line(_report(forgetting, new_users_apart=BUCKETS))
     console.write_line(
         "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
         "copies of the state."

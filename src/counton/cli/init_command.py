@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.parameters import TABLE_ENDINGS
 from counton.cli.statistic_commands import command_words, model_option
-from counton.options.common_options import is_stated
+from counton.options.common_options import Job, is_stated
 from counton.options.statistics import CountJob
 from counton.options.values import LATEST_ROW
 
@@ -133,11 +133,11 @@ def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
         plan = job_template.check_job(values, look)[1]
     whole_job = job_template.complete_job(values, look)
     _print_facts(look, whole_job, unanswered)
-    whole_job = whole_job.with_options(**dict.fromkeys(unanswered))
+    asked_job = whole_job.with_options(**dict.fromkeys(unanswered))
     keys = {name: str(item.alias) for name, item in CountJob.model_fields.items()}
     empty = {keys[name]: remark for name, remark in unanswered.items()}
-    save_job(whole_job, save, {**_comments(), **empty}, anew=True, empty=list(empty))
-    _print_report(whole_job, plan, save.name, empty)
+    save_job(asked_job, save, {**_comments(), **empty}, anew=True, empty=list(empty))
+    _print_report(asked_job, plan, save.name, empty)
 
 
 def _refuse_existing_file(file: Path, *, force: bool) -> None:
@@ -211,7 +211,7 @@ def _comments() -> dict[str, str]:
 
 
 def _print_report(
-    job: CountJob, plan: PlannedJob | None, file: str, empty: Collection[str]
+    job: Job, plan: PlannedJob | None, file: str, empty: Collection[str]
 ) -> None:
     """Print the plan in words, what is still to be filled in, and how the job is run."""
     from counton.cli.job_plan import write_plan

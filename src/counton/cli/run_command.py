@@ -178,7 +178,7 @@ def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) ->
 def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     from counton.cli.print_forms import Console
     from counton.options.saved_job import stream_name
-    from counton.run.exports import publish
+    from counton.runs.exports import publish
 
     publication = publish(_state_of(job), to, name=stream_name(job), key=job.key)
     if is_silent:

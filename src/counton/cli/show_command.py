@@ -153,7 +153,7 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
     """
     from counton.base.errors import StateError
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.run.stream_end import late_rows_for_operator
+    from counton.runs.close_stream import late_rows_for_operator
 
     try:
         arrived, late = late_rows_for_operator(store, name)

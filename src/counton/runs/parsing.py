@@ -7,7 +7,6 @@ other.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast

@@ -17,7 +17,7 @@ from counton.options.custom_strategies import is_file_of
 from counton.options.saved_job import stream_name
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.runs.opened_state import name_in
-from counton.runs.output_files import pictures_of, table_paths
+from counton.runs.output_files import chart_paths, table_paths
 from counton.runs.parsing import parse_policies
 from counton.runs.stream_spec import StreamSpec
 from counton.state import Store
@@ -180,8 +180,10 @@ class JobStates(Closing):
         filled = StreamSpec.of_stream(stream).fill_job(job)
         self.jobs[name] = filled.with_options(name=stream_name)
 
-    def at(self, state: str | os.PathLike[str]) -> Store | None:
+    def at(self, state: str | os.PathLike[str] | None) -> Store | None:
         """Return the open state at this path or URL; None if it does not exist yet."""
+        if state is None:
+            return None
         label = _state_label(state)
         if label not in self._stores:
             try:
@@ -220,7 +222,7 @@ def _written_paths(name: str, job: Job) -> Iterator[UsedPath]:
         for key, path in zip(keys, table_paths(Path(job.out)), strict=False):
             yield UsedPath(name, key, path)
     if job.plot is not None:
-        for path in pictures_of("both", Path(job.plot)).values():
+        for path in chart_paths("both", Path(job.plot)).values():
             yield UsedPath(name, "plot", path)
     quarantine = parse_policies(job).quarantine
     if quarantine is not None:

@@ -493,12 +493,12 @@ def commit(
     for fraction, addition in steps.transactions(new_facts):
         progress("releasing", 0.4 + 0.3 * fraction)
         stream.take(addition)
+    span = steps.span
     retention = prepared.job.value_of("retain")
     if retention is not None and span.new_steps:
         retain(stream, spec, retention)
     sums = open_private(read.sums)
     empty_windows = 0
-    span = steps.span
     if span.is_recurring:
         last_counted = max(span.released, steps.last_window_with_rows)
         empty_windows = min(
