@@ -149,7 +149,7 @@ def test_growth_of_zero_is_kept() -> None:
         ("counts", "many"),
         ("release", "windows"),
         ("time_format", "epoch"),
-        ("clock_change", "earliest"),
+        ("decimal", ","),
         ("timezone", "Europe/Berlin"),
         ("id", "number"),
     ],
@@ -175,11 +175,22 @@ def test_differences_of_another_value_name_the_option(option: str, value: object
         ("metric", "mean"),
         ("unit", "event"),
         ("clock_change", "raise"),
+        ("clock_change", "earliest"),
+        ("decimal", "."),
     ],
 )
 def test_differences_of_another_form_are_none(option: str, value: object) -> None:
     spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1}))
     assert differences(spec, parse_options(CountJob, {option: value})) == []
+
+
+def test_differences_of_a_changed_choice_at_clock_changes_are_named() -> None:
+    spec = plan_stream(job_of("count", {**LOSS, "clock_change": "earliest"}))
+    job: Job = parse_options(CountJob, {"clock_change": "latest"})
+    assert [one.option for one in differences(spec, job)] == ["clock_change"]
+    stream_of_spring = plan_stream(job_of("count", LOSS))
+    later = stream_of_spring.remember(stream_of_spring.fill_job(job))
+    assert later.terms.clock_change == "latest"
 
 
 def test_every_option_that_defines_a_stream_is_compared() -> None:

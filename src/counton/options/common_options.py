@@ -223,7 +223,7 @@ class InputOptions(Section):
     separator: v.Text | None = option(
         "CSV: character between fields: , ; | or tab. [default: ,]", RUN_ONLY
     )
-    decimal: Literal[".", ","] | None = option("CSV: decimal sign. [default: .]", RUN_ONLY)
+    decimal: Literal[".", ","] | None = option("CSV: decimal sign. [default: .]", STREAM, RUN_ONLY)
     time_format: v.TimeFormat | None = option(
         "How times are written: epoch, epoch_ms, epoch_us, epoch_ns, or as in %d.%m.%Y. "
         "[default: ISO 8601]",

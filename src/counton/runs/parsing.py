@@ -118,6 +118,8 @@ def normal_form(job: Job) -> Job:
         normal["start"] = parse_time(str(job.start), timezone).astimezone(zone).isoformat()
     if job.clock_change is None:
         normal["clock_change"] = "raise"
+    if job.decimal is None:
+        normal["decimal"] = "."
     if job.id is not None:  # then each input may say whether it repeats rows
         normal["append"] = False
     if job.statistic == "distinct":
