@@ -172,14 +172,15 @@ def usual_name(job: Job) -> str:
     """Return the name of a stream whose job states none: its statistic and the columns it reads."""
     columns = next(filter(None, map(job.value_of, ("value", "columns", "counts"))), "")
     text = columns if isinstance(columns, str) else " ".join(columns)
-    words = f"{job.statistic} of {text}" if text else job.statistic
+    statistic = job.name_of_statistic()
+    words = f"{statistic} of {text}" if text else statistic
     return re.sub(r"\W+", "_", words).strip("_")[:_LONGEST_NAME]
 
 
 # ------------------------------------------------------------------------------- missing options
 def is_single_table(job: Job) -> bool:
     """Return whether a job releases one table of rows without times."""
-    return job.may_be_single_table and job.time is None and job.steps is None
+    return job.time is None and job.steps is None and job.allows_single_table()
 
 
 def states_loss(job: Job) -> bool:
