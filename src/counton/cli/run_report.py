@@ -13,8 +13,10 @@ from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.options.common_options import Job
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
+from counton.released.description import Description
 from counton.released.stream_words import people_note
 from counton.rows.paths import moments_named
+from counton.runs.input_notes import differing_rows_note, number_missing
 from counton.runs.reading import RowNumbers
 from counton.runs.run_job import RunResult
 from counton.runs.stream_spec import StreamSpec
@@ -141,7 +143,7 @@ def operator_notes(result: RunResult, newly_quarantined: int) -> list[str]:
     ]
     missing = (
         "rows that were counted and are gone, which stay counted",
-        _number_missing(result),
+        number_missing(result),
     )
     if result.is_single_table:
         return _lines_of(
@@ -230,36 +232,6 @@ def _when_counted(result: RunResult) -> str:
 def _number_of_duplicates(result: RunResult) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
     return result.for_operator().input.choice.duplicates if result.job.append else 0
-
-
-def _number_missing(result: RunResult) -> int:
-    counts = result.for_operator().input
-    if not _repeats_all_rows(result):
-        return 0
-    return counts.missing or counts.choice.missing
-
-
-def _repeats_all_rows(result: RunResult) -> bool:
-    query = result.job.query
-    names_since = query is not None and "since" in moments_named(str(query))
-    return not (result.job.append or names_since)
-
-
-def differing_rows_note(result: RunResult) -> str | None:
-    """Return a sentence if this run released nothing and its rows are not those that released
-    numbers count: then the numbers shown are of other rows. None otherwise.
-    """
-    counts = result.for_operator().input
-    differs = counts.changed or _number_missing(result) or counts.waiting
-    if result.after > result.before or not (differs and _repeats_all_rows(result)):
-        return None
-    remedy = "to release these rows, begin a new stream with another name"
-    if result.spec.terms.windowing.windows.lags:
-        remedy = "the next release counts what its rows say of windows that are still open"
-    return (
-        f"these rows are not those that stream {result.name!r} has counted, and the numbers shown, "
-        f"which were released before, are not of them; {remedy}"
-    )
 
 
 def _changed_windows(result: RunResult) -> list[str]:

@@ -311,6 +311,14 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
     may_be_single_table: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
 
+    def name_of_statistic(self) -> str:
+        """Return the name of the statistic, as tables and usual names of streams have it."""
+        return self.statistic
+
+    def allows_single_table(self) -> bool:
+        """Return whether rows without times make one table, which is released once."""
+        return self.may_be_single_table
+
     def stated_options(self) -> dict[str, Any]:
         """Return the options whose value differs from leaving them out, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}

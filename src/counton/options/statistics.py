@@ -346,9 +346,17 @@ def model_of(statistic: object) -> type[Job]:
         from counton.options.report import ReportJob
 
         return ReportJob
-    if not isinstance(statistic, str) or statistic not in MODELS:
-        raise InvalidInput(explain_unknown_statistic(statistic))
-    return MODELS[statistic]
+    if statistic == "custom":
+        from counton.options.custom_statistic import CustomStatisticJob
+
+        return CustomStatisticJob
+    if isinstance(statistic, str) and statistic in MODELS:
+        return MODELS[statistic]
+    from counton.options.custom_statistic import is_of_package, package_model
+
+    if isinstance(statistic, str) and is_of_package(statistic):
+        return package_model(statistic)
+    raise InvalidInput(explain_unknown_statistic(statistic))
 
 
 def all_models() -> dict[str, type[Job]]:

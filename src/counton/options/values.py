@@ -281,6 +281,42 @@ def _strategy(value: object, info: ValidationInfo) -> object:
     return value
 
 
+def _statistic_object(value: object) -> object:
+    from counton.statistics import Statistic
+    from counton.statistics.catalogue import statistic_from_dict
+
+    if isinstance(value, Statistic):
+        return value
+    saved = value
+    if isinstance(value, str):
+        from counton.base.outside_input import parse_json
+
+        try:
+            saved = parse_json(value.encode())
+        except ValueError:
+            saved = None
+    if not isinstance(saved, Mapping):
+        raise ValueError(
+            "is not a statistic; give an object such as Average(0, 200, resolution=1), or its "
+            "class and parameters as JSON"
+        )
+    return statistic_from_dict(saved)
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_plain_value(part) for part in value]
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return check_storable(value)
+    if isinstance(value, Fraction):
+        from counton.base.exact import text
+
+        return text(value)
+    raise ValueError("is no text, number or list; give one of them")
+
+
 def _time_format(value: str) -> str:
     from counton.rows.timestamps import check_time_format  # imports polars
 
@@ -372,6 +408,8 @@ KeySource = Annotated[Any, PlainValidator(_key_source, **_STR)]
 RollbackGuard = Annotated[PathText, PlainValidator(_rollback_guard, **_STR)]
 BadRows = Annotated[str, PlainValidator(_bad_rows, **_STR)]
 StrategyName = Annotated[Any, PlainValidator(_strategy, **_STR)]
+StatisticObject = Annotated[Any, PlainValidator(_statistic_object, json_schema_input_type=str)]
+PlainValue = Annotated[Any, PlainValidator(_plain_value)]
 TimeFormat = Annotated[str, PlainValidator(_text, **_STR), AfterValidator(_time_format)]
 Domain = Annotated[
     PathText | Sequence[Any] | Mapping[str, Sequence[Any]],

@@ -180,7 +180,7 @@ def period_that_begins_anew(
 # ------------------------------------------------------------------------------- missing options
 def is_single_table(job: Job) -> bool:
     """Return whether a job releases one table of rows without times."""
-    return job.may_be_single_table and job.time is None and job.steps is None
+    return job.time is None and job.steps is None and job.allows_single_table()
 
 
 def states_loss(job: Job) -> bool:

@@ -17,6 +17,7 @@ from counton.base.exact import exact, text
 from counton.frame.groups import GroupNames
 from counton.frame.options import TOP
 from counton.options.common_options import Job
+from counton.options.custom_statistic import OwnStatisticJob, PackageStatisticJob
 from counton.options.group_tables import labels_of, read_table, refuse_counts, values_of
 from counton.options.option_fields import Section
 from counton.options.report import ReportJob
@@ -44,6 +45,7 @@ from counton.statistics import (
     Average,
     Contingency,
     Count,
+    Grouped,
     Hierarchy,
     Moments,
     Quantiles,
@@ -51,6 +53,7 @@ from counton.statistics import (
     Reach,
     Report,
     Sum,
+    TallyStatistic,
 )
 from counton.statistics.quantiles import checked_shares
 from counton.statistics.report_members import FirstRows
@@ -208,6 +211,38 @@ def parse_report(job: ReportJob) -> StatisticOfRows:
     return StatisticOfRows(job.statistic, report, report.column_names)
 
 
+@parse_statistic.register
+def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
+    """Parse a statistic that counton does not name, and the columns that it reads."""
+    statistic = job.make_statistic()
+    if isinstance(statistic, Grouped):
+        raise InvalidInput(
+            f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
+            f"give {statistic.inner!r}, with {option_name('by')} and {option_name('domain')}"
+        )
+    if not isinstance(statistic, TallyStatistic) or statistic.ordered:
+        raise InvalidInput(
+            f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
+            "with counton.Running in Python"
+        )
+    if statistic.rank_digits and not job.states("user"):
+        raise InvalidInput(
+            f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
+            "user of a row"
+        )
+    columns = job.column_names
+    if statistic.own_columns is not None:
+        columns = statistic.own_columns.names
+    if len(columns) != len(statistic.parts):
+        wanted = ", ".join(part.name for part in statistic.parts) or "none"
+        raise InvalidInput(
+            f"{option_name('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
+            f"{len(statistic.parts)} columns besides time, group and user: {wanted}; name one "
+            "column for each"
+        )
+    return StatisticOfRows(job.name_of_statistic(), statistic, columns)
+
+
 def _parse_member(name: str, member: Section) -> StatisticOfRows:
     """Parse the options of one statistic of a report, which has all that it shows in its state."""
     job = job_of_member(member)
@@ -291,6 +326,8 @@ def normal_options(job: Job) -> dict[str, Any]:
     if bounds is not None:
         normal["bounds"] = tuple(map(_exact_pair, bounds))
     statistics = job.value_of("statistics")
+    if isinstance(job, PackageStatisticJob):
+        normal |= job.normal_parameters()
     if statistics is not None:
         normal["statistics"] = {name: _normal_member(member) for name, member in statistics.items()}
     return normal

@@ -43,7 +43,7 @@ from counton.runs.statistic_parsing import parse_display
 from counton.runs.terms import Discovered, Revised, SingleTable, StreamTerms
 from counton.state import Store
 from counton.state.reader import JournalReader
-from counton.statistics import TallyStatistic
+from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.discovery import DECLARED, ROOM, Cells, cells_from_dict
 from counton.statistics.statistic import shape_of
@@ -386,6 +386,8 @@ class Difference(NamedTuple):
             return True  # until now, no row with such a time counted
         if isinstance(here, StreamStrategy) or isinstance(there, StreamStrategy):
             return bool(here == there)
+        if isinstance(here, Statistic) and isinstance(there, Statistic):
+            return here.allows(there)
         return bool(here == there or _to_json(here) == _to_json(there))
 
     def __str__(self) -> str:
@@ -507,6 +509,8 @@ def _to_json(value: Any) -> Any:
         }
     if isinstance(value, StreamStrategy):
         return _OWN_STRATEGY
+    if isinstance(value, Statistic):
+        return json.dumps(statistic_to_dict(value))
     if value is None:
         return None
     if not isinstance(value, str | bool | int | float):
