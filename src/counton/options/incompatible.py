@@ -95,9 +95,12 @@ def _needs(condition: Condition, *others: Condition, because: str) -> Need:
 _DISCOVERS = equals("unknown", "discover")
 _IS_DISTINCT = equals("statistic", "distinct")
 _IS_REACH = equals("statistic", "reach")
+_IS_REPORT = equals("statistic", "report")
 _IS_TABLE = equals("statistic", "hierarchy", "contingency", "ranges")
 _NOT_TOTALS = equals("release", "windows", "both", "periods")
 _CHOSEN_STRATEGY = differs("strategy", "auto")
+#: Statistics of a report that count users.
+_OF_USERS = ("distinct", "reach")
 #: Options about windows, which a table without times does not have.
 _OF_WINDOWS = (
     *map(stated, ("until", "timezone", "watermark", "append", "covers", "per", "over")),
@@ -152,6 +155,9 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     ),
     _excludes(
         stated("expire"), stated("delta"), because="its loss by age is epsilon alone, or rho alone"
+    ),
+    _excludes(
+        stated("expire"), _IS_REPORT, because="a report shares a budget that does not fade"
     ),
     _excludes(
         stated("delay"), _NOT_TOTALS, because="a delayed release counts up to an earlier window"
@@ -293,7 +299,7 @@ NEEDS: tuple[Need, ...] = (
     _needs(
         stated("size"),
         stated("within"),
-        equals("statistic", "report"),
+        _IS_REPORT,
         because="it is the whole of which within is a share",
     ),
     _needs(stated("domain"), stated("by"), _IS_TABLE, because="it lists the groups of that column"),
@@ -414,13 +420,12 @@ def refuse_unmet_needs(job: Job) -> None:
 
 def _contradictions(job: Job) -> Iterator[str]:
     """Yield what is wrong with values that are compared with each other."""
+    yield from _contradictions_of_users(job)
     user = job.value_of("user")
     most = job.value_of("most")
     most_a_window = job.value_of("most_a_window")
     lower = job.value_of("lower")
     upper = job.value_of("upper")
-    if user is not None and user in (job.time, job.id):
-        yield f"{field('user', user)} is the column of times or ids; name the column of users"
     if most is not None and most_a_window is not None and most_a_window > most:
         yield f"{field('most_a_window', most_a_window)} is above {field('most', most)}; give less"
     if lower is not None and upper is not None and lower >= upper:
@@ -434,4 +439,29 @@ def _contradictions(job: Job) -> Iterator[str]:
     if counts_user_once and most is not None and most > 1 and not job.states("by"):
         yield (
             f"{field('most', most)} bounds the groups of a user, and there are none; leave it out"
+        )
+
+
+def _contradictions_of_users(job: Job) -> Iterator[str]:
+    """Yield what is wrong with the column of users."""
+    user = job.value_of("user")
+    if user is not None and user == job.time:
+        yield (
+            f"{field('user', user)} and {field('time', user)} name the same column, and a time "
+            "names nobody. Give the column of users"
+        )
+    if user is not None and user == job.id:
+        yield (
+            f"{field('user', user)} and {field('id', user)} name the same column, so only one row "
+            f"of each user would count. Give another column as {field('id')}, or leave it out. "
+            f"To count each user once, give {field('first', True)}"
+        )
+    members = job.value_of("statistics") or {}
+    counts_users = [
+        name for name, member in members.items() if member.value_of("statistic") in _OF_USERS
+    ]
+    if counts_users and user is None:
+        yield (
+            f"{counts_users[0]!r} of {field('statistics')} counts users, and no column names them. "
+            f"Give {field('user')}, and {field('most')}, how many rows of one user count"
         )

@@ -55,18 +55,33 @@ def _members(value: object, info: ValidationInfo) -> dict[str, Section]:
             raise ValueError(
                 f"has no table of options for {name!r}; give one, with the key statistic"
             )
+        if options.get("statistic") == "report":
+            raise ValueError(f"has a report in it, {name!r}; list its statistics in this report")
         if "every" in options:
             raise ValueError(f"gives {name!r} windows of its own (every); give it a job of its own")
+        model = member_model(options.get("statistic", "count"))
         try:
-            model = member_model(options.get("statistic", "count"))
-            members[name] = model.model_validate(options, context=info.context)
+            member = model.model_validate(options, context=info.context)
         except ValidationError as error:
             raise ValueError(
                 f"has a wrong option in {name!r}: {explain_error(error, model)}"
             ) from error
+        missing = _missing_in(member)
+        if missing:
+            raise ValueError(f"lacks {' and '.join(missing)} in {name!r}; add what is missing")
+        members[name] = member
     if not members:
         raise ValueError("names no statistic; give a table for each")
     return members
+
+
+def _missing_in(member: Section) -> list[str]:
+    """Return the options that one statistic of a report needs and does not state."""
+    needed = [*model_of(member.value_of("statistic")).needs]
+    if member.value_of("by") is not None:
+        needed.append("domain")
+    fields = type(member).model_fields
+    return [name for name in needed if name in fields and member.value_of(name) is None]
 
 
 def _tables_by_name(value: object, info: ValidationInfo) -> Mapping[str, Any]:

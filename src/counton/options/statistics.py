@@ -204,7 +204,7 @@ class ReachJob(
 
     heading, scope = "Statistic", STREAM
     statistic: Literal["reach"] = "reach"
-    at_least: v.Numbers | None = option(
+    at_least: v.WholeNumbers | None = option(
         "Least number of rows of a user: one number, or several as in 1,5,100. [default: 1]"
     )
     summary: ClassVar = "How many users have at least 1, 5, 100 rows in a period."

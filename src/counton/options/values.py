@@ -334,6 +334,13 @@ def _numbers(value: object) -> tuple[Fraction, ...]:
         raise ValueError("is not a list of numbers; write it as in 0.5,0.9") from None
 
 
+def _whole_numbers(value: object) -> tuple[int, ...]:
+    numbers = _numbers(value)
+    if any(number.denominator != 1 for number in numbers):
+        raise ValueError("has a number that is not whole; write it as in 1,5,100")
+    return tuple(int(number) for number in numbers)
+
+
 def _by_name(value: object) -> dict[str, Fraction]:
     pairs = value
     if isinstance(value, str):
@@ -397,6 +404,9 @@ HalfWidth = Annotated[
 ]
 Numbers = Annotated[
     str | Sequence[float], PlainValidator(_numbers, json_schema_input_type=str | list[float])
+]
+WholeNumbers = Annotated[
+    str | Sequence[int], PlainValidator(_whole_numbers, json_schema_input_type=str | list[int])
 ]
 NumbersByName = Annotated[
     str | Mapping[str, float],

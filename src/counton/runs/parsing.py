@@ -223,7 +223,7 @@ def parse_terms(job: Job) -> StreamTerms:
     """
     statistic = parse_statistic(job)
     windowing = _parse_windowing(job)
-    terms = StreamTerms(
+    return StreamTerms(
         statistic=statistic,
         windowing=windowing,
         groups=_parse_groups(job),
@@ -239,8 +239,6 @@ def parse_terms(job: Job) -> StreamTerms:
         time_format=None if job.time_format is None else str(job.time_format),
         clock_change=job.clock_change or "raise",
     )
-    _refuse_shared_columns(terms)
-    return terms
 
 
 def _parse_windowing(job: Job) -> Windowing:
@@ -381,26 +379,6 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
         level=check_level(job.level, usual=LEVEL),
         over=job.value_of("over"),
     )
-
-
-def _refuse_shared_columns(terms: StreamTerms) -> None:
-    """Refuse one column for two uses that cannot share it."""
-    uses = {
-        "time": terms.windowing.time or None,
-        "user": terms.unit.user_column,
-        "id": terms.id_column,
-    }
-    column_of_use: dict[str, str] = {}
-    for option, column in uses.items():
-        if column is None:
-            continue
-        if column in column_of_use:
-            first = column_of_use[column]
-            raise InvalidInput(
-                f"{option_name(first, column)} and {option_name(option, column)} name the same "
-                "column; give another column for one of them"
-            )
-        column_of_use[column] = option
 
 
 # -------------------------------------------------------------------------- how this run is made

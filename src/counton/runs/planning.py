@@ -184,12 +184,15 @@ def _refuse_corrections(terms: StreamTerms, contribution: Contribution) -> None:
             "replaced, not added; leave one of them out"
         )
     pattern = contribution.pattern
-    is_simple = isinstance(pattern, BoundedChange | None) and not contribution.every
-    is_user = isinstance(terms.unit, User)
-    if not is_simple or (is_user and pattern is not None):
+    is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
+    if terms.unit.user_column is not None:
+        rule = terms.unit.rule
+        has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
+        is_proven &= pattern is None and not has_other_bounds
+    if not is_proven:
         raise InvalidInput(
             f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
-            "change one cell each; leave it out"
+            "change one cell each. Leave it out"
         )
 
 
@@ -307,8 +310,10 @@ def _best_strategy(
     sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
     for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
         if kind.windows != (series == "windows"):
+            made_for = "single windows" if kind.windows else "totals"
             raise InvalidInput(
-                f"{option_name('strategy', name)} does not release {series}; leave it out"
+                f"{option_name('strategy', name)} is made for {made_for}, and does not go with "
+                f"{option_name('release', series)}. Leave one of them out"
             )
     if isinstance(windowing, Endless):
         series = "totals"  # the number of a window is the difference of two
