@@ -39,11 +39,13 @@ def main(words: Sequence[str] | None = None) -> None:
     with explain_errors():
         if asked.departures or asked.expire:
             from counton.cli.run_statistic import perform
+
             from examples.departures import options_for
 
             perform(options_for(asked.folder, expire=asked.expire))
         elif asked.hierarchy:
             from counton.cli.run_statistic import perform
+
             from examples.cities import hierarchy_job_for
 
             perform(hierarchy_job_for(asked.folder))

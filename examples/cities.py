@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import polars as pl
+from counton.cli.command_options import command_line
 
 from counton.base.errors import InvalidInput
-from counton.cli.command_options import command_line
 from counton.job.job import Job
 from counton.run.written_files import write_table
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-
-from counton import ApproxDP, Key, PureDP, Running
 from counton.cli.command_options import command_line
 from counton.cli.run_statistic import perform
+
+from counton import ApproxDP, Key, PureDP, Running
 from counton.privacy import Guarantee
 from counton.run import Job
 from counton.run.written_files import write_table

@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 
 import polars as pl
+from counton.cli.command_options import command_line
 
 from counton.base.errors import InvalidInput
-from counton.cli.command_options import command_line
 from counton.job.job import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"

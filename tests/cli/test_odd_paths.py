@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import typer
+from counton.cli.statistic_command import command_of
 from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
-from counton.cli.statistic_command import command_of
 from counton.frame.options import Option
 from counton.job.job import options_of
 from counton.job.jobfile import load

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import typer
+from counton.cli.command_options import option_names
 from typer.testing import CliRunner
 
 import counton
 from counton.base.errors import InvalidInput, field
 from counton.cli.app import app
-from counton.cli.command_options import option_names
 from counton.cli.failures import failure
 from counton.run import Job, run
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 import typer
-from every_option import every, own_of, stated_by, words_of
-
-from counton.base.errors import CountonError
 from counton.cli.command_options import Printing, of_statistic, takes
 from counton.cli.help_pages import REFUSED
 from counton.cli.run_options import RunOptions
+from every_option import every, own_of, stated_by, words_of
+
+from counton.base.errors import CountonError
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save
 from counton.run.job_plan import planned_job

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import typer.main
+from counton.cli.statistic_command import command_of
 from typer.testing import CliRunner
 
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
-from counton.cli.statistic_command import command_of
 from counton.job.jobfile import save
 from counton.run import Job
 

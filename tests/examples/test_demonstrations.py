@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-
 from counton.cli.command_options import command_line
+
 from examples.__main__ import main
 from examples.departures import options_for
 

@@ -449,10 +449,11 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from counton.cli.__main__ import main  # noqa: F401
     from counton.cli.command_options import Printing
     from counton.cli.look_commands import print_state
     from counton.cli.run_statistic import perform
+
+    from counton.cli.__main__ import main  # noqa: F401
 
     state = tmp_path / "visits.db"
     events = tmp_path / "visits.csv"

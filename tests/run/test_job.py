@@ -10,13 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from calls import calls_of
+from counton.cli.run_options import RunOptions
+from counton.cli.run_statistic import carried_out
 from once import kept_line
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, StateError
 from counton.cli.run_command import perform as perform_jobs
-from counton.cli.run_options import RunOptions
-from counton.cli.run_statistic import carried_out
 from counton.job.jobfile import load
 from counton.numbers import design
 from counton.released.figures import totals_curves

@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 import pytest
 import typer
+from counton.cli.command_options import Printing, option_names
+from counton.cli.statistic_command import command_of
 from otherwise import OTHERWISE
 
 from counton.base.errors import CountonError, InvalidInput
-from counton.cli.command_options import Printing, option_names
-from counton.cli.statistic_command import command_of
 from counton.job.job import options_of
 from counton.job.jobfile import job_entries, load, save
 from counton.job.stated_options import KINDS, kept_as, refuse_other_kinds

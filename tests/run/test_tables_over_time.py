@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from counton.cli.export_commands import print_published
+from counton.cli.show_options import PublishOptions
 from keys import chosen_key
 
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.cli.export_commands import print_published
-from counton.cli.show_options import PublishOptions
 from counton.run import Job, Outcome, View, export, mark, run
 from counton.state import verify
 

@@ -51,7 +51,7 @@ def test_readers_see_why_and_the_account_still_holds(
     end_stream(state, "days", withdrawn="use another")  # other words replace them
     assert "WITHDRAWN: use another." in methods(state)["days"]
     if what == "count":
-        with pytest.raises(StateError, match="(ended at step|closed at window) 2"):
+        with pytest.raises(StateError, match=r"(ended at step|closed at window) 2"):
             release("count", ROWS, state=state, name="days", **more)
 
 

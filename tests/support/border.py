@@ -15,12 +15,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from counton.cli.statistic_command import commands
 from every_statistic import OWN, TABLES, made
 from typer.main import get_command
 
 from counton.cli.app import app
 from counton.cli.exits import ExitCode
-from counton.cli.statistic_command import commands
 from counton.job.jobfile import schema
 from counton.run import run
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
+from counton.cli.statistic_command import commands
 from services import START, job_file, rows
 
 from counton.cli.app import app
-from counton.cli.statistic_command import commands
 
 #: Releases of a statistic into the state, beside its options for the state and its windows.
 _RELEASES = {

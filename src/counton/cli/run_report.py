@@ -13,9 +13,7 @@ from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.options.common_options import Job
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
-from counton.released.description import Description
 from counton.released.stream_words import people_note
-from counton.rows.paths import moments_named
 from counton.runs.input_notes import differing_rows_note, number_missing
 from counton.runs.reading import RowNumbers
 from counton.runs.run_job import RunResult

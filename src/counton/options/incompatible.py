@@ -421,7 +421,6 @@ def refuse_unmet_needs(job: Job) -> None:
 def _contradictions(job: Job) -> Iterator[str]:
     """Yield what is wrong with values that are compared with each other."""
     yield from _contradictions_of_users(job)
-    user = job.value_of("user")
     most = job.value_of("most")
     most_a_window = job.value_of("most_a_window")
     lower = job.value_of("lower")
