@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -31,7 +30,6 @@ from opacus.grad_sample import (  # noqa: E402 - after the skip
 )
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping  # noqa: E402
 
-import counton.training.torch as torch_steps  # noqa: E402
 from counton.training.torch import PrivateSteps, make_private  # noqa: E402
 
 #: More than this is more than `clip`, which is 1, and rounding.
@@ -43,11 +41,11 @@ nn = torch.nn
 
 
 def noise_of(steps: int = 4, **terms: Any) -> TrainingNoise:
-    terms = {"guarantee": ZCDP("1e12"), "name": "run", "clip": 1.0} | terms
-    return TrainingNoise(OctaveTraining.fit(steps), key=chosen_key(), **terms)
+    usual: dict[str, Any] = {"guarantee": ZCDP("1e12"), "name": "run", "clip": 1.0}
+    return TrainingNoise(OctaveTraining.fit(steps), key=chosen_key(), **usual | terms)
 
 
-class TwoHeads(nn.Module):
+class TwoHeads(nn.Module):  # type: ignore[misc, name-defined]
     """A trunk and two heads, which a pass uses as it says."""
 
     def __init__(self) -> None:
@@ -64,7 +62,7 @@ class TwoHeads(nn.Module):
         return getattr(self, head)(hidden)
 
 
-class Tied(nn.Module):
+class Tied(nn.Module):  # type: ignore[misc, name-defined]
     """Two layers with one weight."""
 
     def __init__(self) -> None:
@@ -274,7 +272,7 @@ def test_optimizer_with_private_steps_is_not_copied() -> None:
     assert moved_by_an_example(train) > BROKEN
 
 
-class Doubled(torch.optim.SGD):
+class Doubled(torch.optim.SGD):  # type: ignore[misc, name-defined]
     """An optimizer whose step calls that of its base class, so that hooks run twice."""
 
     def step(self, closure: Any = None) -> Any:
@@ -438,7 +436,7 @@ def test_gradient_without_gradients_of_examples_is_refused() -> None:
     optimizer = sgd(wrapped)
     make_private(optimizer, noise_of(), wrapped, batch_size=1)
     wrapped(batch_of(), "first").square().sum().backward()
-    with pytest.raises(InvalidInput, match="trunk.weight' has a gradient, but no grad_sample"):
+    with pytest.raises(InvalidInput, match=r"trunk\.weight' has a gradient, but no grad_sample"):
         optimizer.step()
 
 
@@ -541,7 +539,7 @@ def test_sampler_refuses_examples_that_count_twice() -> None:
     for head in ("first", "second"):
         model(batch_of(), head).square().sum().backward()
         private.accumulate()
-    with pytest.raises(InvalidInput, match="of 12 examples, but .* batch has 6"):
+    with pytest.raises(InvalidInput, match=r"of 12 examples, but .* batch has 6"):
         optimizer.step()
 
 

@@ -39,11 +39,11 @@ def private_sgd(model: Any, clipped: bool = False) -> Any:
     return optimizer
 
 
-class OwnNorm(nn.BatchNorm1d):
+class OwnNorm(nn.BatchNorm1d):  # type: ignore[misc, name-defined]
     """A batch normalisation of a user."""
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc, name-defined]
     """A module of a user with another module inside."""
 
     def __init__(self, inner: Any) -> None:
@@ -245,7 +245,7 @@ def test_model_that_opacus_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -
     def refuse(_: Any) -> list[UnsupportedModuleError]:
         return [UnsupportedModuleError("examples meet in this layer")]
 
-    class Meeting(nn.Linear):
+    class Meeting(nn.Linear):  # type: ignore[misc, name-defined]
         pass
 
     monkeypatch.setitem(ModuleValidator.VALIDATORS, Meeting, refuse)

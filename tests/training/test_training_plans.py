@@ -22,6 +22,7 @@ from counton.training.strategies import (
     echo,
     training_strategy_from_dict,
 )
+from counton.training.strategies.sgd import weights_of
 
 #: Rounding of a sum, and of parameters to a grid.
 ROUNDED = 1 + 1e-6
@@ -217,7 +218,9 @@ class Counted:
         return self.function(*values, **more)
 
 
-@pytest.mark.parametrize(("steps", "epochs", "most"), [(64, 4, 410), (384, 16, 410), (512, 64, 220)])
+@pytest.mark.parametrize(
+    ("steps", "epochs", "most"), [(64, 4, 410), (384, 16, 410), (512, 64, 220)]
+)
 def test_quick_search_for_echo_has_few_evaluations(
     steps: int, epochs: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,8 +238,8 @@ def test_quick_search_for_bands_has_few_evaluations(
     steps: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of time in proportion to the cube of the steps: 7 milliseconds for 192, 60 for 512."""
-    counted = Counted(banded_optimum.weights_of)
-    monkeypatch.setattr(banded_optimum, "weights_of", counted)
+    counted = Counted(weights_of)
+    monkeypatch.setattr("counton.training.strategies.banded_optimum.weights_of", counted)
     banded_optimum._optimal_few.cache_clear()
     BandedOptimum.fit(steps, 4, draws=64, search="quick")
     assert counted.calls <= most

@@ -384,7 +384,8 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     """Return the sum of clipped gradients, and the numbers of examples and of nonzero ones.
 
-    Sums have at least 32 bits. The first axis is the example, whose 2-norm is over all parameters; one not finite counts as 0.
+    Sums have at least 32 bits. The first axis is the example, whose 2-norm is over all parameters;
+    one not finite counts as 0.
     """
     import jax.numpy as jnp
 

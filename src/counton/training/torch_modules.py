@@ -90,7 +90,9 @@ def check_modules(model: Any) -> None:
     for name, module in model.named_modules():
         mixing = describe_mixing(module)
         if mixing is not None:
-            raise InvalidInput(_refusal(f"module {name!r}" if name else "the model", module, mixing))
+            raise InvalidInput(
+                _refusal(f"module {name!r}" if name else "the model", module, mixing)
+            )
 
 
 def watch_modes(model: Any) -> list[Any]:

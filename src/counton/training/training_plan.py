@@ -28,7 +28,7 @@ from counton.training.strategies import (
     TrainingStrategy,
 )
 from counton.training.strategies.sgd import SGD
-from counton.training.strategies.toeplitz import Scaling
+from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining
 from counton.training.strategies.training_strategy import (
     Search,
     check_search,
@@ -43,6 +43,8 @@ _MOST_FOR_ECHO = 2**14
 _MOST_FOR_BANDS = 512
 #: Largest number of steps for which a quick search scales the steps of every strategy.
 _MOST_FOR_QUICK_SCALES = 512
+#: Largest number of steps for which a quick search scales the steps of three strategies.
+_MOST_FOR_THREE_QUICK_SCALES = 1024
 #: Largest number of steps for which a quick search scales the steps of the best strategy.
 _MOST_FOR_ONE_QUICK_SCALE = 2048
 #: Largest number of steps for which plans scale steps equally.
@@ -268,20 +270,26 @@ def _find_octave(run: _Run) -> list[TrainingStrategy]:
 
 
 def _find_few(run: _Run) -> list[TrainingStrategy]:
-    """Return BLT noise, Echo, and one strategy with scaled steps, for long runs."""
-    plain = BufferedToeplitz.fit(*run.place, buffers=run.buffers, optimizer=run.optimizer)
-    found: list[TrainingStrategy] = [plain]
-    best: BufferedToeplitz | Echo = plain
+    """Return BLT noise, Echo and the banded inverse square root, and some with scaled steps.
+
+    These are for runs of so many steps that scales take long.
+    """
+    plain: list[ToeplitzTraining] = [
+        BufferedToeplitz.fit(*run.place, buffers=run.buffers, optimizer=run.optimizer),
+        BandedInverseSquareRoot.fit(*run.place, optimizer=run.optimizer),
+    ]
     if _takes_echo(run):
         buffers = min(run.buffers, 2)
-        echo = Echo.fit(run.steps, run.epochs, buffers, "none", run.optimizer, run.search)
-        found.append(echo)
-        best = min(plain, echo, key=lambda strategy: strategy.rmse)
+        plain.append(Echo.fit(run.steps, run.epochs, buffers, "none", run.optimizer, run.search))
+    scaled = plain
+    if run.steps > _MOST_FOR_THREE_QUICK_SCALES:
+        scaled = [min(plain, key=lambda strategy: strategy.rmse)]
+    found: list[TrainingStrategy] = [*plain]
     if run.steps <= _MOST_FOR_ONE_QUICK_SCALE:
-        found.append(best.with_scaling(run.scaling, run.search))
+        found += [strategy.with_scaling(run.scaling, run.search) for strategy in scaled]
     elif run.epochs == 1 and run.optimizer is None:
         # The error of equal scales takes time in proportion to the steps, not to their square.
-        found.append(plain.with_scaling("equal"))
+        found.append(plain[0].with_scaling("equal"))
     return found
 
 
@@ -317,10 +325,7 @@ def _candidates(run: _Run) -> list[_Candidates]:
             few.append(_Candidates("BLT", lambda: _find_buffered(run)[-1:]))
         return few
     if _MOST_FOR_QUICK_SCALES < run.steps <= LARGEST_DENSE and run.search == "quick":
-        return [
-            _Candidates("BLT and Echo", lambda: _find_few(run)),
-            _Candidates("banded inverse square root", lambda: _find_banded_root(run, "none")),
-        ]
+        return [_Candidates("BLT and Echo", lambda: _find_few(run))]
     scaling: Scaling = run.scaling if run.steps <= LARGEST_DENSE else "none"
     found = [_Candidates("BLT", lambda: _find_buffered(run))]
     if run.steps <= LARGEST_DENSE:
@@ -353,8 +358,8 @@ def _find_all(run: _Run) -> list[TrainingStrategy]:
 def _tell(run: _Run, what: str, number: int, total: int) -> None:
     """Write a line of progress to standard error, if the search is long."""
     if run.search == "long":
-        line = f"counton: plan for {run.steps:,} steps, {number} of {total}: {what}"
-        print(line, file=sys.stderr, flush=True)
+        sys.stderr.write(f"counton: plan for {run.steps:,} steps, {number} of {total}: {what}\n")
+        sys.stderr.flush()
 
 
 def plan(

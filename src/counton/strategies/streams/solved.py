@@ -544,9 +544,9 @@ class LeastSquaresFactorization(StreamStrategy):
                 for node, weight in weights.items():
                     inside[step, index[node]] += float(weight)
         found = np.concatenate([rows, (solved @ of_cells + inside) * scale], axis=1)
-        used = found.any(axis=0)
-        nodes = [node for node, is_used in zip([*nodes, *tree_nodes], used, strict=True) if is_used]
-        return nodes, found[:, used]
+        used = np.flatnonzero(found.any(axis=0))
+        nodes += tree_nodes
+        return [nodes[i] for i in used.tolist()], found[:, used]
 
     # ---------------------------------------------------------------------------- variances
 

@@ -303,7 +303,7 @@ def _descend(
 def _typical_start(schedule: Schedule) -> Floats:
     """Return the variables of the search (see `_descend`) for two buffers that are usual."""
     features = np.array([1.0, math.log(schedule.apart), math.log(schedule.steps)])
-    start = features @ np.array(_TYPICAL)
+    start = np.asarray(features @ np.array(_TYPICAL), np.float64)
     start[-1] = min(start[-1], 0.95)
     start[-2] = min(start[-2], 0.5)
     return start
