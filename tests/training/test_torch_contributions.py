@@ -282,6 +282,7 @@ class Doubled(torch.optim.SGD):  # type: ignore[misc, name-defined]
 @pytest.mark.parametrize("clipped", [True, False])
 def test_step_within_a_step_is_refused(clipped: bool) -> None:
     model = TwoHeads()
+    sgd(model)  # PyTorch adds hooks to the step of a class when its first object is made
     optimizer = Doubled(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise_of(), model, batch_size=1, clipped=clipped)
     before = values_of(model)
