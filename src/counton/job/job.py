@@ -344,12 +344,12 @@ class Times(JobPart):
         often=True,
     )
     yes: bool = option(
-        "release windows even if the newest event is long before them",
+        "release even if rows seem to be missing",
         default=False,
         nightly=True,
     )
     quiet: int | None = option(
-        "stop if more windows than this have ended since the newest event; default: 3",
+        "stop at so many windows in a row without rows; default: 1 with covers, else 3",
         kept="policy",
         served=False,
         in_file=True,
