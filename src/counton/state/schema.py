@@ -53,11 +53,11 @@ TABLES: Final = (
     unit TEXT, estimates {bytes} NOT NULL, std DOUBLE PRECISION NOT NULL, digest VARCHAR(64),
     PRIMARY KEY (stream_id, step)
 );"""
-    # Secret: noise of the next steps, drawn ahead, by first cell and first step, with a keyed
-    # digest: SealedNoise. A missing row is drawn again.
+    # Noise of the next steps, drawn ahead and encrypted, by first cell and first step:
+    # EncryptedNoise. A missing row is drawn again.
     """CREATE TABLE counton_noise (
     {of_stream}, cell BIGINT NOT NULL, step BIGINT NOT NULL, cells BIGINT NOT NULL,
-    steps BIGINT NOT NULL, noise {bytes} NOT NULL, seal {bytes} NOT NULL,
+    steps BIGINT NOT NULL, noise {bytes} NOT NULL,
     PRIMARY KEY (stream_id, cell, step)
 );"""
     # Secret: totals that the caller has seen so far in each window, to find late and vanished

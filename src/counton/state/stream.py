@@ -26,7 +26,7 @@ from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
-from counton.numbers.noise_ahead import SealedNoise
+from counton.numbers.noise_ahead import EncryptedNoise
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import number_array
@@ -620,7 +620,7 @@ def _complete(
 
 _OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
 _FIND = (
-    f"SELECT step, steps, cell, cells, noise, seal {_OF_CELL}"
+    f"SELECT step, steps, cell, cells, noise {_OF_CELL}"
     " AND step <= :step ORDER BY step DESC LIMIT 1"
 )
 
@@ -632,15 +632,15 @@ class NoiseTable:
     database: Database
     stream_id: int
 
-    def find(self, step: int, cell: int) -> SealedNoise | None:
+    def find(self, step: int, cell: int) -> EncryptedNoise | None:
         """Return the newest noise of the block at ``cell`` from ``step`` or before, or None."""
         with suppress(CountonError), self.database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self.stream_id, cell=cell, step=step)
             if row is not None:
-                return SealedNoise._make(row)
+                return EncryptedNoise._make(row)
         return None
 
-    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+    def replace(self, cell: int, rows: Sequence[EncryptedNoise]) -> None:
         """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
         mine = {"stream_id": self.stream_id}
         with suppress(CountonError), self.database.transaction(write=True) as connection:
