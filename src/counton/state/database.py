@@ -37,6 +37,8 @@ PAUSE_SECONDS = 20.0
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+#: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
+_DAMAGE = (UnicodeDecodeError, MissingRow)
 #: Function called within a transaction, just before its commit.
 CommitHook = Callable[[Connection], None]
 
@@ -179,6 +181,21 @@ class Database:
         except self.address.errors as error:
             raise self._explain(error) from error
 
+    def check_pages(self) -> None:
+        """Refuse a SQLite file with damaged pages, or an index that does not fit its table.
+
+        It reads the whole file, so only `verify` calls it.
+        """
+        if not self.is_sqlite:
+            return
+        with self.transaction(write=False) as connection:
+            fault = connection.value("PRAGMA integrity_check(1)")
+        if fault != "ok":
+            raise StateError(
+                f"state {self.label} is damaged ({first_line(ValueError(fault))}): restore it from "
+                "a copy"
+            )
+
     def _has_tables(self, connection: Connection) -> bool:
         """Tell whether a PostgreSQL database holds a state; refuse SQL_ASCII (names are bytes)."""
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
@@ -228,7 +245,9 @@ class Database:
                 f"state {self.label} could not be written, because the disk is full or the file "
                 f"may not grow ({why}): nothing was released; make room, then try again"
             )
-        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | MissingRow):
+        if "decode to UTF-8" in cause:  # SQLite's message shows the text
+            why = "a text in it is not valid UTF-8"
+        if "decode to UTF-8" in cause or _DAMAGED.search(cause) or isinstance(error, _DAMAGE):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({why}): restore it from a copy"
