@@ -432,9 +432,10 @@ def write_sources(
     parts: dict[Address, set[bytes]] = {}
     for digest in digests:
         keyed = _keyed_digest(digest, subkey)
-        address = (keyed[0],)
+        address = _part_of(keyed)
         if address not in parts:
-            parts[address] = {*_sources_in(connection, rows, address)}
+            whole = _digests_in(connection, rows, address)
+            parts[address] = {whole[at : at + _SOURCE] for at in range(0, len(whole), _SOURCE)}
         if keyed in parts[address]:
             raise ReplayMismatch(
                 f"source {digest} has been counted already, and counting it twice would give wrong "
@@ -450,17 +451,23 @@ def write_sources(
 def has_source(connection: Connection, rows: SealedRows, digest: str, subkey: bytes) -> bool:
     """Return True if the stream has counted a file with this digest."""
     keyed = _keyed_digest(digest, subkey)
-    known = _sources_in(connection, rows, (keyed[0],))
-    place = bisect.bisect_left(known, keyed)
-    return place < len(known) and known[place] == keyed
+    whole = _digests_in(connection, rows, _part_of(keyed))
+
+    def digest_of(place: int) -> bytes:
+        return whole[place * _SOURCE : (place + 1) * _SOURCE]
+
+    place = bisect.bisect_left(range(len(whole) // _SOURCE), keyed, key=digest_of)
+    return digest_of(place) == keyed
 
 
-def _sources_in(connection: Connection, rows: SealedRows, address: Address) -> list[bytes]:
-    """Return the ascending digests in one part of the counted files."""
-    if address not in rows:
-        return []
-    whole = bytes(rows.read(connection, address).digests)
-    return [whole[at : at + _SOURCE] for at in range(0, len(whole), _SOURCE)]
+def _part_of(keyed: bytes) -> Address:
+    """Return the row in which the digest of a file stands: one of 64."""
+    return (keyed[0] >> 2,)
+
+
+def _digests_in(connection: Connection, rows: SealedRows, address: Address) -> bytes:
+    """Return the ascending digests of counted files in one row, joined."""
+    return bytes(rows.read(connection, address).digests) if address in rows else b""
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> bytes:

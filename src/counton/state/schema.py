@@ -77,7 +77,7 @@ TABLES: Final = (
     totals {bytes} NOT NULL,
     PRIMARY KEY (stream_id, step, shape)
 );"""
-    # Keyed digests of counted source files, by their first byte: see journal.has_source.
+    # Keyed digests of counted source files, in 64 parts: see journal.has_source.
     """CREATE TABLE counton_sources (
     {of_stream}, part BIGINT NOT NULL, digest {bytes} NOT NULL, digests {bytes} NOT NULL,
     PRIMARY KEY (stream_id, part)
