@@ -226,10 +226,10 @@ class Database:
             )
         if found < schema.FORMAT:
             raise StateError(
-                f"state {self.label} has format {found} of an earlier version of counton, and this "
-                f"version reads format {schema.FORMAT}: with the version that wrote it (0.2.0 or "
-                "earlier) end its streams by counton end; then begin a new state, and count the "
-                "loss that the old one spent"
+                f"state {self.label} has format {found} of an earlier version of counton "
+                f"({schema.writer_of(found)}), and this version reads format {schema.FORMAT}: with "
+                "the version that wrote it, end its streams by counton end; then begin a new "
+                "state, and count the loss that the old one spent"
             )
 
     def _explain(self, error: Exception) -> Exception:

@@ -9,8 +9,20 @@ from types import MappingProxyType
 from typing import Final
 
 #: Version of the tables below and of the bytes in their blobs. Whoever changes it also changes the
-#: version of counton, `FIRST_VERSIONS`, and the state of this version in ``tests/corpus``.
+#: version of counton, and writes its state for ``tests/corpus``: ``python -m tools.corpus``.
 FORMAT: Final = 20
+
+
+def writer_of(number: int) -> str:
+    """Return which versions of counton wrote states of an earlier format.
+
+    From 0.3.0 on, a change of the format changes the version.
+
+    >>> writer_of(19)
+    '0.2.0, or a development version with this number'
+    """
+    return "0.1.0" if number < 16 else "0.2.0, or a development version with this number"
+
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
