@@ -283,6 +283,13 @@ def test_a_row_of_the_journal_that_was_altered(
         assert len(stream.releases(8, 201)) == 193
 
 
+@pytest.mark.parametrize("change_to", ["late = 1", "arrived = -1", "late = -1", "late = 'x'"])
+def test_arrivals_that_cannot_be_are_refused(used: Path, change_to: str) -> None:
+    change(used, f"UPDATE counton_streams SET {change_to}")  # noqa: S608
+    with Store(used) as store, pytest.raises(StateError, match="the state was altered"):
+        store.arrivals("visits")
+
+
 def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> None:
     change(used, "UPDATE counton_journal SET std = std + 1 WHERE step = 200")
     with pytest.raises(StateError, match="step 200 in table counton_journal does not fit"):

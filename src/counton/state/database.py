@@ -37,6 +37,7 @@ PAUSE_SECONDS = 20.0
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+_IDENTITY = re.compile("[0-9a-f]{32}")
 #: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
 _DAMAGE = (UnicodeDecodeError, MissingRow)
 #: Function called within a transaction, just before its commit.
@@ -219,6 +220,11 @@ class Database:
             found = int(connection.value(kept))
             if found == schema.FORMAT:
                 self.identity = str(connection.value("SELECT identity FROM counton_database"))
+                if not _IDENTITY.fullmatch(self.identity):
+                    raise StateError(
+                        f"the identity of state {self.label} is not one: the state was altered; "
+                        "restore it from a copy"
+                    )
         if found > schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format {found}, and this version of counton reads format "
@@ -263,9 +269,9 @@ def reading(what: str) -> Iterator[None]:
     """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
-    except CountonError:
-        raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        if isinstance(error, CountonError) and not isinstance(error, InvalidInput):
+            raise
         raise StateError(
             f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
         ) from error

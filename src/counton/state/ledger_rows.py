@@ -219,7 +219,10 @@ def ledger(connection: Connection) -> Ledger | None:
         return None
     with reading("the ledger"):
         spends = [entry.to_dict() for entry in entries(connection)]
-        return Ledger.from_dict({**bound, "spends": spends})
+        try:
+            return Ledger.from_dict({**bound, "spends": spends})
+        except BudgetExceeded as error:  # no entry is made beyond the limit
+            raise ValueError(str(error)) from error
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:

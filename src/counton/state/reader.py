@@ -256,7 +256,8 @@ class JournalReader:
         if not sealed:
             return SealedContents.list(connection, self._row.id, now)
         row = records.find(connection, self.name)
-        self._contents = records.check_seal(connection, row, self._key)
+        identity = self._database.identity
+        self._contents = records.check_seal(connection, identity, row, self._key)
         return self._contents
 
     def _changed_meanwhile(self) -> StreamConflict:

@@ -199,7 +199,7 @@ def enter(
         "late": 0,
     }
     stored["checksum"] = checksum_of(stored)
-    stored["seal"] = seal_of(key, stored, SealedContents.empty(0))
+    stored["seal"] = seal_of(key, database.identity, stored, SealedContents.empty(0))
     connection.insert("counton_streams", stored)
     row: Any = find(connection, name)
     details.write(connection, row.id)
@@ -223,7 +223,9 @@ def with_unit(
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
-def seal_of(key: Key, row: Mapping[str, Any], contents: SealedContents) -> bytes:
+def seal_of(
+    key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents
+) -> bytes:
     """Return one keyed digest (HMAC) of a stream's row, and of all rows that decide what counts.
 
     It shows whether somebody without the key changed them. The public facts decide which column is
@@ -236,12 +238,14 @@ def seal_of(key: Key, row: Mapping[str, Any], contents: SealedContents) -> bytes
 
     Args:
         key: the key of the stream.
+        identity: the identity of the state, by which its witness is found.
         row: the stream's database row, by column.
         contents: the rows of the stream in other tables.
     """
     # The first line of a checkpoint has the checksum of the rest, which is checked when it is read.
     checkpoint = bytes(row["checkpoint"]).split(b"\n", 1)[0]
     sealed = [
+        identity,
         *(row[column] for column in ("name", "terms", "key_salt", "step", "forgotten")),
         *(row[column] for column in ("arrived", "late")),
         _public_digest(row["details"]),
@@ -261,7 +265,7 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-def check_seal(connection: Connection, row: Any, key: Key) -> SealedContents:
+def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> SealedContents:
     """Refuse a stream whose public facts, sums, or records of users, ids, windows and files were
     changed without the key; return the lists of these records.
 
@@ -269,7 +273,7 @@ def check_seal(connection: Connection, row: Any, key: Key) -> SealedContents:
     """
     with reading(f"the details of stream {row.name!r}"):
         contents = SealedContents.list(connection, row.id, bytes(row.seal))
-        right = seal_of(key, row._asdict(), contents)
+        right = seal_of(key, identity, row._asdict(), contents)
         for fact, said in json.loads(row.details).get(_NAMES, {}).items():
             _blocks(connection, row.id, fact, said)  # refuses names that were altered
     if not hmac.compare_digest(right, contents.seal):

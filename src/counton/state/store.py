@@ -101,6 +101,11 @@ class Store(Closing):
             row = connection.first(said, name=name)
             if row is None:
                 raise records.no_such_stream(connection, self.database, name)
+            if not 0 <= row.late <= row.arrived:
+                raise StateError(
+                    f"stream {name!r} has {row.late:,} late rows of {row.arrived:,}: the state was "
+                    "altered; restore it from a copy"
+                )
             return Private(Arrivals(*row))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:

@@ -265,9 +265,10 @@ class Stream(JournalReader, Closing):
                         f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
                         "the state was altered; restore it from a copy"
                     )
+                # A state that was altered may not be an old copy, although its witness is missing.
+                contents = records.check_seal(connection, database.identity, row, held)
                 known = Witness(database, connection, witness)
                 known.check(connection, row.id, Mark.of(row), forgetting=forgetting)
-                contents = records.check_seal(connection, row, held)
                 records.check_digest(connection, row, held)
                 known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
@@ -613,7 +614,7 @@ class Stream(JournalReader, Closing):
 
         It is the last act of a transaction: the seal covers what the others have written.
         """
-        seal = records.seal_of(self._key, row, contents)
+        seal = records.seal_of(self._key, self._database.identity, row, contents)
         connection.execute(
             "UPDATE counton_streams SET step = :step, details = :details, checksum = :checksum,"
             " seal = :seal, forgotten = :forgotten, arrived = :arrived, late = :late,"

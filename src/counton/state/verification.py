@@ -127,6 +127,7 @@ def verify(
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
+            books.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
                 row.name: _witness_problem(connection, database, row, known, keys[row.name])
@@ -273,7 +274,8 @@ class _Recomputation:
             with self._database.transaction(write=False) as connection:
                 before = records.find(connection, name)
                 try:
-                    contents = records.check_seal(connection, before, self._key)
+                    identity = self._database.identity
+                    contents = records.check_seal(connection, identity, before, self._key)
                     return contents.check_every_row(connection)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
