@@ -126,10 +126,11 @@ INBOX: Final = (
     PRIMARY KEY (stream_id, batch)
 );"""
     """CREATE INDEX counton_inbox_batches_arrived ON counton_inbox_batches (arrived);"""
-    # Secret: rows of batches that wait. No fold: in none yet.
+    # Secret: rows of batches that wait. No fold: in none yet. The checksum is of the other columns.
     """CREATE TABLE counton_inbox_waiting (
     id {serial} PRIMARY KEY, stream_id BIGINT NOT NULL, digest {bytes} NOT NULL, fold BIGINT,
-    rows BIGINT NOT NULL, body {bytes} NOT NULL, arrived BIGINT NOT NULL
+    rows BIGINT NOT NULL, body {bytes} NOT NULL, arrived BIGINT NOT NULL,
+    checksum {bytes} NOT NULL
 );"""
     """CREATE INDEX counton_inbox_waiting_stream ON counton_inbox_waiting (stream_id);"""
     # Closed streams, which take no more batches.
