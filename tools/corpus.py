@@ -1,4 +1,4 @@
-"""A state of this version for later ones: ``python -m tools.corpus`` writes ``tests/corpus/VERSION``.
+"""A state of this version for later ones, in ``tests/corpus/VERSION``: ``python -m tools.corpus``.
 
 The folder has a small state with streams of several kinds, its key, its witness, the rows of the
 next night, and in ``about.json`` the version, all format numbers, and the tables that each stream
@@ -17,6 +17,7 @@ import os
 import random
 import shutil
 import sqlite3
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -86,8 +87,8 @@ def formats() -> dict[str, Any]:
 
 
 def write_rows(folder: Path, night: int) -> None:
-    """Write the rows of one night, and all rows up to it: ``rows/NIGHT/new.csv`` and ``all.csv``."""
-    chance = random.Random(2024)
+    """Write the rows of one night, ``rows/NIGHT/new.csv``, and all up to it, ``all.csv``."""
+    chance = random.Random(2024)  # noqa: S311 - rows of examples
     every = []
     for day in range(1, night + 1):
         new = []
@@ -106,14 +107,15 @@ def write_rows(folder: Path, night: int) -> None:
 
 def job_of(folder: Path, name: str, options: Mapping[str, Any], night: int) -> Job:
     """Return the job of a stream for one night."""
-    asked = dict(options)
+    asked: dict[str, Any] = dict(options)
     what = asked.pop("what")
-    kept = {"key": folder / "state.db.key", "witness": folder / "witness"}
+    asked["key"] = folder / "state.db.key"
+    asked["witness"] = folder / "witness"
     file = "new.csv" if asked.get("append") else "all.csv"
     if "time" in asked:
         asked["until"] = f"2024-03-{night + 1:02}"
     events = folder / "rows" / str(night) / file
-    return Job(what, events, folder / "state.db", name=name, **kept, **asked)
+    return Job(what, events, folder / "state.db", name=name, **asked)
 
 
 def run_night(
@@ -198,7 +200,7 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
         shutil.rmtree(finished, ignore_errors=True)
-    print(f"wrote {os.path.relpath(target)}")
+    sys.stdout.write(f"wrote {os.path.relpath(target)}\n")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import pytest
 from calls import calls_of
 from keys import chosen_key
 
+from counton.base.arrays import to_fixed_width
 from counton.noise.encryption import NoiseCipher
 from counton.numbers import Counter, noise_ahead
-from counton.numbers.noise_ahead import NoiseAhead, EncryptedNoise
+from counton.numbers.noise_ahead import EncryptedNoise, NoiseAhead
 from counton.privacy import ZCDP, PureDP
 from counton.strategies import (
     Binary,
@@ -189,7 +190,9 @@ def test_noise_of_another_stream_is_drawn_again(changed: dict[str, Any]) -> None
         lambda row: row._replace(cells=2**70),
     ],
 )
-def test_what_was_altered_is_drawn_again(change: Callable[[EncryptedNoise], EncryptedNoise]) -> None:
+def test_what_was_altered_is_drawn_again(
+    change: Callable[[EncryptedNoise], EncryptedNoise],
+) -> None:
     rows = Rows()
     altered, alone = (Counter(**ONE) for _ in range(2))
     first = Counter(**ONE)
@@ -293,7 +296,7 @@ def test_stored_noise_of_one_address_with_other_bytes_has_another_nonce(
 ) -> None:
     """Rows of other lengths, and of another form of the bytes, begin at the same step and cell."""
     rows = EveryRow()
-    to_bytes = noise_ahead.to_fixed_width
+    to_bytes = to_fixed_width
     for kept_steps, row_size, wider in ((40, 32, 0), (30, 32, 0), (40, 64, 0), (40, 32, 1)):
         monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", kept_steps)
         monkeypatch.setattr(noise_ahead, "_ROW", row_size)

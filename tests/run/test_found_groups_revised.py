@@ -224,7 +224,7 @@ def test_what_does_not_go_with_it(
 
 @pytest.mark.parametrize("revise", ["2d", None])
 def test_names_that_change_places_are_noticed(revise: str | None, tmp_path: Path) -> None:
-    """A hidden group's name would else stand in the next table, with the numbers of another group."""
+    """Otherwise a hidden group's name would stand in the next table, with another's numbers."""
     nights = some_nights(4)
     for night, rows in enumerate(nights[:3], 1):
         night_of(tmp_path, rows, night, revise=revise)

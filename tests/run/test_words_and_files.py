@@ -120,13 +120,13 @@ def test_job_file_reads_words_and_files_from_its_folder(
     (jobs / "home").mkdir()
     (elsewhere / "pages.txt").write_text("another list\n")
     monkeypatch.chdir(elsewhere)
-    text = '[jobs.{name}]\nevents = "v.csv"\nstate = "v.db"\ndomain = "{domain}"\nbad-rows = "refuse"\n'
+    text = '[jobs.visits]\nevents = "v.csv"\nstate = "v.db"\nbad-rows = "refuse"\n'
     for domain, expected in (
         ("home", "home"),
         ("home,shop", "home,shop"),
         ("pages.txt", str(jobs / "pages.txt")),
     ):
-        (jobs / "nightly.toml").write_text(text.format(name="visits", domain=domain))
+        (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
         assert job.groups.domain == expected
         assert job.format.bad_rows == "refuse"

@@ -87,7 +87,7 @@ class Progress:
 def watch(progress: Progress) -> None:
     """Note the phases of every release, around its statements and the commit."""
 
-    locked = f"SELECT {OPEN_COLUMNS} FROM counton_streams"
+    locked = "SELECT " + OPEN_COLUMNS
     phases = {
         "INSERT INTO counton_journal": "journaled",
         "INSERT INTO counton_sources": "observed",

@@ -37,7 +37,9 @@ def run(mode: str, state: str | Path, key_file: Path, count: int) -> dict[str, A
 
 
 def rows(state: str | Path, table: str) -> list[dict[str, Any]]:
-    but = {"created", "checksum"} | ({"id", "writer_epoch"} if table == "counton_streams" else set())
+    but = {"created", "checksum"} | (
+        {"id", "writer_epoch"} if table == "counton_streams" else set()
+    )
     said = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - a table
     return [{n: v for n, v in row.items() if n not in but} for row in rows_in(state, said)]
 

@@ -14,7 +14,7 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import ZCDP, Counter, Stream
-from counton.base.arrays import integers_to_text, pack, to_fixed_width
+from counton.base.arrays import from_fixed_width, integers_to_text, pack, to_fixed_width
 from counton.base.errors import WrongKey
 from counton.noise.encryption import NoiseCipher
 from counton.numbers import noise_ahead
@@ -97,7 +97,7 @@ def runs_of(noise: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     changes = np.diff(noise, axis=0)
     for table in (noise, changes, np.diff(noise, axis=1)):
         for line in itertools.chain(table, table.T):
-            for at in range(0, len(line) - RUN + 1):
+            for at in range(len(line) - RUN + 1):
                 yield line[at : at + RUN]
 
 
@@ -184,7 +184,7 @@ def test_search_of_a_stolen_state_finds_noise_that_is_not_encrypted(
             return message
         if wrong == "compressed":
             return zlib.compress(message)
-        numbers = noise_ahead.from_fixed_width(message, (steps, cells))
+        numbers = from_fixed_width(message, (steps, cells))
         if wrong == "packed":
             return pack(numbers)
         return np.diff(numbers, axis=0).tobytes()

@@ -24,10 +24,10 @@ class NoiseCipher:
     """AES-256-GCM under keys that HKDF-SHA256 derives from the subkey of a noise field.
 
     A nonce must not serve two messages under one key. The address of stored noise is no such nonce:
-    other numbers of steps, or another form of the bytes in a later version, give other bytes for the
-    same address. So the nonce is an HMAC of address and message, as in SIV modes. Equal messages
-    for an address, which are equal ciphertexts then, reveal nothing: noise at an address is fixed.
-    The nonce needs no random generator, which a restored virtual machine could repeat.
+    another form of the bytes, in a later version, gives other bytes for the same address. So the
+    nonce is an HMAC of address and message, as in SIV modes. Equal messages for an address have
+    equal ciphertexts, which reveals nothing, because noise at an address is fixed. The nonce needs
+    no random generator, which a restored virtual machine could repeat.
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from counton.base.arrays import Floats, Integers, from_fixed_width, to_fixed_width
+from counton.base.arrays import Integers, from_fixed_width, to_fixed_width
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Reader, last_served_step

@@ -269,12 +269,18 @@ def reading(what: str) -> Iterator[None]:
     """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
+    except InvalidInput as error:  # a stored value is not allowed
+        raise _unreadable(what, error) from error
+    except CountonError:
+        raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        if isinstance(error, CountonError) and not isinstance(error, InvalidInput):
-            raise
-        raise StateError(
-            f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
-        ) from error
+        raise _unreadable(what, error) from error
+
+
+def _unreadable(what: str, error: Exception) -> StateError:
+    return StateError(
+        f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
+    )
 
 
 def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | None:

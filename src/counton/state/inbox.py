@@ -464,7 +464,10 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
 
 
 def _checksum_of(row: Mapping[str, Any]) -> bytes:
-    """Return the checksum of waiting rows, which shows damage. It has no key, as files have none."""
+    """Return the checksum of waiting rows, which shows damage.
+
+    It has no key: the rows are input, and files of events have no key either.
+    """
     head = f"{row['stream_id']} {row['rows']} {row['arrived']} ".encode()
     return hashlib.sha256(head + row["digest"] + row["body"]).digest()
 

@@ -175,8 +175,7 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
 
 
 _COLUMNS = (
-    "SELECT step, steps, unit, estimates, input_digests, std, digest, checksum"
-    " FROM counton_journal"
+    "SELECT step, steps, unit, estimates, input_digests, std, digest, checksum FROM counton_journal"
 )
 _ENTRIES = (
     f"{_COLUMNS} WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop"

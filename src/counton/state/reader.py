@@ -224,9 +224,7 @@ class JournalReader:
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
-    def _open_contents(
-        self, *, sealed: bool = True
-    ) -> Iterator[tuple[Connection, SealedContents]]:
+    def _open_contents(self, *, sealed: bool = True) -> Iterator[tuple[Connection, SealedContents]]:
         """Open a transaction, with the lists of the rows that decide what counts.
 
         Args:
@@ -247,14 +245,12 @@ class JournalReader:
                     raise
                 raise self._changed_meanwhile() from None
 
-    def _contents_at(
-        self, connection: Connection, now: bytes, *, sealed: bool
-    ) -> SealedContents:
+    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
         """Return the lists of rows of a state whose seal is ``now``; see `_open_contents`."""
         if self._contents is not None and self._contents.seal == now:
             return self._contents
         if not sealed:
-            return SealedContents.list(connection, self._row.id, now)
+            return SealedContents.read_lists(connection, self._row.id, now)
         row = records.find(connection, self.name)
         identity = self._database.identity
         self._contents = records.check_seal(connection, identity, row, self._key)

@@ -223,9 +223,7 @@ def with_unit(
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
-def seal_of(
-    key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents
-) -> bytes:
+def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents) -> bytes:
     """Return one keyed digest (HMAC) of a stream's row, and of all rows that decide what counts.
 
     It shows whether somebody without the key changed them. The public facts decide which column is
@@ -272,15 +270,15 @@ def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> Sea
     The records themselves are checked when they are read.
     """
     with reading(f"the details of stream {row.name!r}"):
-        contents = SealedContents.list(connection, row.id, bytes(row.seal))
+        contents = SealedContents.read_lists(connection, row.id, bytes(row.seal))
         right = seal_of(key, identity, row._asdict(), contents)
         for fact, said in json.loads(row.details).get(_NAMES, {}).items():
             _blocks(connection, row.id, fact, said)  # refuses names that were altered
     if not hmac.compare_digest(right, contents.seal):
         raise StateError(
-            f"stream {row.name!r} is not what was written under its key (its public facts, such as "
-            "groups and bounds, its sums, or the records of counted users, ids, windows and files): "
-            "the state was altered; restore it from a copy"
+            f"stream {row.name!r} is not what was written under its key (its public facts, its "
+            "sums, or the records of counted users, ids, windows and files): the state was "
+            "altered; restore it from a copy"
         )
     return contents
 

@@ -103,7 +103,7 @@ class SealedRows:
         self._root: str | None = None
 
     @classmethod
-    def list(cls, connection: Connection, table: SealedTable, stream_id: int) -> SealedRows:
+    def read_list(cls, connection: Connection, table: SealedTable, stream_id: int) -> SealedRows:
         """List the rows of a stream, without their contents."""
         columns = (*table.address, *table.facts, "digest")
         said = f"SELECT {', '.join(columns)} FROM {table.name} WHERE stream_id = :stream"
@@ -141,7 +141,8 @@ class SealedRows:
 
     def facts(self, address: Address) -> tuple[Any, ...]:
         """Return the facts of a listed row."""
-        return self._entries[address].facts
+        facts: tuple[Any, ...] = self._entries[address].facts
+        return facts
 
     def __contains__(self, address: object) -> bool:
         return address in self._entries
@@ -205,24 +206,36 @@ class SealedContents(NamedTuple):
     marks: SealedRows
     observed: SealedRows
     sources: SealedRows
-    seal: bytes = b""
+    seal: bytes
 
     @classmethod
-    def empty(cls, stream_id: int) -> SealedContents:
+    def empty(cls, stream_id: int, seal: bytes = b"") -> SealedContents:
         """Return the lists of a new stream."""
-        return cls(*(SealedRows(table, stream_id) for table in (MARKS, OBSERVED, SOURCES)))
+        return cls(
+            marks=SealedRows(MARKS, stream_id),
+            observed=SealedRows(OBSERVED, stream_id),
+            sources=SealedRows(SOURCES, stream_id),
+            seal=seal,
+        )
 
     @classmethod
-    def list(cls, connection: Connection, stream_id: int, seal: bytes) -> SealedContents:
+    def read_lists(cls, connection: Connection, stream_id: int, seal: bytes) -> SealedContents:
         """List the rows of a stream; the seal is not checked."""
-        lists = [
-            SealedRows.list(connection, table, stream_id) for table in (MARKS, OBSERVED, SOURCES)
-        ]
-        return cls(*lists, seal=seal)
+        return cls(
+            marks=SealedRows.read_list(connection, MARKS, stream_id),
+            observed=SealedRows.read_list(connection, OBSERVED, stream_id),
+            sources=SealedRows.read_list(connection, SOURCES, stream_id),
+            seal=seal,
+        )
 
     def copy(self) -> SealedContents:
         """Return lists that may change while these stay."""
-        return SealedContents(*(rows.copy() for rows in self.tables), seal=self.seal)
+        return SealedContents(
+            marks=self.marks.copy(),
+            observed=self.observed.copy(),
+            sources=self.sources.copy(),
+            seal=self.seal,
+        )
 
     @property
     def tables(self) -> tuple[SealedRows, SealedRows, SealedRows]:

@@ -256,7 +256,9 @@ def write(connection: Connection, rows: SealedRows, change: Change, subkey: byte
         )
     replaced = {*change.replaced}
     for kind, period, part in rows.addresses():
-        is_forgotten = any(kind == of_kind and period < first for of_kind, first in change.forgotten)
+        is_forgotten = any(
+            kind == of_kind and period < first for of_kind, first in change.forgotten
+        )
         if is_forgotten or (kind, period) in replaced:
             rows.delete(connection, (kind, period, part))
     last: dict[tuple[str, int], int] = {}

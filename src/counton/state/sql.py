@@ -164,7 +164,7 @@ def _checks_of(statement: str, columns: tuple[str, ...]) -> tuple[_Check, ...]:
     for place, column in enumerate(columns):
         declared = {table[column] for table in tables if column in table}
         if len(declared) == 1:
-            checks.append(_Check(place, *declared, column))
+            checks.append(_Check(place, declared.pop(), column))
     return tuple(checks)
 
 

@@ -212,7 +212,7 @@ class Stream(JournalReader, Closing):
                     known = Witness(database, connection, witness)
                     known.keep(connection)
                     row = records.enter(connection, database, counter, held, facts)
-                contents = SealedContents.empty(row.id)._replace(seal=bytes(row.seal))
+                contents = SealedContents.empty(row.id, bytes(row.seal))
                 made = cls(database, row, facts.values(), held, known, counter, contents)
                 unless_made.pop_all()
                 return made
@@ -624,9 +624,7 @@ class Stream(JournalReader, Closing):
         return seal
 
     @override
-    def _contents_at(
-        self, connection: Connection, now: bytes, *, sealed: bool
-    ) -> SealedContents:
+    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
         if self._sealed.seal != now:
             raise self._changed_meanwhile()
         return self._sealed

@@ -214,7 +214,7 @@ def _forgotten_releases(
 
 
 def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | WrongKey | StateError:
-    """Return the key of a stream; or the error that it is another one, or that the row is damaged."""
+    """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
         check_row(row)
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
