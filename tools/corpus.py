@@ -1,9 +1,9 @@
 """A state of this version for later ones, in ``tests/corpus/VERSION``: ``python -m tools.corpus``.
 
-The folder has a small state with streams of several kinds, its key, its witness, the rows of the
-next night, and in ``about.json`` the version, all format numbers, and the tables that each stream
-shows before and after that night. ``tests/state/test_corpus.py`` lets the present version read
-every such state and run that night.
+The folder has a small state (``state.db.xz``) with streams of several kinds, its key, its witness,
+the rows of the next night, and in ``about.json`` the version, all format numbers, and the tables
+that each stream shows before and after that night. ``tests/state/test_corpus.py`` lets the present
+version read every such state and run that night.
 
 Run this command after a change of a format, which also changes the version. The state of a
 development version is replaced; one of a release stays as it is.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import json
+import lzma
 import os
 import random
 import shutil
@@ -195,6 +196,9 @@ def main() -> None:
             connection.commit()
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        content = (finished / "state.db").read_bytes()
+        (finished / "state.db.xz").write_bytes(lzma.compress(content, preset=9))
+        (finished / "state.db").unlink()
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(finished, target)
     finally:

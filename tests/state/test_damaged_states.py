@@ -122,7 +122,7 @@ CELLS = (
     "counton_streams.key_salt", "counton_streams.seal", "counton_streams.forgotten",
     "counton_streams.arrived", "counton_streams.late", "counton_streams.writer_epoch",
     "counton_streams.terms", "counton_streams.checkpoint", "counton_marks.marks",
-    "counton_observed.totals", "counton_observed.shape", "counton_sources.digests",
+    "counton_observed.totals", "counton_observed.shape",
     "counton_names.names", "counton_ledger.guarantee", "counton_database.budget_limit",
 )  # fmt: skip
 

@@ -104,6 +104,16 @@ def test_altered_row_with_its_digest_is_noticed(
     assert_noticed(tmp_path / "s.db")
 
 
+@pytest.mark.parametrize("fact", ["last = 0, written = -1", "last = 1", "written = 0"])
+def test_row_that_would_not_be_read_any_more_is_noticed(tmp_path: Path, fact: str) -> None:
+    """Its contents and their digest are as before."""
+    build(tmp_path / "s.db")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute(f"UPDATE counton_observed SET {fact}")  # noqa: S608 - ours
+        connection.commit()
+    assert_noticed(tmp_path / "s.db")
+
+
 @pytest.mark.parametrize("table", [MARKS, OBSERVED, SOURCES], ids=lambda table: table.name)
 def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: SealedTable) -> None:
     """Each of them was written under the key once."""

@@ -1,6 +1,7 @@
 """States that earlier versions wrote, ready to be used: copies with their key and witness."""
 
 import json
+import lzma
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ def about(version: str) -> dict[str, Any]:
 def copied(version: str, folder: Path) -> Path:
     """A copy of a version's folder, with the modes that a state and a key must have."""
     shutil.copytree(FOLDER / version, folder)
+    packed = folder / "state.db.xz"
+    (folder / "state.db").write_bytes(lzma.decompress(packed.read_bytes()))
+    packed.unlink()
     for path in (folder / "state.db", folder / "state.db.key", *(folder / "witness").iterdir()):
         path.chmod(0o600)
     return folder
