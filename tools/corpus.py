@@ -42,8 +42,8 @@ from counton.training import noise as training_noise
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "corpus"
 #: Nights that the state has seen. The rows of the next one are kept beside it.
 NIGHTS = 4
-#: The place of the witness that the state remembers; whoever runs it names another.
-_WITNESS = "/corpus/witness"
+#: The folder that the state and its witness name; whoever runs them names another.
+_PLACE = "/corpus"
 _PAGES = ("home", "shop", "help")
 _WINDOWS = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 365}
 _GROUPS = {"by": "page", "domain": ",".join(_PAGES), "unknown": "drop"}
@@ -164,7 +164,6 @@ def main() -> None:
     target = FOLDER / version
     if target.exists() and "dev" not in version:
         raise SystemExit(f"{target} is the state of a release: change the version, and keep it")
-    # The path is in the witness, so it says nothing of this machine.
     folder = Path(tempfile.gettempdir()) / "counton-corpus"
     finished = folder.with_name(f"{folder.name}-finished")
     folder.mkdir()
@@ -192,10 +191,12 @@ def main() -> None:
         text = json.dumps(about, indent=1, sort_keys=True)
         (finished / "about.json").write_text(f"{text}\n", encoding="utf-8")
         with closing(sqlite3.connect(finished / "state.db")) as connection:
-            connection.execute("UPDATE counton_database SET witness = ?", [_WITNESS])
+            connection.execute("UPDATE counton_database SET witness = ?", [f"{_PLACE}/witness"])
             connection.commit()
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for path in (finished / "witness").iterdir():
+            path.write_text(path.read_text("utf-8").replace(str(folder), _PLACE), "utf-8")
         content = (finished / "state.db").read_bytes()
         (finished / "state.db.xz").write_bytes(lzma.compress(content, preset=9))
         (finished / "state.db").unlink()

@@ -466,7 +466,7 @@ def _part_of(keyed: bytes) -> Address:
 
 def _digests_in(connection: Connection, rows: SealedRows, address: Address) -> bytes:
     """Return the ascending digests of counted files in one row, joined."""
-    return bytes(rows.read(connection, address).digests) if address in rows else b""
+    return bytes(rows.read_once(connection, address).digests) if address in rows else b""
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> bytes:

@@ -101,6 +101,7 @@ class SealedRows:
         self._stream_id = stream_id
         self._entries = dict(entries or {})
         self._root: str | None = None
+        self._held: dict[Address, Any] = {}
 
     @classmethod
     def read_list(cls, connection: Connection, table: SealedTable, stream_id: int) -> SealedRows:
@@ -161,6 +162,12 @@ class SealedRows:
             raise _altered(table)
         return row
 
+    def read_once(self, connection: Connection, address: Address) -> Any:
+        """Return a listed row as `read` does, and hold it in memory for the next call."""
+        if address not in self._held:
+            self._held[address] = self.read(connection, address)
+        return self._held[address]
+
     def read_every(
         self, connection: Connection, addresses: Iterable[Address] | None = None
     ) -> Iterator[Any]:
@@ -172,6 +179,7 @@ class SealedRows:
         """Delete a listed row."""
         connection.execute(f"DELETE {self.table.place}", **self._values(address))
         del self._entries[address]
+        self._held.pop(address, None)
         self._root = None
 
     def insert(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
