@@ -33,7 +33,6 @@ from counton.base.errors import CountonError, InvalidInput, field, is_text, with
 from counton.base.outside_input import parse_toml, read_plain
 from counton.frame.options import Kind, Option, split_names
 from counton.job.job import NEWEST, NOW, Events, Job, options_of
-from counton.job.own_strategies import is_file_of
 from counton.job.stated_options import (
     all_options,
     other_name,
@@ -468,22 +467,12 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
-    """Split a value such as "quarantine:FILE" into the text before its path, and the path.
+    """Split the value of an option into the text before its path, and the path, seen from a folder.
 
     None if the value names no file.
     """
     item = options_of(Job).get(name)
-    before, quarantine, path = value.rpartition("quarantine:")
-    if item is None or not item.file or value == "-" or "://" in value:
-        return None
-    names_none = {
-        "bad_rows": not quarantine,
-        "key": path.startswith(("env:", "command:")),
-        "witness": path == "none",
-        "domain": not os.path.exists(folder / path),  # a list of groups, which may be long
-        "strategy": not is_file_of(path),
-    }
-    return None if names_none.get(name) else (before + quarantine, path)
+    return None if item is None else item.split_file(value, folder)
 
 
 def _seen_from(name: str, value: str, folder: Path, where: str) -> str:
