@@ -91,7 +91,7 @@ def late_nights(cells: int) -> None:
                 database = Database(state)
                 began = time.process_time()
                 ahead = NoiseAhead(strategy, field)
-                ahead.keep(1, NoiseTable(database, 1))
+                ahead.keep(1, NoiseTable(database, 1), counter.design.largest_noise_std)
                 if ahead.by_cells:
                     deque(ahead.cells_of(step), maxlen=0)
                 else:

@@ -12,6 +12,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,9 @@ def amplified() -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for epsilon in (0.5, 1, 2, 4, 8, 16):
         guarantee = ApproxDP(epsilon, DELTA)
-        best = [plan(sampler=one, dimension=1, guarantee=guarantee).best for one in samplers()]
+        best = [
+            plan(sampler=sampler, guarantee=guarantee, search="long").best for sampler in samplers()
+        ]
         errors = " | ".join(f"{choice.error:.2f}" for choice in best)
         yield f"| {epsilon:g} | {errors} | {best[-1].strategy.name} |"
 
@@ -220,8 +223,9 @@ def optimizers() -> Iterator[str]:
             falling = (1 + np.cos(np.pi * np.arange(steps) / steps)) / (4 if decay else 2)
             under = SGD(momentum, decay, falling if falls else 1.0)
             least = no_error_below(steps, epochs, under)
-            sums = plan(steps=steps, epochs=epochs, dimension=1).best.strategy.under(under)
-            own = plan(steps=steps, epochs=epochs, dimension=1, optimizer=under).best
+            place: dict[str, Any] = {"steps": steps, "epochs": epochs, "search": "long"}
+            sums = plan(**place).best.strategy.under(under)
+            own = plan(**place, optimizer=under).best
             short = own.strategy.name.removesuffix(", steps scaled")
             cells.append(f"{sums.rmse / least:.3f}, {own.rmse / least:.3f} ({short})")
         yield f"| {name} | {' | '.join(cells)} |"

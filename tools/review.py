@@ -123,6 +123,11 @@ DOOR = (
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
+        ("state/sealed_rows.py", "state/public_rows.py", "noise/encryption.py"),
+        "a thief of the state learns no later noise, and cannot change what counts",
+        ("tests/state/test_stolen_copy.py", "tests/state/test_sealed_rows.py"),
+    ),
+    Room(
         ("state/state_witness.py", "state/keys.py", "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),

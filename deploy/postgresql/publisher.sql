@@ -4,4 +4,4 @@
 GRANT SELECT ON counton_database, counton_journal, counton_ledger, counton_names
     TO counton_publisher;
 GRANT SELECT (id, name, terms, details, key_fingerprint, key_salt, created, step, writer_epoch,
-    forgotten) ON counton_streams TO counton_publisher;
+    forgotten, checksum) ON counton_streams TO counton_publisher;

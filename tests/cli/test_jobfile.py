@@ -483,7 +483,7 @@ def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) 
 
 
 def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home").write_text("home\nshop\n")
     text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\n'
     text += 'domain = ["home", "shop"]\n'
     (tmp_path / "jobs.toml").write_text(text)

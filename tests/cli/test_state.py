@@ -15,6 +15,7 @@ import pytest
 
 from counton import Key, PureDP
 from counton.state import Stream
+from counton.state.schema import FORMAT
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -95,7 +96,8 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         "strategy: noise for each window, with Laplace noise; J. D. Andersson"
     )
     assert "promise: one event more or less makes no output more than" in shown
-    assert shown.endswith(", file format 19; the account of each promise: counton methods --full\n")
+    account = "; the account of each promise: counton methods --full\n"
+    assert shown.endswith(f", file format {FORMAT}{account}")
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
     assert f"step 1: {last}\n" in place("show", str(place.folder / "fed.db")).out

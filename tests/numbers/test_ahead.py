@@ -1,6 +1,7 @@
 """Noise of steps to come that is kept for later processes: it changes no release."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 from calls import calls_of
 from keys import chosen_key
 
-from counton.base.arrays import pack, unpack
+from counton.base.arrays import to_fixed_width
+from counton.noise.encryption import NoiseCipher
 from counton.numbers import Counter, noise_ahead
-from counton.numbers.noise_ahead import NoiseAhead, SealedNoise
+from counton.numbers.noise_ahead import EncryptedNoise, NoiseAhead
 from counton.privacy import ZCDP, PureDP
 from counton.strategies import (
+    Binary,
     GrowingSquareRoot,
     Independent,
     KAry,
@@ -20,6 +23,7 @@ from counton.strategies import (
     NormalisedSqrt,
     SqrtToeplitz,
     StreamStrategy,
+    WindowVersions,
 )
 from counton.strategies.streams import look_ahead
 from counton.strategies.streams.solved import LeastSquaresFactorization, _BlockSums
@@ -40,30 +44,30 @@ class Rows:
     """A store in memory, which counts what is asked of it."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[SealedNoise]] = {}
+        self.rows: dict[int, list[EncryptedNoise]] = {}
         self.written = self.missed = 0
 
-    def find(self, step: int, cell: int) -> SealedNoise | None:
+    def find(self, step: int, cell: int) -> EncryptedNoise | None:
         for row in self.rows.get(cell, ()):
             if row.step <= step < row.step + row.steps:
                 return row
         self.missed += 1
         return None
 
-    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+    def replace(self, cell: int, rows: Sequence[EncryptedNoise]) -> None:
         self.written += 1
         self.rows[cell] = [*rows]
 
-    def change(self, change: Callable[[SealedNoise], SealedNoise]) -> None:
+    def change(self, change: Callable[[EncryptedNoise], EncryptedNoise]) -> None:
         """Change every row."""
         self.rows = {cell: [*map(change, rows)] for cell, rows in self.rows.items()}
 
 
-def other_noise(row: SealedNoise) -> SealedNoise:
-    """A row with one number changed."""
-    noise = unpack(row.noise, (row.steps, row.cells))
-    noise[-1, -1] += 1
-    return row._replace(noise=pack(noise))
+def with_other_byte(row: EncryptedNoise, place: int) -> EncryptedNoise:
+    """A row with one byte of its noise changed."""
+    noise = bytearray(row.noise)
+    noise[place] ^= 1
+    return row._replace(noise=bytes(noise))
 
 
 @pytest.fixture(autouse=True)
@@ -172,11 +176,13 @@ def test_noise_of_another_stream_is_drawn_again(changed: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        other_noise,
+        lambda row: with_other_byte(row, 0),
+        lambda row: with_other_byte(row, 20),
+        lambda row: with_other_byte(row, -1),
         lambda row: row._replace(noise=row.noise[:-1]),
+        lambda row: row._replace(noise=row.noise[:27]),
         lambda row: row._replace(noise=b""),
-        lambda row: row._replace(seal=b""),
-        lambda row: row._replace(seal=bytes(16)),
+        lambda row: row._replace(noise=bytes(len(row.noise))),
         lambda row: row._replace(step=row.step + 1),
         lambda row: row._replace(steps=row.steps + 1),
         lambda row: row._replace(cell=1),
@@ -185,7 +191,9 @@ def test_noise_of_another_stream_is_drawn_again(changed: dict[str, Any]) -> None
         lambda row: row._replace(cells=2**70),
     ],
 )
-def test_what_was_altered_is_drawn_again(change: Callable[[SealedNoise], SealedNoise]) -> None:
+def test_what_was_altered_is_drawn_again(
+    change: Callable[[EncryptedNoise], EncryptedNoise],
+) -> None:
     rows = Rows()
     altered, alone = (Counter(**ONE) for _ in range(2))
     first = Counter(**ONE)
@@ -211,18 +219,27 @@ def test_noise_that_was_kept_for_other_steps_is_drawn_again() -> None:
     assert (late.release([5] * 3).value == alone.release([5] * 3).value).all()
 
 
-def test_without_the_seal_altered_noise_would_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_ahead_without_authentication_releases_altered_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """That what is altered above is read at all: the tests see more than draws that are missed."""
+
+    def encrypt_nothing(self: NoiseCipher, message: bytes, address: bytes) -> bytes:
+        return message
+
+    def decrypt_nothing(self: NoiseCipher, encrypted: bytes, address: bytes) -> bytes:
+        return encrypted
+
+    monkeypatch.setattr(NoiseCipher, "encrypt", encrypt_nothing)
+    monkeypatch.setattr(NoiseCipher, "decrypt", decrypt_nothing)
     rows = Rows()
     altered, alone = (Counter(**ONE) for _ in range(2))
     first = Counter(**ONE)
     first.keep_noise(rows)
     first.release([0] * 3)
-    rows.rows[0] = [row._replace(noise=pack(unpack(row.noise, (row.steps, row.cells)) + 1024))
-                    for row in rows.rows[0]]  # fmt: skip
-    monkeypatch.setattr(noise_ahead, "compare_digest", lambda *_: True)
+    rows.change(lambda row: row._replace(noise=bytes(len(row.noise))))
     altered.keep_noise(rows)
-    assert (altered.release([5] * 3).value - alone.release([5] * 3).value).tolist() == [1] * 3
+    assert (altered.release([5] * 3).value != alone.release([5] * 3).value).all()
 
 
 def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,12 +280,75 @@ def test_a_process_that_goes_on_reads_each_row_once(monkeypatch: pytest.MonkeyPa
     assert [step for step, _ in found] == [2, 11, 21, 31]
 
 
-def test_what_is_kept_shows_nothing() -> None:
-    rows = Rows()
-    counter = Counter(**ONE)
-    counter.keep_noise(rows)
-    counter.release([1] * 3)
-    assert {repr(row) for row in rows.rows[0]} == {"SealedNoise(secret)"}
+class EveryRow(Rows):
+    """A store that remembers every row that it ever held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ever: list[EncryptedNoise] = []
+
+    def replace(self, cell: int, rows: Sequence[EncryptedNoise]) -> None:
+        super().replace(cell, rows)
+        self.ever += rows
+
+
+def test_stored_noise_of_one_address_with_other_bytes_has_another_nonce(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows of other lengths, and of another form of the bytes, begin at the same step and cell."""
+    rows = EveryRow()
+    to_bytes = to_fixed_width
+    for kept_steps, row_size, wider in ((40, 32, 0), (30, 32, 0), (40, 64, 0), (40, 32, 1)):
+        monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", kept_steps)
+        monkeypatch.setattr(noise_ahead, "_ROW", row_size)
+        monkeypatch.setattr(
+            noise_ahead,
+            "to_fixed_width",
+            lambda numbers, width, wider=wider: to_bytes(numbers, width + wider),
+        )
+        counter = Counter(**ONE)
+        counter.keep_noise(rows)
+        counter.release([0] * 3)
+        rows.rows.clear()
+    messages = {(row.address, row.noise[12:]) for row in rows.ever}
+    nonces = {row.noise[:12] for row in rows.ever}
+    assert len({(row.step, row.cell) for row in rows.ever}) < len(messages)
+    assert len(nonces) == len(messages)
+
+
+def test_stored_noise_length_does_not_depend_on_the_key() -> None:
+    """Compressed noise, or noise of as many bytes as it needs, would tell how large it is.
+
+    Among so many guarantees there are some of which the largest number of a row is just below a
+    whole number of bytes with one key, and above it with another.
+    """
+    for power in range(-6, 22, 2):
+        lengths = set()
+        for number in range(8):
+            rows = Rows()
+            key = chosen_key(bytes([number] * 32))
+            counter = Counter(**ONE | {"guarantee": ZCDP(Fraction(2) ** power), "key": key})
+            counter.keep_noise(rows)
+            counter.release([0] * 3)
+            lengths.add(tuple(len(row.noise) for row in rows.rows[0]))
+        assert len(lengths) == 1
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [*KEPT, KEPT_OF_SEVERAL_CELLS, WindowVersions(300, Binary(7)), WindowVersions(30, KAry(9, 3))],
+    ids=str,
+)
+def test_stored_noise_is_within_a_few_of_its_stated_deviations(strategy: StreamStrategy) -> None:
+    """The room for stored noise, 64 deviations, follows from the design."""
+    counter = Counter(**ONE | {"strategy": strategy, "shape": (200,)})
+    window = range(1, 1 + min(40, strategy.horizon or 40))
+    noise = np.concatenate([part.copy() for part in counter._lookahead.parts(window)])
+    by_version = noise.reshape(len(window), 200, -1)
+    largest = max(float(np.std(by_version[-1, :, lag])) for lag in range(by_version.shape[2]))
+    stated = counter.design.largest_noise_std(window)
+    assert np.abs(noise).max() < 8 * stated
+    assert 0.75 * stated < largest < 1.3 * stated
 
 
 def test_what_is_drawn_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,11 +178,11 @@ def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
     else:
         right = marks.write
 
-        def only_known(connection: Any, stream: int, change: marks.Change, subkey: bytes) -> None:
+        def only_known(connection: Any, rows: Any, change: marks.Change, subkey: bytes) -> None:
             if not change.replaced:
                 kept = [one for one in change.added if one.kind != people.REFUSED]
                 change = change._replace(added=kept)
-            right(connection, stream, change, subkey)
+            right(connection, rows, change, subkey)
 
         monkeypatch.setattr(marks, "write", only_known)
     buckets = 1024 if wrong == "their room comes back" else 1

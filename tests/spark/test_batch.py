@@ -354,3 +354,29 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
         there = asked.having(state=tmp_path / "b.db", events="-")
         with counton_spark.run(there, spread(spark, rows, 4)) as outcome:
             assert told(outcome) == expected
+
+
+def test_frame_with_hole_is_refused_as_on_one_machine(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    """A day that is due without a row, and an open day that loses most of its rows."""
+    asked = Job(
+        "count", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", covers="7d",
+        revise="3d", epsilon=10**6,
+    )  # fmt: skip
+    days = [f"2024-03-0{day}T12:00" for day in range(1, 7) for _ in range(20)]
+    rows = pl.DataFrame({"at": days})
+    with counton_spark.run(
+        asked.having(until="2024-03-05"), spread(spark, rows.head(80), 1)
+    ) as one:
+        assert one.after == 4
+    later = asked.having(until="2024-03-07")
+    for holed, words in (
+        (rows.filter(pl.col("at") != "2024-03-05T12:00"), "has no row of 5 March 2024"),
+        (rows.tail(40), r"4 March 2024 \(0, before 20\)"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            counton_spark.run(later, spread(spark, holed, 2))
+    with counton_spark.run(later, spread(spark, rows, 3)) as outcome:
+        estimates = outcome.read().numbers.series.estimates
+    assert estimates.round().ravel().tolist() == [20] * 6

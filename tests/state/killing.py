@@ -27,6 +27,7 @@ from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded befor
 from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.state.addition import Addition
+from counton.state.public_rows import OPEN_COLUMNS
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -38,7 +39,7 @@ TURNS = 3
 
 #: Where in its work a writer can be when it dies, in order.
 PHASES = (
-    "opening", "computing", "begun", "row moved", "journaled", "observed", "committing",
+    "opening", "computing", "begun", "journaled", "observed", "row moved", "committing",
     "committed", "shown",
 )  # fmt: skip
 
@@ -86,15 +87,15 @@ class Progress:
 def watch(progress: Progress) -> None:
     """Note the phases of every release, around its statements and the commit."""
 
-    moved = "UPDATE counton_streams SET step"
+    locked = "SELECT " + OPEN_COLUMNS
     phases = {
-        moved: "row moved",
         "INSERT INTO counton_journal": "journaled",
         "INSERT INTO counton_sources": "observed",
+        "UPDATE counton_streams SET step": "row moved",
     }
 
     def before(said: str) -> None:
-        if progress.phase == "computing" and said.startswith(moved):
+        if progress.phase == "computing" and said.startswith(locked):
             progress.enter("begun")
         if progress.phase != "opening" and said == "COMMIT":
             progress.enter("committing")

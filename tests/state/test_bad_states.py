@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
+from altered_journal import mend_checksums
 from databases import looked_into
 
 from counton import Key, PureDP, Stream
@@ -252,24 +253,47 @@ def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
         assert len(stream.releases(8, 201)) == 193
 
 
-@pytest.mark.parametrize(
-    "change_to",
-    [
-        "estimates = x''", "estimates = x'09'",
-        "estimates = substr(estimates, 1, length(estimates) - 1)", "estimates = x'0100'",
-        "estimates = CAST(x'81' || zeroblob(3859) AS BLOB)",
-        "estimates = CAST(x'82' || zeroblob(3860) AS BLOB)", "steps = 192", "steps = 194",
-        "unit = 'none'", "unit = '1/0'",
-    ],
+#: Changes of a row of the journal after which its values cannot be read.
+UNREADABLE = (
+    "estimates = x''", "estimates = x'09'",
+    "estimates = substr(estimates, 1, length(estimates) - 1)", "estimates = x'0100'",
+    "estimates = CAST(x'81' || zeroblob(119) AS BLOB)",
+    "estimates = CAST(x'82' || zeroblob(120) AS BLOB)", "steps = 5", "steps = 7",
+    "unit = 'none'", "unit = '1/0'",
 )  # fmt: skip
-def test_a_row_of_the_journal_that_was_altered(used: Path, key: Key, change_to: str) -> None:
-    change(used, f"UPDATE counton_journal SET {change_to} WHERE step = 200")  # noqa: S608
+#: Changes that only the checksum shows.
+READABLE = ("std = 'x'", "std = 3", "digest = NULL", "checksum = 'x'", "checksum = x'00'")
+
+
+@pytest.mark.parametrize(
+    ("change_to", "on_purpose"),
+    [*((one, True) for one in UNREADABLE), *((one, False) for one in (*UNREADABLE, *READABLE))],
+)
+def test_a_row_of_the_journal_that_was_altered(
+    used: Path, key: Key, change_to: str, on_purpose: bool
+) -> None:
+    change(used, f"UPDATE counton_journal SET {change_to} WHERE step = 6")  # noqa: S608
+    if on_purpose:
+        mend_checksums(used)
     with Stream.open(used, "visits", key=key) as stream:
         with pytest.raises(StateError, match="the state was altered"):
             stream.releases()
         with pytest.raises(StateError, match="the state was altered"):
-            stream.replay(199, np.ones(20, dtype=int))
-        assert len(stream.releases(1, 7)) == 6
+            stream.replay(5, np.ones(20, dtype=int))
+        assert len(stream.releases(8, 201)) == 193
+
+
+@pytest.mark.parametrize("change_to", ["late = 1", "arrived = -1", "late = -1", "late = 'x'"])
+def test_arrivals_that_cannot_be_are_refused(used: Path, change_to: str) -> None:
+    change(used, f"UPDATE counton_streams SET {change_to}")  # noqa: S608
+    with Store(used) as store, pytest.raises(StateError, match="the state was altered"):
+        store.arrivals("visits")
+
+
+def test_open_with_a_damaged_last_release_is_refused(used: Path, key: Key) -> None:
+    change(used, "UPDATE counton_journal SET std = std + 1 WHERE step = 200")
+    with pytest.raises(StateError, match="step 200 in table counton_journal does not fit"):
+        Stream.open(used, "visits", key=key)
 
 
 def test_digests_that_were_altered(used: Path, key: Key) -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from databases import heard
+from databases import heard, looked_into
 from patience import HANGS
 
 from counton import PureDP, Stream
@@ -224,6 +224,31 @@ def test_an_inbox_that_set_rows_aside_is_refused_with_what_to_do(state: str) -> 
         connection.execute("CREATE TABLE counton_inbox_aside (id BIGINT, aside TEXT NOT NULL)")
     with pytest.raises(StateError, match="let that version count the rows that wait, end its"):
         Inbox(state)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["body = :other", "rows = rows + 1", "arrived = arrived + 1", "digest = :other",
+     "checksum = :other", "stream_id = 2"],
+)  # fmt: skip
+def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a", b"other rows")])
+        with looked_into(state) as connection:
+            given = {"other": b"x"} if ":other" in change else {}
+            connection.execute(f"UPDATE counton_inbox_waiting SET {change}", **given)  # noqa: S608
+        name = "others" if "stream_id" in change else "visits"
+        with pytest.raises(StateError, match=r"counton_inbox_waiting\) do not fit"):
+            inbox.fold(name, lambda arrived: arrived + 10, 1000)
+
+
+def test_find_with_a_damaged_answer_is_refused(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a")])
+        with looked_into(state) as connection:
+            connection.execute("UPDATE counton_inbox_batches SET answer = 'x'")
+        with pytest.raises(StateError, match="the answer to a batch cannot be read"):
+            inbox.find("visits", "a", b"")
 
 
 def test_nothing_secret_is_shown(state: str) -> None:

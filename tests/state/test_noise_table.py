@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, Stream
 from counton.base.arrays import pack
 from counton.base.errors import StateUnavailable
+from counton.noise.encryption import NoiseCipher
 from counton.numbers import noise_ahead
 from counton.state import verify
 from counton.state.backup import back_up
@@ -84,7 +85,10 @@ ALTERED: dict[str, tuple[str, dict[str, Any]]] = {
         {"n": pack(np.ones((2, CELLS), np.int64))},
     ),
     "no noise": ("UPDATE counton_noise SET noise = :n", {"n": b""}),
-    "no seal": ("UPDATE counton_noise SET seal = :n", {"n": b""}),
+    "another nonce": (
+        "UPDATE counton_noise SET noise = :n",
+        {"n": bytes(12) + pack(np.ones((2, CELLS), np.int64))},
+    ),
     "other steps": ("UPDATE counton_noise SET step = step + 1", {}),
     "earlier steps": ("UPDATE counton_noise SET step = step - 2", {}),
     "more steps": ("UPDATE counton_noise SET steps = steps + 1", {}),
@@ -149,11 +153,11 @@ def test_noise_of_another_key_changes_no_release(state: str, expected: NDArray[A
     """The rows of a state of the same name and terms, whose key is another one."""
     create(state, "pages")
     night(state, 1)
-    rows = ask(state, "SELECT step, noise, seal FROM counton_noise")
+    rows = ask(state, "SELECT step, noise FROM counton_noise")
     other = Counter(
         NormalisedSqrt(20), ZCDP(0.5), key=chosen_key(bytes(32)), name="pages", shape=(CELLS,)
     )
-    found: list[noise_ahead.SealedNoise] = []
+    found: list[noise_ahead.EncryptedNoise] = []
 
     class Collecting:
         def find(self, step: int, cell: int) -> None:
@@ -168,24 +172,32 @@ def test_noise_of_another_key_changes_no_release(state: str, expected: NDArray[A
     for row in found:
         ask(
             state,
-            "UPDATE counton_noise SET noise = :noise, seal = :seal WHERE step = :step",
+            "UPDATE counton_noise SET noise = :noise WHERE step = :step",
             noise=row.noise,
-            seal=row.seal,
             step=row.step,
         )
     for step in range(2, NIGHTS + 1):
         assert (night(state, step) == expected[step - 1]).all()
 
 
-def test_without_a_seal_altered_noise_would_be_released(
+def test_noise_table_without_authentication_releases_altered_noise(
     state: str, expected: NDArray[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests above would see it."""
+
+    def encrypt_nothing(self: NoiseCipher, message: bytes, address: bytes) -> bytes:
+        return message
+
+    def decrypt_nothing(self: NoiseCipher, encrypted: bytes, address: bytes) -> bytes:
+        return bytes(encrypted)
+
+    monkeypatch.setattr(NoiseCipher, "encrypt", encrypt_nothing)
+    monkeypatch.setattr(NoiseCipher, "decrypt", decrypt_nothing)
     create(state)
     night(state, 1)
-    statement, values = ALTERED["other noise"]
-    ask(state, statement, **values)
-    monkeypatch.setattr(noise_ahead, "compare_digest", lambda *_: True)
+    (stored,) = ask(state, "SELECT noise FROM counton_noise WHERE step = 1")
+    altered = bytes(len(bytes(stored[0])))
+    ask(state, "UPDATE counton_noise SET noise = :n WHERE step = 1", n=altered)
     assert not (night(state, 2) == expected[1]).all()
 
 

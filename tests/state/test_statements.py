@@ -38,6 +38,7 @@ def test_rows_are_found_as_they_were_written(steps: list[int], state: str) -> No
             "estimates": b"",
             "std": 0.1 * step,
             "digest": None if step == 1 else "ab" * 32,
+            "checksum": bytes(16),
         }
         for step in steps
     ]

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counton import plan
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
 from counton.laws.rows import node_variance
+from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
     Expiring,
@@ -28,6 +30,7 @@ from counton.strategies import (
 )
 from counton.strategies.participation import check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
+from counton.strategies.streams.solved import LeastSquaresFactorization as Solved
 
 #: Trees of as many steps as there may be, by their kind.
 LONG: dict[str, st.SearchStrategy[StreamStrategy]] = {
@@ -75,6 +78,44 @@ def test_matrices_over_fewer_steps() -> None:
 def test_matrices_too_large(steps: int) -> None:
     with pytest.raises(InvalidInput, match=f"over {steps} steps"):
         matrices(Binary(10_000), steps)
+
+
+MATRICES: list[tuple[StreamStrategy, int]] = [
+    (Binary(13), 13),
+    (Binary(1000), 6),
+    (KAry(20, 3), 20),
+    (HonakerOnline(9), 9),
+    (SmoothBinary.best(9), 9),
+    (LookAhead.examples(12)[0], 12),
+    (SqrtToeplitz(9), 9),
+    (Expiring(), 9),
+    *((solved, horizon) for horizon in (8, 20) for solved in Solved.examples(horizon)),
+    (Solved.examples(20)[0], 7),
+]
+
+
+@pytest.mark.parametrize(("strategy", "steps"), MATRICES, ids=lambda value: str(value)[:60])
+def test_matrices_in_floats_are_the_exact_ones_rounded(
+    strategy: StreamStrategy, steps: int
+) -> None:
+    exact = matrices(strategy, steps)
+    rounded = matrices(strategy, steps, exact=False)
+    for wanted, found in zip(exact, rounded, strict=True):
+        assert found.dtype == np.float64
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted.astype(np.float64), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1)])
+def test_matrices_of_a_plan_of_a_year_are_floats_on_request(guarantee: Guarantee) -> None:
+    strategy = plan(365, guarantee).best.strategy
+    with pytest.raises(InvalidInput, match=r"up to 256 cells.*exact=False"):
+        matrices(strategy)
+    reads, enters = matrices(strategy, exact=False)
+    np.testing.assert_allclose(reads @ enters, np.tri(365), atol=1e-9)
+    variances = strategy.variance(range(1, 366))
+    np.testing.assert_allclose((reads**2).sum(axis=1), variances, rtol=1e-6)
+    assert np.abs(enters).sum(axis=0).max() <= strategy.l1_sensitivity() * (1 + 1e-12)
 
 
 def test_sensitivity_as_float() -> None:

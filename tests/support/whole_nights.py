@@ -268,4 +268,4 @@ def now(job: Job) -> list[list[int]]:
 def kept(state: Path) -> list[str]:
     """All rows of a state's tables, but for the number by which a writer owns its stream."""
     with closing(sqlite3.connect(state)) as connection:
-        return [re.sub(r"\d+,X'", "", line) for line in connection.iterdump()]
+        return [re.sub(r"\d+,('[0-9a-f]{64}',X')", r"\1", line) for line in connection.iterdump()]

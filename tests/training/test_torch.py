@@ -121,10 +121,12 @@ def test_opacus_gives_the_gradients_of_examples() -> None:
     plain, (inputs, labels) = model_of(), data()
     model = opacus.GradSampleModule(model_of())
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(OctaveTraining.fit(4), clip=0.1), model, batch_size=1)
-    for part in (slice(0, 5), slice(5, 8)):  # GradSampleModule adds passes up in a list
+    noise = noise_of(OctaveTraining.fit(4), clip=0.1)
+    private = make_private(optimizer, noise, model, batch_size=1)
+    for part in (slice(0, 5), slice(5, 8)):
         loss = torch.nn.functional.cross_entropy(model(inputs[part]), labels[part])
         loss.backward()
+        private.accumulate()
     optimizer.step()
     wanted = clipped_sum(plain, inputs, labels, 0.1)
     for name, parameter in plain.named_parameters():
@@ -366,14 +368,17 @@ def test_what_would_not_be_private_is_refused() -> None:
         optimizer.step(lambda: 0.0)
     assert private.step == 0
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    with pytest.raises(InvalidInput, match="model does not have"):
-        make_private(optimizer, noise_of(OctaveTraining.fit(4)), model_of(), batch_size=8)
-    with pytest.raises(InvalidInput, match="batch_size"):
-        make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=0)
+    with pytest.raises(InvalidInput, match="private steps already"):
+        make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)
     with pytest.raises(StateError):
         private.load_state_dict({})
+    other = torch.optim.SGD(model.parameters(), lr=1.0)
+    with pytest.raises(InvalidInput, match="model does not have"):
+        make_private(other, noise_of(OctaveTraining.fit(4)), model_of(), batch_size=8)
+    with pytest.raises(InvalidInput, match="batch_size"):
+        make_private(other, noise_of(OctaveTraining.fit(4)), model, batch_size=0)
     clipped = make_private(
-        optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8, clipped=True
+        other, noise_of(OctaveTraining.fit(4)), model, batch_size=8, clipped=True
     )
     with pytest.raises(InvalidInput, match="leave the call of accumulate"):
         clipped.accumulate()

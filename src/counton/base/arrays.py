@@ -133,6 +133,45 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
     )
 
 
+def to_fixed_width(numbers: Integers, width: int) -> bytes | None:
+    """Encode integers in ``width`` bytes each, so that the length says nothing about them.
+
+    Args:
+        numbers: int64, of any shape.
+        width: number of bytes of each integer, from 1 to 8.
+
+    Returns:
+        The bytes, lowest first, integer by integer; None if an integer does not fit.
+
+    >>> from_fixed_width(to_fixed_width(np.array([[300, -2]]), 2), (1, 2)).tolist()
+    [[300, -2]]
+    >>> to_fixed_width(np.array([[300, -2]]), 1) is None
+    True
+    """
+    smallest, largest = extremes(numbers)
+    if max(-smallest - 1, largest) >> (8 * width - 1):
+        return None
+    flat = np.ascontiguousarray(numbers, "<i8").reshape(-1, 1).view(np.uint8)
+    return flat[:, :width].tobytes()
+
+
+def from_fixed_width(data: bytes, shape: tuple[int, int]) -> Integers:
+    """Decode the bytes of `to_fixed_width` to int64 of this shape.
+
+    Raises:
+        ValueError: the bytes do not encode integers of this shape.
+    """
+    count = math.prod(shape)
+    width, rest = divmod(len(data), max(count, 1))
+    if min(shape) < 1 or rest or not 1 <= width <= 8:
+        raise ValueError(f"{len(data)} bytes do not encode integers of shape {shape}")
+    wide = np.zeros((count, 8), np.uint8)
+    wide[:, 8 - width :] = np.frombuffer(data, np.uint8).reshape(count, width)
+    # The lowest bytes stand highest now; a shift to the right repeats the sign.
+    numbers: Integers = wide.view("<i8").reshape(shape) >> (8 * (8 - width))
+    return numbers
+
+
 def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
     """Encode integers as compressed differences along the first axis; `unpack` decodes them.
 

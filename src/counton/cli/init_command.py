@@ -210,9 +210,7 @@ def _comments() -> dict[str, str]:
     return comments
 
 
-def _print_report(
-    job: Job, plan: PlannedJob | None, file: str, empty: Collection[str]
-) -> None:
+def _print_report(job: Job, plan: PlannedJob | None, file: str, empty: Collection[str]) -> None:
     """Print the plan in words, what is still to be filled in, and how the job is run."""
     from counton.cli.job_plan import write_plan
     from counton.cli.print_forms import Console

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from numbers import Integral, Number, Real
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from counton.base.errors import InvalidInput, field, is_one, is_text
@@ -50,6 +51,10 @@ class Option(NamedTuple):
             because no row that needs it has counted before.
         choices: allowed words; empty: any.
         file: whether it may name a file, relative to the job file's folder.
+        is_word: with ``file``: function that returns whether a text is a word, and names no file
+            seen from a folder.
+        before_file: with ``file``: text that stands before the path of a file; other texts are
+            words.
         words: Python type allowed besides text: "length" a `timedelta`, "moment" a `date` or
             `datetime`, "columns" a list of names.
         served: whether a job sent to a service may state it.
@@ -85,6 +90,8 @@ class Option(NamedTuple):
     later: bool = False
     choices: tuple[str, ...] = ()
     file: bool = False
+    is_word: Callable[[str, Path], bool] | None = None
+    before_file: str = ""
     words: Literal["", "length", "moment", "columns"] = ""
     served: bool = True
     nightly: bool = False
@@ -101,6 +108,33 @@ class Option(NamedTuple):
     def key(self) -> str:
         """The option's name in commands and job files, with hyphens and without leading dashes."""
         return self.word or self.name.replace("_", "-")
+
+    def split_file(self, value: str, folder: Path) -> tuple[str, str] | None:
+        """Split a value such as "quarantine:FILE" into the text before its path, and the path.
+
+        This function alone decides which values of an option name a file.
+
+        Args:
+            value: the value of the option.
+            folder: folder from which a relative path is seen.
+
+        Returns:
+            The two parts; None if the value is a word, and names no file.
+
+        >>> bad_rows = Option("bad_rows", "bad rows", file=True, before_file="quarantine:")
+        >>> bad_rows.split_file("quarantine:bad.csv", Path())
+        ('quarantine:', 'bad.csv')
+        >>> bad_rows.split_file("refuse", Path()) is None
+        True
+        """
+        path = value.removeprefix(self.before_file)
+        if not self.file or value == "-" or "://" in path:
+            return None
+        if self.before_file and path == value:
+            return None
+        if self.is_word is not None and self.is_word(path, folder):
+            return None
+        return value[: len(value) - len(path)], path
 
 
 class OwnColumns(NamedTuple):

@@ -32,7 +32,7 @@ from counton.frame.options import (
     check_value,
     wrong_type,
 )
-from counton.options.custom_strategies import check_name, own_strategy
+from counton.options.custom_strategies import check_name, is_file_of, own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -255,6 +255,16 @@ def _check_key(value: object) -> None:
         refuse_key_as_place(value)
 
 
+def _is_place_of_no_file(key: str, _: Path) -> bool:
+    return key.startswith(("env:", "command:"))
+
+
+def _is_list_of_groups(domain: str, folder: Path) -> bool:
+    from counton.rows.paths import is_file, looks_like_file
+
+    return not (is_file(str(folder / domain)) or looks_like_file(domain))
+
+
 #: Begins a value of ``bad_rows`` that names a file.
 _QUARANTINE = "quarantine:"
 
@@ -297,6 +307,7 @@ class Keeping(JobPart):
         "where the key is: a file, env:NAME or command:...; default: the file STATE.key, which "
         "a new state makes",
         file=True,
+        is_word=_is_place_of_no_file,
         other=lambda _: None,
         check=_check_key,
     )
@@ -304,6 +315,7 @@ class Keeping(JobPart):
         "folder, kept apart from the state, whose notes reveal that a state is an old "
         "copy; remembered, and moved if another is named; none: keep no witness",
         file=True,
+        is_word=lambda text, _: text == "none",
     )
 
 
@@ -344,12 +356,12 @@ class Times(JobPart):
         often=True,
     )
     yes: bool = option(
-        "release windows even if the newest event is long before them",
+        "release even if rows seem to be missing",
         default=False,
         nightly=True,
     )
     quiet: int | None = option(
-        "stop if more windows than this have ended since the newest event; default: 3",
+        "stop at so many windows in a row without rows; default: 1 with covers, else 3",
         kept="policy",
         served=False,
         in_file=True,
@@ -415,6 +427,7 @@ class Groups(JobPart):
         "A,B,C",
         kept="stream",
         file=True,
+        is_word=_is_list_of_groups,
         other=lambda _: None,
         often=True,
         of=("declared",),
@@ -523,6 +536,7 @@ class Arrangement(JobPart):
         f"refereed papers; or {', '.join(KINDS)}; a method exactly as in its paper: "
         f"{', '.join(PAPERS)}; or a file with your own, mine.json",
         file=True,
+        is_word=lambda text, _: not is_file_of(text),
         other=own_strategy,
         check=check_name,
         usual="auto",
@@ -656,6 +670,7 @@ class RowFormat(JobPart):
         "what happens to rows that cannot be read: refuse (the run stops, the default), or "
         "quarantine:FILE, which leaves them out and lists them in FILE, anew in each run",
         file=True,
+        before_file=_QUARANTINE,
         served=False,
         usual="refuse",
         check=_check_bad_rows,

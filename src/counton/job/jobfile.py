@@ -40,7 +40,6 @@ from counton.job.stated_options import (
     refuse_of_service,
     words_of_files,
 )
-from counton.options.custom_strategies import is_file_of
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords, no_statistic, statistic_named
 
@@ -468,22 +467,12 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
-    """Split a value such as "quarantine:FILE" into the text before its path, and the path.
+    """Split the value of an option into the text before its path, and the path, seen from a folder.
 
     None if the value names no file.
     """
     item = options_of(Job).get(name)
-    before, quarantine, path = value.rpartition("quarantine:")
-    if item is None or not item.file or value == "-" or "://" in value:
-        return None
-    names_none = {
-        "bad_rows": not quarantine,
-        "key": path.startswith(("env:", "command:")),
-        "witness": path == "none",
-        "domain": not os.path.exists(folder / path),  # a list of groups, which may be long
-        "strategy": not is_file_of(path),
-    }
-    return None if names_none.get(name) else (before + quarantine, path)
+    return None if item is None else item.split_file(value, folder)
 
 
 def _seen_from(name: str, value: str, folder: Path, where: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.errors import InvalidInput, field
@@ -60,9 +61,10 @@ def kept_value(option: Option, value: Any) -> Any:
         return ",".join(f"{key}={one}" for key, one in value.items())
     if isinstance(value, list | tuple):
         return [str(one) for one in value]
-    if option.file:
-        start, quarantine, path = os.fspath(value).rpartition("quarantine:")
-        return start + quarantine + os.path.abspath(path)
+    if option.file and isinstance(value, str | os.PathLike):
+        text = os.fspath(value)
+        split = option.split_file(text, Path())
+        return text if split is None else split[0] + os.path.abspath(split[1])
     return value if option.kind in ("whole", "flag", "number") else str(value)
 
 

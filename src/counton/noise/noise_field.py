@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from hashlib import blake2b, sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
+from counton.noise.encryption import NoiseCipher
 from counton.noise.samplers import SPAN, TileSampler, sampler_for
 
 
@@ -41,7 +41,8 @@ class NoiseField:
         shape: tuple[int, ...] = (),
     ) -> None:
         self._source = BlockSource(subkey)
-        self._seal_key = sha256(b"seal of drawn noise" + subkey).digest()
+        #: Encrypts noise of this field that is stored before it is released.
+        self.cipher = NoiseCipher(subkey)
         self._law = law
         self.shape = shape
         self._size = math.prod(shape)
@@ -69,16 +70,9 @@ class NoiseField:
             )
         part = NoiseField.__new__(NoiseField)
         part._source, part._law, part._samplers = self._source, self._law, self._samplers
-        part._seal_key = self._seal_key
+        part.cipher = self.cipher
         part.shape, part._size, part._first = (cells,), cells, self._first + first
         return part
-
-    def seal(self, message: bytes) -> bytes:
-        """Return a keyed digest (MAC) of ``message``, 16 bytes, by which saved noise is checked.
-
-        Its key is the subkey, of which it reveals nothing.
-        """
-        return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Return the noise of consecutive nodes of one level: int64, ``(len(nodes), *shape)``.

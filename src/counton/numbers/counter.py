@@ -208,10 +208,10 @@ class Counter:
     def keep_noise(self, store: NoiseStore) -> None:
         """Store the noise of later steps if that saves later processes work; releases stay equal.
 
-        Keep the store, which is for this stream alone, as secret as a checkpoint.
+        The store is for this stream alone. The noise in it is encrypted.
         """
         if self.design.counters is None:  # else cells may be added at any step
-            self._lookahead.keep(self.step + 1, store)
+            self._lookahead.keep(self.step + 1, store, self.design.largest_noise_std)
 
     def release(self, x: Totals) -> StepRelease:
         """Add the total of one step, and release the private running total.

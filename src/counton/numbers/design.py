@@ -26,7 +26,13 @@ from counton.noise.key import check_key
 from counton.numbers.intervals import Errors, ErrorsOf
 from counton.numbers.node_law import law_for, promise_of
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, guarantee_from_dict
-from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
+from counton.strategies import (
+    StreamStrategy,
+    WindowVersions,
+    strategy_from_dict,
+    stream_strategy_named,
+)
+from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import node_law
 
 #: The strategy of a design; any strategy of a stream, unless more is known.
@@ -298,6 +304,21 @@ class Design(Generic[S]):
         if self.statistic is not None:
             address["statistic"] = dict(self.statistic)
         return json.dumps(address, sort_keys=True, separators=(",", ":"))
+
+    def largest_noise_std(self, steps: range) -> float:
+        """Return the largest standard deviation of the noise of some steps, over all versions.
+
+        It is in units of the released integers, and follows from the design alone.
+        """
+        strategy = self.strategy
+        facts = strategy.facts
+        if isinstance(strategy, WindowVersions):
+            node = self.law.variance / 4.0**facts.lattice_bits
+            variances = strategy.lag_variance(range(facts.versions)) * node
+            variances += facts.rounding_variance
+        else:
+            variances = noise_variance(strategy, self.law, steps)
+        return math.sqrt(float(np.max(variances))) * 2.0**facts.fraction_bits
 
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values with noise in data units; `from_dict` reads it too."""

@@ -1,21 +1,20 @@
 """The noise of a stream's next steps, computed together, and kept in memory and beside its state.
 
 With many strategies the noise of a late step sums draws of all earlier steps: computing it costs as
-much as computing many steps together. A `NoiseStore` holds that noise for later processes; keep it
-as secret as exact sums. Releases do not depend on it: each row has a seal, a keyed digest of its
-steps, cells and noise; if it is wrong, the noise is computed anew.
+much as computing many steps together. A `NoiseStore` holds that noise for later processes. It is
+encrypted, because it decides later releases: a copy of the store without the key tells nothing of
+it. Releases do not depend on the store: noise that cannot be decrypted is computed anew.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from hmac import compare_digest
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from counton.base.arrays import Integers, pack, unpack
+from counton.base.arrays import Integers, from_fixed_width, to_fixed_width
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Reader, last_served_step
@@ -37,14 +36,19 @@ _ROW, _WORTH_KEEPING = 2**16, 2**10
 _DRAWN = 2**22
 
 
-class SealedNoise(NamedTuple):
-    """Stored noise of consecutive steps and cells, with a keyed digest. Secret.
+#: Noise is stored in as many bytes as hold this many standard deviations. Noise beyond has a
+#: probability below 2^-91, because the distribution of each number is log-concave.
+_DEVIATIONS = 2**6
+
+
+class EncryptedNoise(NamedTuple):
+    """Stored noise of consecutive steps and cells.
 
     Attributes:
         step, steps: the first step, and their number.
         cell, cells: the first cell of a flattened step, and their number.
-        noise: the numbers, packed by `counton.base.arrays.pack`.
-        seal: keyed digest of all other fields, from `counton.noise.NoiseField.seal`.
+        noise: the numbers, encrypted by `counton.noise.encryption.NoiseCipher`. Its length depends
+            on the public design alone.
     """
 
     step: int
@@ -52,25 +56,21 @@ class SealedNoise(NamedTuple):
     cell: int
     cells: int
     noise: bytes
-    seal: bytes
-
-    def __repr__(self) -> str:
-        return "SealedNoise(secret)"
 
     @property
-    def message(self) -> bytes:
-        """All fields but the seal, as bytes."""
-        return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
+    def address(self) -> bytes:
+        """The public place of the noise, as bytes."""
+        return f"{self.step} {self.steps} {self.cell} {self.cells}".encode()
 
 
 class NoiseStore(Protocol):
     """A store of noise for later processes. If it loses or alters noise, releases do not change."""
 
-    def find(self, step: int, cell: int) -> SealedNoise | None:
+    def find(self, step: int, cell: int) -> EncryptedNoise | None:
         """Return stored noise that includes this step, from ``cell`` on; None if there is none."""
         ...
 
-    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+    def replace(self, cell: int, rows: Sequence[EncryptedNoise]) -> None:
         """Store noise for the cells from ``cell`` on, in place of all older noise of them."""
         ...
 
@@ -97,6 +97,7 @@ class NoiseAhead:
         self._before = self._noise
         self._alone = type(self._reader) is Reader
         self.store: NoiseStore | None = None
+        self._largest_std: Callable[[range], float] | None = None
 
     @property
     def by_cells(self) -> bool:
@@ -172,36 +173,72 @@ class NoiseAhead:
                 part = self.field.part(cells.start + at, some)
                 noise[:, at : at + some] = self._strategy.noise(part, window)
         if self.store is not None:
-            rows, size = [], max(1, _ROW // count)
-            for at in range(0, len(window), size):
-                kept = noise[at : at + size]
-                row = SealedNoise(window[at], len(kept), cells.start, count, pack(kept), b"")
-                rows.append(row._replace(seal=self.field.seal(row.message)))
-            self.store.replace(cells.start, rows)
+            self.store.replace(cells.start, self._encrypted(window, cells, noise))
         return noise
 
     # -------------------------------------------------------------------- between processes
 
-    def keep(self, step: int, store: NoiseStore) -> None:
-        """Use a store if noise of ``step`` and later ones in it saves later processes much work."""
+    def _encrypted(self, window: range, cells: slice, noise: Integers) -> list[EncryptedNoise]:
+        """Encrypt the noise of a window and of consecutive cells, some steps in a row.
+
+        The number of bytes of an integer follows from the public design, and not from the noise:
+        compressed noise would show by its length how large it is.
+        """
+        count = cells.stop - cells.start
+        size = max(1, _ROW // count)
+        assert self._largest_std is not None
+        rows = []
+        for at in range(0, len(window), size):
+            kept = noise[at : at + size]
+            largest_std = self._largest_std(window[at : at + size])
+            largest = math.ceil(_DEVIATIONS * largest_std)
+            width = min(8, (largest.bit_length() + 8) // 8)
+            message = to_fixed_width(kept, width)
+            if message is None:  # it is computed anew
+                continue
+            place = EncryptedNoise(window[at], len(kept), cells.start, count, b"")
+            encrypted = self.field.cipher.encrypt(message, place.address)
+            rows.append(place._replace(noise=encrypted))
+        return rows
+
+    def keep(self, step: int, store: NoiseStore, largest_std: Callable[[range], float]) -> None:
+        """Use a store if noise of ``step`` and later ones in it saves later processes much work.
+
+        Args:
+            step: the next step.
+            store: the store.
+            largest_std: function that returns the largest standard deviation of the noise of some
+                steps, in units of the noise's integers.
+        """
         # They do not gain if a step costs no more than its own draws.
         nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
         costly = not (self._alone and self._strategy.facts.local)
         if costly and nodes * self._size >= _WORTH_KEEPING:
             self.store = store
+            self._largest_std = largest_std
 
     def _find(self, steps: range, cells: slice) -> Integers | None:
         """Return the stored noise of these and later steps; None if one is missing or altered."""
-        parts, step = [], steps.start
+        parts = list[Integers]()
+        step = steps.start
         while step < steps.stop:
             row = None if self.store is None else self.store.find(step, cells.start)
-            if (
-                row is None
-                or (row.cell, row.cell + row.cells) != (cells.start, cells.stop)
-                or not row.step <= step < row.step + row.steps
-                or not compare_digest(row.seal, self.field.seal(row.message))
-            ):
+            noise = None if row is None else self._decrypted(row, step, cells)
+            if row is None or noise is None:
                 return None
-            parts.append(unpack(row.noise, (row.steps, row.cells))[step - row.step :])
+            parts.append(noise[step - row.step :])
             step = row.step + row.steps
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _decrypted(self, row: EncryptedNoise, step: int, cells: slice) -> Integers | None:
+        """Return the noise in a stored row, shape ``(steps, cells)``; None if the row was altered,
+        or is not of this stream, ``step`` or ``cells``.
+        """
+        if (row.cell, row.cell + row.cells) != (cells.start, cells.stop):
+            return None
+        if not row.step <= step < row.step + row.steps:
+            return None
+        message = self.field.cipher.decrypt(row.noise, row.address)
+        if message is None:
+            return None
+        return from_fixed_width(message, (row.steps, row.cells))

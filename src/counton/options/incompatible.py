@@ -156,9 +156,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
     _excludes(
         stated("expire"), stated("delta"), because="its loss by age is epsilon alone, or rho alone"
     ),
-    _excludes(
-        stated("expire"), _IS_REPORT, because="a report shares a budget that does not fade"
-    ),
+    _excludes(stated("expire"), _IS_REPORT, because="a report shares a budget that does not fade"),
     _excludes(
         stated("delay"), _NOT_TOTALS, because="a delayed release counts up to an earlier window"
     ),

@@ -24,7 +24,7 @@ from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT
 from counton.rows.files import EventFile, refuse_sqlite
-from counton.rows.paths import ending, is_file, is_table
+from counton.rows.paths import ending, is_file, is_table, looks_like_file
 from counton.rows.sources import Rows, Source, join_columns, unreadable_errors
 from counton.rows.timestamps import moments
 
@@ -78,7 +78,7 @@ def read_domain(
         path = Path(source)
         if is_file(source):
             names = _from_table(source, column) if is_table(path) else text_lines(path)
-        elif "," not in source and (is_table(path) or path.suffix == ".txt" or os.sep in source):
+        elif looks_like_file(source):
             raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
         else:
             names = _names([group.strip() for group in source.split(",")])

@@ -24,6 +24,16 @@ def is_file(name: str) -> bool:
         return False
 
 
+def looks_like_file(text: str) -> bool:
+    """Return True for a text that names a file, which may be missing, and no list of groups.
+
+    >>> looks_like_file("groups.txt"), looks_like_file("home,shop"), looks_like_file("home")
+    (True, False, False)
+    """
+    path = Path(text)
+    return "," not in text and (is_table(path) or path.suffix == ".txt" or os.sep in text)
+
+
 def place_of_file(path: str) -> str:
     """Return a file's folder, whatever links lead to it, and its name without .gz or .zst.
 

@@ -346,6 +346,9 @@ class Tally:
         moments: newest times of the cells up to the last window, in any order. A row after it, such
             as one of the year 9999, does not show that no night is missing.
         within: number of rows within the windows, also of those that count nowhere.
+        windows_with_rows: numbers of the windows that have a row, in order. Rows that count
+            nowhere, such as those of undeclared groups, are rows, too; rows that cannot be read are
+            not.
     """
 
     cells: pl.DataFrame
@@ -358,6 +361,7 @@ class Tally:
     quarantined: int = 0
     moments: ArrayLike = ()
     within: int = 0
+    windows_with_rows: ArrayLike = ()
 
 
 def tally(
@@ -444,6 +448,7 @@ def tally(
             quarantined=quarantined,
             moments=found["us"].to_numpy()[: within.stop],
             within=int(found["rows"][within].sum()),
+            windows_with_rows=np.unique(steps[within]),
         )
     )
 

@@ -19,13 +19,13 @@ CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
 WITHIN_DAY = "within the day"
 
 #: Length of one unit of each epoch format in microseconds, as a ratio.
-_EPOCHS = {
+EPOCHS = {
     "epoch": (1_000_000, 1),
     "epoch_ms": (1_000, 1),
     "epoch_us": (1, 1),
     "epoch_ns": (1, 1000),
 }
-EPOCH_FORMATS = tuple(_EPOCHS)
+EPOCH_FORMATS = tuple(EPOCHS)
 
 _WITH_OFFSET: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%dT%H:%M%z")
 _LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
@@ -106,8 +106,8 @@ def moments(
         moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, clock_change)
         beyond = missing.when(local.is_null()).then(UNREADABLE_TIME)
         return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
-    if time_format in _EPOCHS and (dtype.is_numeric() or dtype == pl.String):
-        return missing.otherwise(_from_epoch(column, *_EPOCHS[time_format])).fill_null(
+    if time_format in EPOCHS and (dtype.is_numeric() or dtype == pl.String):
+        return missing.otherwise(_from_epoch(column, *EPOCHS[time_format])).fill_null(
             UNREADABLE_TIME
         )
     if dtype != pl.String:
@@ -154,7 +154,7 @@ def check_time_format(form: str) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: time_format='%H:%M' does not say a day and its year, so ...
     """
-    if form in _EPOCHS:
+    if form in EPOCHS:
         return
     said, wrong = _as_format(form), None
     for directive, right, why in _MISREAD:
@@ -241,7 +241,7 @@ def _refuse_other_zone(form: str, timezone: str) -> None:
     Raises:
         InvalidInput: The format has such a text and no directive for offsets.
     """
-    if form in _EPOCHS or any(offset in form for offset in _OFFSETS):
+    if form in EPOCHS or any(offset in form for offset in _OFFSETS):
         return
     in_utc = timezone.lower() in _NAMES_OF_UTC
     for literal in _zone_literals(form):

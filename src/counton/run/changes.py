@@ -41,8 +41,9 @@ from counton.frame.windows import NO_MOMENT, Windows, microseconds
 from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.rows.sources import Source
-from counton.run.clock import ClockFacts, repeats_all_rows, windows_ended
+from counton.run.clock import ClockFacts, repeats_all_rows, windows_covered_by, windows_ended
 from counton.run.definition import Definition
+from counton.run.missing_rows import refuse_empty_windows
 from counton.statistics.by_group import inner_of
 from counton.statistics.tally_statistic import most_readable, refuse_unreadable
 
@@ -179,6 +180,17 @@ def ended_steps(
         if ended:
             raise _no_row_within(source, cut, tally.newest)
     until, ended = windows_ended(job, definition, told, now)
+    if job.rows.covers is not None:
+        before = released or 0
+        due = range(before + 1, ended + 1)
+        refuse_empty_windows(
+            job,
+            cut,
+            source.name,
+            tally.windows_with_rows,
+            covered=windows_covered_by(job, definition, before, ended, until) or due,
+            due=due,
+        )
     newest = 0 if last is None else int(cut.step_of(np.array([last]))[0])
     return until, ended, max(ended - max(newest, released or 0), 0)
 
@@ -368,6 +380,8 @@ class Intake:
             after the release of their own window.
         newest: number of the newest window with a row, counted or not; 0 if there is none.
         waiting: number of rows of released windows that have not been counted yet.
+        lacks_all: True if an input of all rows has none of the released windows, and an earlier one
+            had some.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -386,6 +400,7 @@ class Intake:
     differing: tuple[WindowRows, ...] = ()
     newest: int = 0
     waiting: int = 0
+    lacks_all: bool = False
 
     def largest_sums(self, places: int, *, alone: bool = False) -> tuple[int, NDArray[np.float64]]:
         """Return upper bounds on what this run and later runs can add: to any single total, and to
@@ -512,6 +527,7 @@ def compare(
     for name in _KEPT:
         cells[name] = found[name].to_numpy() if known else nothing
     step = cells["step"]
+    lacks_all = False
     if covered is None:
         late, late_by = _late(step, cells["rows"], released)
         for name in measures:
@@ -520,6 +536,8 @@ def compare(
         inside = (step >= covered.start) & (step < covered.stop)
         closed = step <= (released - lags if target > released else target)
         known_here = inside & (step <= released)
+        lacks_all = bool(cells["seen_rows"][known_here].any())
+        lacks_all &= not cells["rows"][known_here].any()
         differing = _differing(cells, known_here, ~closed, "rows")
         for_good = [one for one in differing if one.step <= released - lags]
         gone, shut = (sum(one[at] for one in for_good) for at in (4, 3))
@@ -558,6 +576,7 @@ def compare(
         differing=differing,
         newest=int(step[rows > 0].max(initial=0)),
         waiting=max(int((rows - cells["counted_rows"])[step <= released].sum()), 0),
+        lacks_all=lacks_all,
     )
 
 

@@ -18,12 +18,11 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.frame.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW, Job
 from counton.rows.paths import moments_named
+from counton.run.missing_rows import quiet_limit
 
 if TYPE_CHECKING:
     from counton.run.definition import Definition
 
-#: If more windows than this, before ``until``, have no event, a file may be missing.
-QUIET = 3
 #: A stream that ended longer ago holds data of the past, so the clock does not decide.
 _PAST = timedelta(days=31)
 #: Latest time that Python can represent.
@@ -70,8 +69,8 @@ def windows_ended(
         definition: definition of the stream.
         seen: facts about the events.
         now: the current time; None: this machine's clock.
-        yes: release even if ``until`` looks like a mistake, because more windows than ``quiet``
-            (three) have no event; so does the job's ``yes``.
+        yes: release even if ``until`` looks like a mistake, because ``quiet`` or more windows since
+            the newest event have no event; so does the job's ``yes``.
 
     Raises:
         InvalidInput: the time has not passed, is before the first window, or is many windows after
@@ -82,7 +81,8 @@ def windows_ended(
     windows = definition.cut
     now, until, watermark = now or datetime.now(UTC), job.times.until, job.lateness.watermark
     stated, until = until is not None, NOW if until is None else until
-    yes, quiet = yes or job.times.yes, QUIET if job.times.quiet is None else job.times.quiet
+    yes = yes or job.times.yes
+    quiet = quiet_limit(job)
     late = length_of(watermark)
     whole = windows.end + late  # the time when the last window is released
     end = min(whole, microseconds(_LATEST))
@@ -135,7 +135,7 @@ def windows_ended(
         )
     count = windows.ended_by(us)
     if not yes:
-        _refuse_quiet(until if stated else None, count, windows, seen, quiet)
+        _refuse_quiet(job, until if stated else None, count, windows, seen)
     return us, count
 
 
@@ -160,13 +160,24 @@ def length_of(watermark: str | None) -> int:
 
 
 def _refuse_quiet(
-    until: str | datetime | None, count: int, windows: Windows, seen: ClockFacts, most: int
+    job: Job, until: str | datetime | None, count: int, windows: Windows, seen: ClockFacts
 ) -> None:
-    """Refuse to release up to window ``count`` if more than ``most`` windows lack events.
+    """Refuse to release up to window ``count`` if too many windows lack events.
 
     A file may be missing. The newest event's window counts too. Released windows do not, if only
     new events are given.
+
+    Args:
+        job: the job, whose ``quiet`` is the largest number.
+        until: the stated time up to which windows are released.
+        count: number of windows that have ended by then.
+        windows: windows of the stream.
+        seen: facts about the events.
+
+    Raises:
+        InvalidInput: more windows have ended since the newest event.
     """
+    most = quiet_limit(job)
     new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or (since <= most and not seen.none):
         return
@@ -176,12 +187,21 @@ def _refuse_quiet(
             f"{since:,} window{'s have' if since > 1 else ' has'} ended since, more than {most:,}"
         )
         last = f"the newest event is of {windows.to_the_minute(seen.last)}: {ended}"
+    newest = 0  # the window of the newest event
+    if seen.last is not None and seen.last >= microseconds(windows.start):
+        newest = windows.ended_by(seen.last) + 1
+    empty = range(max(newest, seen.released or 0) + 1, count + 1)
+    named = f" {windows.span(empty)} would have no row." if empty else ""
     said = f"without {field('until')}, this run" if until is None else field("until", until)
+    past = ""
+    if job.rows.covers is None:
+        past = (
+            f" {field('until', NEWEST)} if the data are of the past (that time is not protected),"
+        )
     raise InvalidInput(
-        f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}. Add the missing file; "
-        f"or give {field('yes', True)} if nothing happened, {field('until', NEWEST)} if the data "
-        f"are of the past (that time is not protected), or a larger {field('quiet')} if "
-        "that is usual"
+        f"{said} would release {new:,} window{'s' * (new > 1)}, but {last}.{named} Add the missing "
+        f"file; or give {field('yes', True)} if nothing happened,{past} or a larger "
+        f"{field('quiet')} if that is usual"
     )
 
 

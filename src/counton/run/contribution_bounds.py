@@ -28,7 +28,7 @@ time after it was counted, whatever time its row has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import partial
@@ -59,6 +59,7 @@ from counton.run.first_rows import (
     runs,
     together,
 )
+from counton.run.missing_rows import KeptRows
 from counton.run.slots import Slots, first_equal, row_hashes
 from counton.state import Stream
 from counton.state import seen as marks
@@ -184,6 +185,9 @@ class ChosenRows:
             repeats all events since the first window).
         closed: number of rows that came after their period or window was closed.
         taken_back: number of counted rows that are missing and count no more.
+        all_missing: True if the input has new rows that count, and none of the rows that were
+            counted before and that it should have.
+        open_windows: for each open window of which rows are taken back, how many stay.
     """
 
     cells: pl.DataFrame
@@ -194,6 +198,8 @@ class ChosenRows:
     closed: int
     gone: int = 0
     taken_back: int = 0
+    all_missing: bool = False
+    open_windows: Sequence[KeptRows] = ()
 
 
 class ContributionBounder:
@@ -279,6 +285,9 @@ class ContributionBounder:
         if self._counting.users and not self._by_id and not self._append and inside is None:
             gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [marks.merge(parts) for parts in found.users.values()]
+        # Slots are filled, and so changed, below.
+        open_windows = _kept_rows([*slots.values()], users)
+        all_missing = self._are_all_missing(before, found, slots)
         if self._recounts:  # all slots of a period are written anew
             users = [
                 slots.pop(one.period).fill(one) if one.period in slots else one for one in users
@@ -286,8 +295,47 @@ class ContributionBounder:
             users += [one.fill(None) for one in slots.values() if len(one.taken_back.digests)]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
         ids = marks.merge([nothing, *found.ids])
-        told = found.over, found.known, found.closed, gone, taken
-        return Private(ChosenRows(cells, ids, users, *told))
+        return Private(
+            ChosenRows(
+                cells=cells,
+                ids=ids,
+                users=users,
+                over=found.over,
+                known=found.known,
+                closed=found.closed,
+                gone=gone,
+                taken_back=taken,
+                all_missing=all_missing,
+                open_windows=open_windows,
+            )
+        )
+
+    def _are_all_missing(
+        self, before: _Before, found: _Findings, slots: Mapping[int, Slots]
+    ) -> bool:
+        """Return True if new rows count, and all rows are missing that were counted before.
+
+        Args:
+            before: facts that earlier runs have kept.
+            found: results of this run's choice.
+            slots: by period, the slots of counted rows, if inputs hold all rows of windows.
+        """
+        if self._append:
+            return False
+        if self._by_id:
+            counted = sum(len(part.digests) for part in before.ids)
+            new = sum(len(part.digests) for part in found.ids)
+            return found.known_ids == 0 and counted > 0 and new > 0
+        new = sum(len(part.digests) for parts in found.users.values() for part in parts)
+        if not slots:
+            counted = sum(len(part.digests) for part in before.users.values())
+            return found.known == 0 and counted > 0 and new > 0
+        counted = 0
+        for part in before.known.values():
+            window = part.facts[0]
+            counted += int(((window >= self._inside.start) & (window < self._inside.stop)).sum())
+        missing = sum(one.lacking + len(one.taken_back.digests) for one in slots.values())
+        return counted == missing and counted > 0 and new > 0
 
     def _read_slots(self, of_users: dict[int, marks.MarkSet], inside: range) -> dict[int, Slots]:
         """Return the slots of each period, without rows of ``inside`` that the input lacks."""
@@ -318,6 +366,7 @@ class ContributionBounder:
                     place[place == len(part.digests)] = 0
                     kept &= part.digests[place] != names
                 found.known += given - int(kept.sum())
+                found.known_ids += int((~kept).sum())
                 rows, period = rows.at(kept), period[kept]
             if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
@@ -584,6 +633,31 @@ class ContributionBounder:
         return np.flatnonzero(~refused)
 
 
+def _kept_rows(slots: Sequence[Slots], new: Sequence[marks.MarkSet]) -> list[KeptRows]:
+    """Return how many rows each window keeps of which rows are taken back.
+
+    Args:
+        slots: the slots of each period.
+        new: the new rows of each period that count.
+    """
+    if not any(len(one.taken_back.digests) for one in slots):
+        return []
+    taken = np.concatenate([one.taken_back.facts[0] for one in slots])
+    kept = np.concatenate([one.kept.facts[0] for one in slots])
+    added = np.concatenate([kept[:0], *(part.facts[0] for part in new)])
+    windows = []
+    for window in np.unique(taken).tolist():
+        still = int((kept == window).sum())
+        windows.append(
+            KeptRows(
+                window,
+                before=still + int((taken == window).sum()),
+                now=still + int((added == window).sum()),
+            )
+        )
+    return windows
+
+
 def _frame(facts: Sequence[NDArray[Any]], number: int) -> pl.DataFrame:
     """Return a table of rows by window, group and value, each of which counts ``number`` times."""
     cells = {name: fact.astype(np.int64) for name, fact in zip(_CELL, facts, strict=False)}
@@ -649,6 +723,7 @@ class _Findings:
     over: int
     closed: int
     known: int = 0
+    known_ids: int = 0
     users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
     ids: list[marks.MarkSet] = attribute(default_factory=list)
 

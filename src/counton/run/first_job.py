@@ -18,12 +18,13 @@ from counton.base.lengths import days_in
 from counton.frame.windows import load_zone
 from counton.job.job import NEWEST, NOW, Job
 from counton.job.stated_options import kind_of, options_of_job
-from counton.run.clock import QUIET, covered_windows
+from counton.run.clock import covered_windows
 from counton.run.column_contents import TimeColumn
 from counton.run.default_state import default_state, holds_new_events, path_beside, path_of, stem_of
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import look_at as look_at
 from counton.run.job_plan import PlannedJob, planned_job
+from counton.run.missing_rows import QUIET
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
 from counton.statistics.statistic import named_values

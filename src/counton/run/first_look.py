@@ -22,7 +22,7 @@ from counton.frame.windows import NO_MOMENT, load_zone, moment
 from counton.job.job import Job
 from counton.job.stated_options import named_columns
 from counton.rows.files import EventFile
-from counton.rows.paths import SEPARATORS, moments_named
+from counton.rows.paths import SEPARATORS
 from counton.rows.sources import Rows, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import moments
 from counton.run.column_contents import (
@@ -32,7 +32,7 @@ from counton.run.column_contents import (
     find_times,
     find_totals,
 )
-from counton.run.settlement import EVER, open_source
+from counton.run.settlement import open_source
 
 #: Number of uncompressed bytes of the files, or of rows of other sources, to look at.
 SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
@@ -111,8 +111,7 @@ def look_at(job: Job) -> FirstLook:
     >>> found.times, found.columns
     ((TimeColumn(name='at', local=True, time_format=None, formats=()),), ('at', 'reader'))
     """
-    ever = {name: EVER[name] for name in moments_named(job.rows.query or "")}
-    source = open_source(job, moments=ever)
+    source = open_source(job)
     header = source.columns()
     if len(header) == 1 and not job.states("separator"):  # it has another sign than the comma
         for sign in SEPARATORS[1:]:
@@ -128,7 +127,7 @@ def look_at(job: Job) -> FirstLook:
     if job.rows.query is not None:  # otherwise a database gives all its rows
         question = job.rows.query.strip().rstrip(";")
         some = f"SELECT * FROM ({question}\n) AS looked_at LIMIT {_SAMPLE_ROWS + 1}"  # noqa: S608
-        source = open_source(job.having(query=some), moments=ever)
+        source = open_source(job.having(query=some))
     names, left, whole = source.columns(), SAMPLE_BYTES, True
     parts: list[pl.DataFrame] = []
     parts_read: list[Rows] = []

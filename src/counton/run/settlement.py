@@ -10,7 +10,7 @@ last job's policies and outputs, and its selection of the statistic's numbers to
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,9 @@ from counton.rows.paths import (
     names_tell_format,
     refuse_among_events,
 )
+from counton.rows.query_edges import QueryEdges
 from counton.rows.sources import Source, join_columns
+from counton.rows.timestamps import WITHIN_DAY
 from counton.run.clock import (
     ClockFacts,
     length_of,
@@ -198,22 +200,18 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     refuse_unproven(job, definition)
     if any(map(job.states, ("out", "plot", "bad_rows"))):
         _check_outputs(job, None if saved is None else saved.design.noise_id)
-    asked_at, moments = None, None
+    asked_at, edges = None, None
     if job.rows.query is not None:
         released = 0 if saved is None else saved.step
-        asked_at, moments = moments_of(job, definition, job.rows.query, released)
+        asked_at, edges = edges_of(job, definition, job.rows.query, released)
     if source is None:
-        source = open_source(job, before, moments)
+        source = open_source(job, before, edges)
     source = source if saved is None else source.for_known_stream()
     source = join_columns(source, definition.columns.group)
     if saved is None and isinstance(source.parts[0], EventFile):  # only its header is read
         source.parts[0].scan(definition.columns.names)
     outputs = Outputs.of(job, definition)
     return SettledJob(job, store, saved, definition, Private(source), outputs, asked_at)
-
-
-#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
-EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
 
 
 def checked_source(job: Job) -> Source | None:
@@ -224,9 +222,7 @@ def checked_source(job: Job) -> Source | None:
     if isinstance(job.events, Source):
         return None
     try:
-        query = job.rows.query
-        moments = {} if query is None else {name: EVER[name] for name in moments_named(query)}
-        source = open_source(job, moments=moments)
+        source = open_source(job)
     except CountonError:  # told when the rest is known
         return None
     part = source.parts[0]
@@ -235,18 +231,18 @@ def checked_source(job: Job) -> Source | None:
     return source if job.rows.query is None else None
 
 
-def moments_of(
+def edges_of(
     job: Job, definition: Definition, query: str, released: int
-) -> tuple[datetime | None, dict[str, str]]:
+) -> tuple[datetime | None, QueryEdges | None]:
     """Return the time at which a database query is asked, and the values for ``{since}`` and
     ``{until}`` in it.
 
     Rows from ``since`` to before ``until`` belong to the windows that are covered (``covers``), or
     else to those that are released now. So if a query of new events uses both, each event is
-    selected once. The time is None if the query names neither.
+    selected once. Both are None if the query names neither.
     """
     if not (named := moments_named(query)):
-        return None, {}
+        return None, None
     if not definition.cut.goes_on:
         raise InvalidInput(
             f"{field('query', query[:40])} uses {{{min(named)}}}, a time between windows, and "
@@ -271,20 +267,29 @@ def moments_of(
     since = released if covered is None else covered.start - 1
     steps = {"since": since, "until": max(ended, released)}
     ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
-    return now, {name: windows.local(ends[name]).isoformat() for name in named}
+    clock_change = WITHIN_DAY if windows.whole_days else job.format.clock_change or "raise"
+    edges = QueryEdges(
+        moments={name: ends[name] for name in named},
+        column=definition.columns.time,
+        timezone=windows.timezone,
+        clock_change=clock_change,
+        time_format=job.format.time_format,
+        holds_all_rows=not job.rows.append,
+    )
+    return now, edges
 
 
 def open_source(
-    job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
+    job: Job, before: Definition | None = None, edges: QueryEdges | None = None
 ) -> Source:
-    """Open the source of a job's rows, with ``moments`` for its query or None.
+    """Open the source of a job's rows, with the ``edges`` of its query; None: it has all rows.
 
     A list of groups that is read from the events themselves is refused.
     """
     if is_database(job.events):
         from counton.rows.databases import open_query
 
-        source = open_query(job.events, job.rows.query, moments or {})
+        source = open_query(job.events, job.rows.query, edges)
     else:
         for events in job.events if isinstance(job.events, list | tuple) else [job.events]:
             if isinstance(events, str):

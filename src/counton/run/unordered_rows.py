@@ -48,6 +48,12 @@ from counton.run.changes import (
 )
 from counton.run.clock import repeats_all_rows, windows_covered_by
 from counton.run.definition import Definition
+from counton.run.missing_rows import (
+    KeptRows,
+    refuse_other_names,
+    refuse_other_rows,
+    refuse_shrunk_windows,
+)
 from counton.run.outputs import Progress, silent
 from counton.run.settlement import SettledJob
 from counton.state import Stream
@@ -171,6 +177,8 @@ class AddedRows(NamedTuple):
         if labels is not None:
             groups = max(1, labels[0] + len(labels[1])) * definition.sums.places
         intake = self._intake(stream, cells, groups, covered)
+        source_name = open_private(self.settled.source).name
+        self._refuse_missing_rows(source_name, before, intake, chosen, inside)
         change = None
         if self.bounder is not None and chosen is not None:
             change = open_private(self.bounder.change(Private(chosen), max(self.ended, before)))
@@ -230,6 +238,43 @@ class AddedRows(NamedTuple):
         if not (marks or intake.changed.any() or intake.target > intake.released):
             counts = replace(counts, unlisted=())  # an earlier run has named them
         return Changes(Private(counts), additions, again)
+
+    def _refuse_missing_rows(
+        self,
+        source_name: str,
+        released: int,
+        intake: Intake,
+        chosen: ChosenRows | None,
+        inside: range | None,
+    ) -> None:
+        """Refuse rows from which those that were counted before are missing.
+
+        Args:
+            source_name: name of the input, for messages.
+            released: number of steps released before this run.
+            intake: the comparison with the sums that the stream has kept.
+            chosen: the rows that count within the bounds of their users, or by their ids.
+            inside: the open windows of which the input holds all rows of users; else None.
+
+        Raises:
+            InvalidInput: an open window keeps less than half of its rows, or all rows that were
+                counted before are missing.
+        """
+        job, definition = self.settled.job, self.settled.definition
+        open_windows: Sequence[KeptRows] = ()
+        if chosen is not None:
+            if chosen.all_missing and (inside is not None or repeats_all_rows(job)):
+                refuse_other_names(job, source_name, definition.columns)
+            open_windows = chosen.open_windows
+        elif self.ended > released:  # else the run keeps nothing of its input
+            if intake.lacks_all and job.rows.covers is None:
+                refuse_other_rows(job, source_name)
+            open_windows = [
+                KeptRows(window.step, window.before, window.now)
+                for window in intake.differing
+                if window.counts
+            ]
+        refuse_shrunk_windows(job, definition.cut, source_name, open_windows)
 
     def _new_marks(self, stream: Stream | None) -> tuple[bool, tuple[str, ...]]:
         """Return whether earlier runs have counted all files of new events, and the digests (hashes

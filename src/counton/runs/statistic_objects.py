@@ -260,4 +260,3 @@ _CONVERTERS: Mapping[type[Statistic], tuple[str, _Converter]] = {
     Contingency: ("contingency", _of_contingency),
     Hierarchy: ("hierarchy", _of_hierarchy),
 }
-

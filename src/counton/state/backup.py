@@ -55,7 +55,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             raise InvalidInput(f"{str(taken)!r} exists already; give a new file name for the copy")
     try:
         with copy_of(database.path, target, LOCK_TIMEOUT_SECONDS) as whole:
-            # Whoever found the copy could subtract this noise from later releases.
+            # It is encrypted, but the copy needs none of it: it can be drawn again.
             whole.execute("DELETE FROM counton_noise")
             whole.commit()
             whole.execute("VACUUM").close()

@@ -37,6 +37,9 @@ PAUSE_SECONDS = 20.0
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+_IDENTITY = re.compile("[0-9a-f]{32}")
+#: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
+_DAMAGE = (UnicodeDecodeError, MissingRow)
 #: Function called within a transaction, just before its commit.
 CommitHook = Callable[[Connection], None]
 
@@ -179,6 +182,21 @@ class Database:
         except self.address.errors as error:
             raise self._explain(error) from error
 
+    def check_pages(self) -> None:
+        """Refuse a SQLite file with damaged pages, or an index that does not fit its table.
+
+        It reads the whole file, so only `verify` calls it.
+        """
+        if not self.is_sqlite:
+            return
+        with self.transaction(write=False) as connection:
+            fault = connection.value("PRAGMA integrity_check(1)")
+        if fault != "ok":
+            raise StateError(
+                f"state {self.label} is damaged ({first_line(ValueError(fault))}): restore it from "
+                "a copy"
+            )
+
     def _has_tables(self, connection: Connection) -> bool:
         """Tell whether a PostgreSQL database holds a state; refuse SQL_ASCII (names are bytes)."""
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
@@ -202,6 +220,11 @@ class Database:
             found = int(connection.value(kept))
             if found == schema.FORMAT:
                 self.identity = str(connection.value("SELECT identity FROM counton_database"))
+                if not _IDENTITY.fullmatch(self.identity):
+                    raise StateError(
+                        f"the identity of state {self.label} is not one: the state was altered; "
+                        "restore it from a copy"
+                    )
         if found > schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format {found}, and this version of counton reads format "
@@ -209,10 +232,10 @@ class Database:
             )
         if found < schema.FORMAT:
             raise StateError(
-                f"state {self.label} has format {found} of an earlier version of counton, and this "
-                f"version reads format {schema.FORMAT}: with the version that wrote it (0.2.0 or "
-                "earlier) end its streams by counton end; then begin a new state, and count the "
-                "loss that the old one spent"
+                f"state {self.label} has format {found} of an earlier version of counton "
+                f"({schema.writer_of(found)}), and this version reads format {schema.FORMAT}: with "
+                "the version that wrote it, end its streams by counton end; then begin a new "
+                "state, and count the loss that the old one spent"
             )
 
     def _explain(self, error: Exception) -> Exception:
@@ -228,7 +251,9 @@ class Database:
                 f"state {self.label} could not be written, because the disk is full or the file "
                 f"may not grow ({why}): nothing was released; make room, then try again"
             )
-        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | MissingRow):
+        if "decode to UTF-8" in cause:  # SQLite's message shows the text
+            why = "a text in it is not valid UTF-8"
+        if "decode to UTF-8" in cause or _DAMAGED.search(cause) or isinstance(error, _DAMAGE):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({why}): restore it from a copy"
@@ -244,12 +269,18 @@ def reading(what: str) -> Iterator[None]:
     """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
+    except InvalidInput as error:  # a stored value is not allowed
+        raise _unreadable(what, error) from error
     except CountonError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        raise StateError(
-            f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
-        ) from error
+        raise _unreadable(what, error) from error
+
+
+def _unreadable(what: str, error: Exception) -> StateError:
+    return StateError(
+        f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
+    )
 
 
 def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | None:

@@ -30,7 +30,7 @@ from counton.base.errors import OldCopy, StateError, StreamConflict
 from counton.base.exact import MOST_SENT, name_alone
 from counton.base.private import Private, open_private
 from counton.state import schema
-from counton.state.database import Closing, Database
+from counton.state.database import Closing, Database, reading
 from counton.state.sql import Connection
 from counton.state.state_witness import latest_witness, position_of
 
@@ -308,8 +308,9 @@ class Inbox(Closing):
                     **mine,
                     fold=number,
                 )
-            said = f"SELECT id, digest, body, arrived {_FOLDED} ORDER BY id"
-            rows = [*connection.rows(said, stream=mine["stream"], fold=number)]
+            said = f"SELECT id, digest, rows, body, arrived, checksum {_FOLDED} ORDER BY id"
+            found = connection.rows(said, stream=mine["stream"], fold=number)
+            rows = [_undamaged(row, mine["stream"]) for row in found]
         return Fold(
             stream,
             int(number),
@@ -340,7 +341,9 @@ class Inbox(Closing):
         known = self._ended.get(stream_id)
         if known is None or known[0] != epoch:  # the end of a stream begins another epoch
             details = connection.value(f"SELECT details {of}", stream=stream_id)
-            known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
+            with reading("the details of a stream"):
+                is_ended = json.loads(details).get("ended") is not None
+            known = self._ended[stream_id] = epoch, is_ended
         return known[1]
 
     def take(self, connection: Connection, fold: Fold) -> None:
@@ -393,7 +396,9 @@ class Inbox(Closing):
         row = connection.first(_BATCH, stream=stream, batch=id)
         if row is None:
             return None
-        return Verdict("known" if bytes(row.digest) == digest else "other", json.loads(row.answer))
+        with reading("the answer to a batch"):
+            answer = dict(json.loads(row.answer))
+        return Verdict("known" if bytes(row.digest) == digest else "other", answer)
 
     def _stream(self, connection: Connection, name: str) -> int:
         if name not in self._streams:
@@ -447,7 +452,7 @@ def _taken_by_another(fold: Fold) -> StreamConflict:
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
     # Of contents, id and arrival: rows resent after a deletion count anew.
     entry = batch.arrived.to_bytes(8, "big", signed=True) + len(batch.id).to_bytes(4, "big")
-    return {
+    row = {
         "stream_id": stream,
         "digest": hashlib.sha256(entry + batch.id.encode() + batch.digest).digest(),
         "fold": None,
@@ -455,3 +460,23 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "body": open_private(batch.body),
         "arrived": batch.arrived,
     }
+    return {**row, "checksum": _checksum_of(row)}
+
+
+def _checksum_of(row: Mapping[str, Any]) -> bytes:
+    """Return the checksum of waiting rows, which shows damage.
+
+    It has no key: the rows are input, and files of events have no key either.
+    """
+    head = f"{row['stream_id']} {row['rows']} {row['arrived']} ".encode()
+    return hashlib.sha256(head + row["digest"] + row["body"]).digest()
+
+
+def _undamaged(row: Any, stream: int) -> Any:
+    """Return waiting rows of a stream; refuse them if they are damaged."""
+    if _checksum_of({**row._asdict(), "stream_id": stream}) != bytes(row.checksum):
+        raise StateError(
+            "rows that wait in the inbox (table counton_inbox_waiting) do not fit their checksum: "
+            "the state was altered; restore it from a copy"
+        )
+    return row

@@ -5,9 +5,11 @@ The digests show later whether an input given again is the one that was released
 
 from __future__ import annotations
 
+import bisect
 import hmac
 import json
 import math
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
@@ -22,17 +24,18 @@ from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import name_alone, text, without_mask
 from counton.numbers import Design, Releases
 from counton.state.database import reading
+from counton.state.sealed_rows import Address, SealedRows
 from counton.state.sql import Connection
 
 #: Most numbers in one row of several steps.
 _ROW = 2**18
 #: Numbers that are converted to integers at once.
 _AT_ONCE = 2**20
-#: Windows at most `_APART` apart are looked up as one range; beyond `_RUNS` ranges, all as one.
-_APART, _RUNS = 100, 50
 #: Bytes of a digest. Different inputs get one digest with probability 2^-48; the answer is then
 #: the earlier release, which reveals nothing.
 _DIGEST = 6
+#: Bytes of the checksum of a row.
+_CHECKSUM = 16
 
 
 def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
@@ -88,14 +91,50 @@ def release_rows(
         }
 
 
+def write(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Write rows of the journal, each with its checksum."""
+    checked = [{**row, "checksum": checksum_of(**row)} for row in rows]
+    connection.insert("counton_journal", *checked)
+
+
+def checksum_of(
+    *,
+    step: int,
+    steps: int,
+    input_digests: bytes,
+    unit: str | None,
+    estimates: bytes,
+    std: float,
+    digest: str | None,
+    **_: Any,
+) -> bytes:
+    """Return the checksum of a row of the journal.
+
+    It has no key, so that all readers notice damage. Alterations on purpose are found by `verify`,
+    which computes all releases again.
+    """
+    texts = f"{unit} {digest}".encode()
+    sizes = struct.pack("<3q", len(input_digests), len(texts), len(estimates))
+    head = struct.pack("<2qd", step, steps, std)
+    whole = b"".join([head, sizes, input_digests, texts, estimates])
+    return blake2b(whole, digest_size=_CHECKSUM).digest()
+
+
+def _check_row(row: Any) -> Any:
+    """Return a row of the journal; refuse it if it is damaged."""
+    if checksum_of(**row._asdict()) != bytes(row.checksum):
+        raise StateError(
+            f"the release of step {row.step:,} in table counton_journal does not fit its checksum: "
+            "the state was altered; restore it from a copy"
+        )
+    return row
+
+
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
     """Return the witness's digest of a step; None unless the step is the last of a commit."""
-    row = connection.first(
-        "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
-        stream=stream_id,
-        at=step,
-    )
-    return None if row is None else row.digest
+    said = f"{_COLUMNS} WHERE stream_id = :stream AND step = :at"
+    row = connection.first(said, stream=stream_id, at=step)
+    return None if row is None else _check_row(row).digest
 
 
 def _whole(
@@ -135,9 +174,12 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
     return values
 
 
+_COLUMNS = (
+    "SELECT step, steps, unit, estimates, input_digests, std, digest, checksum FROM counton_journal"
+)
 _ENTRIES = (
-    "SELECT step, steps, unit, estimates, input_digests, std FROM counton_journal"
-    " WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop ORDER BY step"
+    f"{_COLUMNS} WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop"
+    " ORDER BY step"
 )
 
 
@@ -167,7 +209,8 @@ def read(
         shape = shape_of(terms)
     else:
         shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
-    rows = [*connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)]
+    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
+    rows = [*map(_check_row, found)]
     any_cells = shape[:1] == (-1,)
     values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests, following, std = list[bytes](), start, None
@@ -218,6 +261,7 @@ def widths(connection: Connection, stream_id: int, last: int) -> Iterator[tuple[
     """
     with reading(f"the journal up to step {last}"):
         for row in connection.rows(_ENTRIES, stream=stream_id, start=1, stop=last + 1):
+            _check_row(row)
             steps = range(row.step - row.steps + 1, row.step + 1)
             yield steps, unpack(row.estimates, (row.steps, -1)).shape[1]
 
@@ -246,24 +290,22 @@ class WindowTotals(NamedTuple):
     are an array, of the same shape for all of them.
 
     Attributes:
-        stream_id: row id of the stream.
         steps: numbers of the windows, ascending.
         totals: shape ``(len(steps), *shape)``, in the narrowest type of integers that fits.
     """
 
-    stream_id: int
     steps: NDArray[np.int64]
     totals: NDArray[np.int64]
 
     def only(self, chosen: NDArray[Any] | slice) -> WindowTotals:
         """Return the totals of the windows that a mask, places or a slice choose."""
-        return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
+        return WindowTotals(self.steps[chosen], self.totals[chosen])
 
     def replace(self, by: WindowTotals) -> WindowTotals:
         """Return these totals with those of ``by`` added or put in their place."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
-        both = WindowTotals(self.stream_id, steps, np.concatenate([kept.totals, by.totals]))
+        both = WindowTotals(steps, np.concatenate([kept.totals, by.totals]))
         return both.only(np.argsort(steps))
 
     def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
@@ -281,7 +323,6 @@ class WindowTotals(NamedTuple):
         ``shape`` is that of one window's totals, as JSON.
         """
         return {
-            "stream_id": self.stream_id,
             "step": first,
             "shape": shape,
             "last": int(self.steps[-1]),
@@ -293,13 +334,14 @@ class WindowTotals(NamedTuple):
     @classmethod
     def of_row(cls, row: Any) -> WindowTotals:
         """Build the totals of some windows from the database row in which they are stored."""
-        shape = tuple(json.loads(row.shape))
-        steps = unpack(row.steps, ())
-        return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
+        with reading("what was observed"):
+            shape = tuple(json.loads(row.shape))
+            steps = unpack(row.steps, ())
+            return cls(steps, unpack(row.totals, (len(steps), *shape), narrow=True))
 
 
 def write_observed(
-    connection: Connection, stream_id: int, observed: Mapping[int, ArrayLike], at: int
+    connection: Connection, rows: SealedRows, observed: Mapping[int, ArrayLike], at: int
 ) -> None:
     """Replace the stored totals of windows, in a transaction that begins at step ``at``.
 
@@ -321,92 +363,111 @@ def write_observed(
         shape = json.dumps(sizes)
         # No copy of a single window's totals.
         totals = arrays[0][None] if len(arrays) == 1 else np.array(arrays, np.int64)
-        seen = WindowTotals(stream_id, np.array(steps, np.int64), totals)
-        _forget_other_shapes(connection, seen, shape)
+        seen = WindowTotals(np.array(steps, np.int64), totals)
+        _forget_other_shapes(connection, rows, seen, shape)
         for first, block in seen.blocks():
-            place = {"stream": stream_id, "step": first, "shape": shape}
-            row = connection.first(f"SELECT * {_BLOCK}", **place)
-            if row is not None:
-                with reading("what was observed"):
-                    block = WindowTotals.of_row(row).replace(block)
-                connection.execute(f"DELETE {_BLOCK}", **place)
-            connection.insert("counton_observed", block.row(first, at, shape))
+            address = (first, shape)
+            if address in rows:
+                block = WindowTotals.of_row(rows.read(connection, address)).replace(block)
+                rows.delete(connection, address)
+            rows.insert(connection, [block.row(first, at, shape)])
 
 
-_OBSERVED = "FROM counton_observed WHERE stream_id = :stream"
-_BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
-
-
-def _forget_other_shapes(connection: Connection, seen: WindowTotals, shape: str) -> None:
+def _forget_other_shapes(
+    connection: Connection, rows: SealedRows, seen: WindowTotals, shape: str
+) -> None:
     """Delete the stored totals of windows in ``seen`` whose arrays have another shape."""
-    asked, others = {"stream": seen.stream_id, "shape": shape}, "shape <> :shape"
-    if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
-        return
-    others += " AND ({around})"
-    for row in [*_rows_around(connection, seen.steps, others, asked)]:
-        with reading("what was observed"):
-            before = WindowTotals.of_row(row)
+    for address in rows.addresses():
+        first, other_shape = address
+        last, written = rows.facts(address)
+        if other_shape == shape or not _has_step(seen.steps, first, last):
+            continue
+        before = WindowTotals.of_row(rows.read(connection, address))
         kept = before.only(~np.isin(before.steps, seen.steps))
         if len(kept.steps) < len(before.steps):
-            place = {"stream": seen.stream_id, "step": row.step, "shape": row.shape}
-            connection.execute(f"DELETE {_BLOCK}", **place)
+            rows.delete(connection, address)
             if len(kept.steps):
-                connection.insert("counton_observed", kept.row(row.step, row.written, row.shape))
+                rows.insert(connection, [kept.row(first, written, other_shape)])
+
+
+def _has_step(steps: NDArray[np.int64], first: int, last: int) -> bool:
+    """Return True if one of some ascending steps is from ``first`` to ``last``."""
+    place = int(np.searchsorted(steps, first))
+    return place < len(steps) and int(steps[place]) <= last
 
 
 def read_observed(
-    connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
+    connection: Connection, rows: SealedRows, released: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """Yield the windows' stored totals in parts: those with rows after step ``step``, and ``also``.
+    """Yield the windows' stored totals in parts: those with rows after step ``released``, and of
+    ``also``, ascending; None: all.
 
     Windows with nothing left to count are skipped, so reading does not slow down with age.
     """
-    with reading("what was observed"):
-        if also is None:
-            rows = connection.rows(f"SELECT * {_OBSERVED} ORDER BY step", stream=stream_id)
-        else:
-            due = "last > :released OR written >= :released OR {around}"
-            asked = {"stream": stream_id, "released": step}
-            rows = _rows_around(connection, also, due, asked)
-        for row in rows:
-            yield WindowTotals.of_row(row)
+    for address in rows.addresses():
+        if also is None or is_read(address, rows.facts(address), released, also):
+            yield WindowTotals.of_row(rows.read(connection, address))
 
 
-def _rows_around(
-    connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
-) -> Iterator[Any]:
-    """Yield rows of totals by SQL condition; ``{around}`` selects at least those of ``steps``."""
-    runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
-    if len(runs) > _RUNS:
-        runs = [steps]
-    ends = [(f"first{place}", int(run[0])) for place, run in enumerate(runs)]
-    ends += [(f"last{place}", int(run[-1])) for place, run in enumerate(runs)]
-    each = (f"(step <= :last{place} AND last >= :first{place})" for place in range(len(runs)))
-    which = which.format(around=" OR ".join(each) or "1 = 0")
-    said = f"SELECT * {_OBSERVED} AND ({which}) ORDER BY step"
-    return connection.rows(said, **asked, **dict(ends))
+def is_read(
+    address: Address, facts: tuple[Any, ...], released: int, also: NDArray[np.int64]
+) -> bool:
+    """Return True if a row of totals is read: it has windows that wait for their release, or rows
+    that were read after the last release, or windows of ``also``.
+    """
+    first, _ = address
+    last, written = facts
+    return bool(last > released or written >= released or _has_step(also, first, last))
+
+
+#: Bytes of the keyed digest of a file. Another file has the same with probability 2^-128.
+_SOURCE = 16
 
 
 def write_sources(
-    connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
+    connection: Connection, rows: SealedRows, digests: Iterable[str], subkey: bytes
 ) -> None:
-    """Record input files as counted at a step; refuse a file that was counted before."""
+    """Record input files as counted; refuse a file that was counted before."""
+    parts: dict[Address, set[bytes]] = {}
     for digest in digests:
-        if has_source(connection, stream_id, digest, subkey):
+        keyed = _keyed_digest(digest, subkey)
+        address = _part_of(keyed)
+        if address not in parts:
+            whole = _digests_in(connection, rows, address)
+            parts[address] = {whole[at : at + _SOURCE] for at in range(0, len(whole), _SOURCE)}
+        if keyed in parts[address]:
             raise ReplayMismatch(
                 f"source {digest} has been counted already, and counting it twice would give wrong "
                 "totals; leave it out"
             )
-        row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
-        connection.insert("counton_sources", row)
+        parts[address].add(keyed)
+    for address, known in parts.items():
+        if address in rows:
+            rows.delete(connection, address)
+        rows.insert(connection, [{"part": address[0], "digests": b"".join(sorted(known))}])
 
 
-def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
+def has_source(connection: Connection, rows: SealedRows, digest: str, subkey: bytes) -> bool:
     """Return True if the stream has counted a file with this digest."""
-    said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
     keyed = _keyed_digest(digest, subkey)
-    return connection.first(said, stream=stream_id, digest=keyed) is not None
+    whole = _digests_in(connection, rows, _part_of(keyed))
+
+    def digest_of(place: int) -> bytes:
+        return whole[place * _SOURCE : (place + 1) * _SOURCE]
+
+    place = bisect.bisect_left(range(len(whole) // _SOURCE), keyed, key=digest_of)
+    return digest_of(place) == keyed
 
 
-def _keyed_digest(digest: str, subkey: bytes) -> str:
-    return hmac.digest(subkey, digest.encode(), "sha256").hex()
+def _part_of(keyed: bytes) -> Address:
+    """Return the row in which the digest of a file stands: one of 64."""
+    return (keyed[0] >> 2,)
+
+
+def _digests_in(connection: Connection, rows: SealedRows, address: Address) -> bytes:
+    """Return the ascending digests of counted files in one row, joined."""
+    return bytes(rows.read_once(connection, address).digests) if address in rows else b""
+
+
+def _keyed_digest(digest: str, subkey: bytes) -> bytes:
+    return hmac.digest(subkey, digest.encode(), "sha256")[:_SOURCE]

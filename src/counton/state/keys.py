@@ -22,6 +22,7 @@ from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.state.database import Database, DatabaseAddress, parse_address
+from counton.state.public_rows import public_rows
 from counton.state.sqlite_file import NoState, files_of
 from counton.state.state_witness import address_of, default_folder, latest_witness, refuse_used
 
@@ -196,8 +197,7 @@ def for_creation(
             folder = witness.folder or folder
             with database.transaction(write=False) as connection:
                 witness.refuse_forgotten(connection)
-                said = "SELECT key_fingerprint, key_salt FROM counton_streams"
-                used = [*connection.rows(said)]
+                used = [(row.key_fingerprint, row.key_salt) for row in public_rows(connection)]
         new = file is not None and not file.exists()
         lost, fingerprint = not (used or new), None
         if raw is not None and raw.file is not None:

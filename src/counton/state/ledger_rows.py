@@ -33,6 +33,7 @@ from counton.privacy.contribution import (
 from counton.privacy.ledger import NEIGHBOURS
 from counton.privacy.ledger import totals as add_up
 from counton.state.database import reading
+from counton.state.public_rows import public_rows
 from counton.state.sql import Connection
 
 
@@ -218,7 +219,10 @@ def ledger(connection: Connection) -> Ledger | None:
         return None
     with reading("the ledger"):
         spends = [entry.to_dict() for entry in entries(connection)]
-        return Ledger.from_dict({**bound, "spends": spends})
+        try:
+            return Ledger.from_dict({**bound, "spends": spends})
+        except BudgetExceeded as error:  # no entry is made beyond the limit
+            raise ValueError(str(error)) from error
 
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
@@ -438,7 +442,7 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     """Return the limit's protected unit, then those of the ledger's entries in order."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
-        for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
+        for row in public_rows(connection):
             saved = json.loads(row.terms).get("statistic")
             kinds[row.name] = kind_of(saved, record_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput, StateError, StreamConflict
 from counton.base.exact import check_integer
 from counton.base.private import Private, open_private
 from counton.numbers import Design, Releases
 from counton.state import journal, records
 from counton.state import keys as keyfile
 from counton.state.database import Database
+from counton.state.sealed_rows import SealedContents
+from counton.state.sql import Connection
 from counton.state.state_witness import latest_witness, let_show, position_of
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 #: Numbers of some windows, and the exact totals of the rows seen in each, shape (windows, *shape).
 ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+_Found = TypeVar("_Found")
+#: Attempts to read rows that another process changes meanwhile.
+_ATTEMPTS = 5
 
 
 class JournalReader:
@@ -60,6 +67,8 @@ class JournalReader:
         self.design = design
         self._database, self._row, self._kept = database, row, key
         self._details, self._shown = dict(details), False
+        #: Lists of the rows that decide what counts, checked against the seal.
+        self._contents: SealedContents | None = None
 
     @property
     def database(self) -> Database:
@@ -144,26 +153,33 @@ class JournalReader:
         return Private(self._blocks(None if also is None else open_private(also)))
 
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
-        with self.database.transaction(write=False) as connection:
-            for seen in journal.read_observed(connection, self._row.id, self.step, also):
+        with self._open_contents(sealed=False) as (connection, contents):
+            for seen in journal.read_observed(connection, contents.observed, self.step, also):
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
-        """Return keyed digests of the counted users ("user") or row ids ("id"), by period."""
+        """Return keyed digests of the counted users ("user") or row ids ("id"), by period.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: the digests were altered.
+        """
         return Private(self._marks(kind))
 
     def _marks(self, kind: str) -> Iterator[MarkSet]:
         from counton.state import seen as marks
 
-        with self.database.transaction(write=False) as connection:
-            yield from marks.read(connection, self._row.id, kind)
+        with self._open_contents() as (connection, contents):
+            yield from marks.read(connection, contents.marks, kind)
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Return the labels of found groups, in the order of their cells. Secret."""
         from counton.state import seen as marks
 
-        with self.database.transaction(write=False) as connection:
-            return Private(marks.read_labels(connection, self._row.id))
+        def read(connection: Connection, contents: SealedContents) -> tuple[str, ...]:
+            return marks.read_labels(connection, contents.marks)
+
+        return Private(self._read_contents(read, sealed=False))
 
     def secret(self) -> Secret | None:
         """Return the secret key of the digests of users and row ids; None if there are none.
@@ -175,17 +191,81 @@ class JournalReader:
         from counton.state import seen as marks
 
         subkey = marks.subkey(self._key, self.design.name)
-        with self.database.transaction(write=False) as connection:
-            return marks.read_secret(connection, self._row.id, subkey)
+
+        def read(connection: Connection, contents: SealedContents) -> Secret | None:
+            return marks.read_secret(connection, contents.marks, subkey)
+
+        return self._read_contents(read)
 
     def has_source(self, digest: str) -> bool:
         """Return True if the stream has counted a file with this digest.
 
         Raises:
             WrongKey: the key is not the stream's.
+            StateError: the record of counted files was altered.
+        """
+
+        def read(connection: Connection, contents: SealedContents) -> bool:
+            return journal.has_source(connection, contents.sources, digest, self._source_key)
+
+        return self._read_contents(read)
+
+    def _read_contents(
+        self, read: Callable[[Connection, SealedContents], _Found], *, sealed: bool = True
+    ) -> _Found:
+        """Call a function that reads rows which decide what counts; see `_open_contents`."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with self._open_contents(sealed=sealed) as (connection, contents):
+                    return read(connection, contents)
+            except StreamConflict:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def _open_contents(self, *, sealed: bool = True) -> Iterator[tuple[Connection, SealedContents]]:
+        """Open a transaction, with the lists of the rows that decide what counts.
+
+        Args:
+            sealed: check the lists against the seal, which needs the key. Otherwise only damage is
+                noticed.
+
+        Raises:
+            StateError: the lists, or rows that are read in the ``with`` block, were altered.
+            StreamConflict: another process has changed the rows meanwhile.
         """
         with self.database.transaction(write=False) as connection:
-            return journal.has_source(connection, self._row.id, digest, self._source_key)
+            now = self._seal_in(connection)
+            try:
+                yield connection, self._contents_at(connection, now, sealed=sealed)
+            except StateError:
+                # On a server, statements of one transaction may see different commits.
+                if self._seal_in(connection) == now:
+                    raise
+                raise self._changed_meanwhile() from None
+
+    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
+        """Return the lists of rows of a state whose seal is ``now``; see `_open_contents`."""
+        if self._contents is not None and self._contents.seal == now:
+            return self._contents
+        if not sealed:
+            return SealedContents.read_lists(connection, self._row.id, now)
+        row = records.find(connection, self.name)
+        identity = self._database.identity
+        self._contents = records.check_seal(connection, identity, row, self._key)
+        return self._contents
+
+    def _changed_meanwhile(self) -> StreamConflict:
+        return StreamConflict(
+            f"another process has released in stream {self.name!r} in the meantime, so nothing was "
+            "released here: run the same command again"
+        )
+
+    def _seal_in(self, connection: Connection) -> bytes:
+        """Return the seal that the state has now."""
+        said = "SELECT seal FROM counton_streams WHERE id = :stream"
+        return bytes(connection.value(said, stream=self._row.id))
 
     @property
     def epoch(self) -> int:

@@ -32,6 +32,8 @@ from counton.privacy.contribution import ANY_UNIT
 from counton.state import journal, schema
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, reading
+from counton.state.public_rows import check_row, checksum_of, public_row
+from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection, MissingRow
 from counton.strategies import StreamStrategy
 
@@ -120,24 +122,12 @@ def _blocks(
     return blocks
 
 
-#: Public columns of a stream's row: a reader of releases may have no right to see the sums.
-PUBLIC = (
-    "SELECT id, name, terms, details, key_fingerprint, key_salt, created, step, writer_epoch,"
-    " forgotten FROM counton_streams"
-)
-
-
 def find(connection: Connection, name: str) -> Any:
     """Return the database row of an existing stream, including its secret columns."""
     row = connection.first("SELECT * FROM counton_streams WHERE name = :name", name=name)
     if row is None:
         raise MissingRow("a row is missing")
-    return row
-
-
-def public_row(connection: Connection, name: str) -> Any:
-    """Return a stream's row without secret columns; None if there is no such stream."""
-    return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
+    return check_row(row)
 
 
 def names(connection: Connection) -> list[str]:
@@ -194,24 +184,23 @@ def enter(
     unit = ledger.by_its_clock(terms.contribution.unit, record, window)
     spend = Spend(name, terms.guarantee, unit, terms.contribution.relation)
     ledger.enter(connection, spend)
-    connection.insert(
-        "counton_streams",
-        {
-            "name": name,
-            "terms": terms.text,
-            "details": details.text,
-            "key_fingerprint": key.fingerprint,
-            "key_salt": key.salt,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "step": 0,
-            "writer_epoch": 1,
-            "checkpoint": counter.checkpoint(),
-            "seal": seal_of(key, name, 0, details.text, _NO_MEMORY),
-            "forgotten": 0,
-            "arrived": 0,
-            "late": 0,
-        },
-    )
+    stored = {
+        "name": name,
+        "terms": terms.text,
+        "details": details.text,
+        "key_fingerprint": key.fingerprint,
+        "key_salt": key.salt,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "step": 0,
+        "writer_epoch": 1,
+        "checkpoint": counter.checkpoint(),
+        "forgotten": 0,
+        "arrived": 0,
+        "late": 0,
+    }
+    stored["checksum"] = checksum_of(stored)
+    stored["seal"] = seal_of(key, database.identity, stored, SealedContents.empty(0))
+    connection.insert("counton_streams", stored)
     row: Any = find(connection, name)
     details.write(connection, row.id)
     return row
@@ -234,26 +223,35 @@ def with_unit(
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
-def seal_of(key: Key, name: str, step: int, details: str, remembered: str) -> bytes:
-    """Return one keyed digest (HMAC) of a stream's last step, public facts and `memory_digest`.
+def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents) -> bytes:
+    """Return one keyed digest (HMAC) of a stream's row, and of all rows that decide what counts.
 
-    It shows whether somebody without the key changed the facts, or deleted the record of counted
-    users, ids and files. The facts decide which column is the group, where windows begin, and how
-    many events of a user count. Without the record, users, ids or files could count twice. The
-    digest does not cover the end of a stream and the words of its withdrawal, because a stream can
-    be ended without its key.
+    It shows whether somebody without the key changed them. The public facts decide which column is
+    the group, where windows begin, and how many events of a user count. Without the records of
+    users, ids, files and windows, rows could count twice. The sums in the checkpoint are in every
+    later release.
+
+    The digest does not cover the end of a stream, the words of its withdrawal and the notes of its
+    windows, because these can be changed without its key.
+
+    Args:
+        key: the key of the stream.
+        identity: the identity of the state, by which its witness is found.
+        row: the stream's database row, by column.
+        contents: the rows of the stream in other tables.
     """
-    text = json.dumps([step, _public_digest(details), remembered])
-    return hmac.digest(key.derive(b"seal", name.encode()), text.encode(), "sha256")
-
-
-def write_seal(connection: Connection, row: Any, key: Key, step: int, details: str) -> str:
-    """Write a stream's seal as the last act of a transaction; return its `memory_digest`."""
-    remembered = memory_digest(connection, row.id)
-    sealed = seal_of(key, row.name, step, details, remembered)
-    said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
-    connection.execute(said, stream=row.id, sealed=sealed)
-    return remembered
+    # The first line of a checkpoint has the checksum of the rest, which is checked when it is read.
+    checkpoint = bytes(row["checkpoint"]).split(b"\n", 1)[0]
+    sealed = [
+        identity,
+        *(row[column] for column in ("name", "terms", "key_salt", "step", "forgotten")),
+        *(row[column] for column in ("arrived", "late")),
+        _public_digest(row["details"]),
+        checkpoint.hex(),
+        *contents.roots,
+    ]
+    subkey = key.derive(b"seal", row["name"].encode())
+    return hmac.digest(subkey, json.dumps(sealed).encode(), "sha256")
 
 
 @lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
@@ -265,45 +263,24 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-def memory_digest(connection: Connection, stream_id: int) -> str:
-    """Return one digest of the sizes of the sets of users and ids, and the number of files."""
-    sizes = connection.rows(
-        "SELECT kind, period, part, length(marks) FROM counton_marks"
-        " WHERE stream_id = :stream AND kind <> 'exact'",
-        stream=stream_id,
-    )
-    files = "SELECT count(*) FROM counton_sources WHERE stream_id = :stream"
-    counted = connection.value(files, stream=stream_id)
-    return json.dumps([sorted([*size] for size in sizes), counted])
+def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> SealedContents:
+    """Refuse a stream whose public facts, sums, or records of users, ids, windows and files were
+    changed without the key; return the lists of these records.
 
-
-#: The `memory_digest` of a new stream.
-_NO_MEMORY = json.dumps([[], 0])
-
-
-def check_seal(connection: Connection, row: Any, key: Key) -> None:
-    """Refuse public facts, records of users, ids and files, or labels changed without the key."""
+    The records themselves are checked when they are read.
+    """
     with reading(f"the details of stream {row.name!r}"):
-        known = memory_digest(connection, row.id)
-        right = seal_of(key, row.name, row.step, row.details, known)
+        contents = SealedContents.read_lists(connection, row.id, bytes(row.seal))
+        right = seal_of(key, identity, row._asdict(), contents)
         for fact, said in json.loads(row.details).get(_NAMES, {}).items():
             _blocks(connection, row.id, fact, said)  # refuses names that were altered
-    if not hmac.compare_digest(right, bytes(row.seal)):
+    if not hmac.compare_digest(right, contents.seal):
         raise StateError(
-            f"the public facts of stream {row.name!r} (groups and their order, first window, "
-            "bounds), or its numbers of counted users, ids or files, are not those that were "
-            "written under its key: the state was altered; restore it from a copy"
+            f"stream {row.name!r} is not what was written under its key (its public facts, its "
+            "sums, or the records of counted users, ids, windows and files): the state was "
+            "altered; restore it from a copy"
         )
-    if '"labels"' in known:  # a kind of memory; few streams have it
-        from counton.state import seen
-
-        cell = seen.first_altered(connection, row.id, key, row.name)
-        if cell is not None:
-            raise StateError(
-                f"the names of groups that stream {row.name!r} has found, from number {cell} on, "
-                "are not those that were written under its key: the state was altered; restore it "
-                "from a copy"
-            )
+    return contents
 
 
 def check_text_name(name: object) -> None:

@@ -27,6 +27,7 @@ from counton.base.errors import StateError, StreamConflict
 from counton.base.exact import name_alone
 from counton.noise import Key
 from counton.state.database import reading
+from counton.state.sealed_rows import Address, SealedRows
 from counton.state.sql import Connection
 
 Digests = NDArray[np.uint64]
@@ -34,7 +35,9 @@ Digests = NDArray[np.uint64]
 MOST_PARTS: Final = 8
 #: Texts longer than this many bytes get a keyed BLAKE2b digest.
 _LONG = 64
-_SECRET, _LABELS = "secret", "labels"
+_LABELS = "labels"
+#: Kind, period and part of the row with the secret.
+_SECRET_PLACE = ("secret", 0, 0)
 #: Most rows in one part, so that it stays below the longest value of a database (10^9 in SQLite).
 _LARGEST_PART = 2**25
 #: Masks of the first 0 to 8 bytes of a word.
@@ -230,120 +233,83 @@ def subkey(key: Key, name: str) -> bytes:
     return key.derive(b"marks", name.encode())
 
 
-_OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
-_PERIOD = f"{_OF_KIND} AND period = :period"
-
-
-def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
+def read_secret(connection: Connection, rows: SealedRows, subkey: bytes) -> Secret | None:
     """Return the secret key of a stream's digests; None without digests."""
-    found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
-    return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
+    if _SECRET_PLACE not in rows:
+        return None
+    return Secret.unwrap(bytes(rows.read(connection, _SECRET_PLACE).marks), subkey)
 
 
-def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
+def write(connection: Connection, rows: SealedRows, change: Change, subkey: bytes) -> None:
     """Write new sets of marks, delete replaced and forgotten ones; ``subkey`` encrypts the secret.
 
     Raises:
         StreamConflict: the new digests were made with another secret key than the stream's.
     """
-    known = read_secret(connection, stream_id, subkey)
+    known = read_secret(connection, rows, subkey)
     if known is None:
-        secret = {"stream_id": stream_id, "kind": _SECRET, "period": 0, "part": 0}
-        connection.insert("counton_marks", {**secret, "marks": change.secret.wrap(subkey)})
+        rows.insert(connection, [_row(*_SECRET_PLACE, change.secret.wrap(subkey))])
     elif known != change.secret:
         raise StreamConflict(
             "another process has begun to count this stream's users in the meantime, so nothing "
             "was released here: run the same command again"
         )
-    for kind, period in change.replaced:
-        connection.execute(f"DELETE {_PERIOD}", stream=stream_id, of_kind=kind, period=period)
-    for kind, first in change.forgotten:
-        older = f"DELETE {_OF_KIND} AND period < :first"
-        connection.execute(older, stream=stream_id, of_kind=kind, first=first)
-    if not change.added:
-        return
-    parts = connection.rows(
-        "SELECT kind, period, max(part) FROM counton_marks WHERE stream_id = :stream"
-        " GROUP BY kind, period",
-        stream=stream_id,
-    )
-    last = {(kind, period): part for kind, period, part in parts}
-    connection.insert(
-        "counton_marks",
-        *(
-            {
-                "stream_id": stream_id,
-                "kind": part.kind,
-                "period": part.period,
-                "part": last.get((part.kind, part.period), 0) + 1 + number,
-                "marks": pack(
-                    part.digests[begin : begin + _LARGEST_PART],
-                    [fact[begin : begin + _LARGEST_PART] for fact in part.facts],
-                ),
-            }
-            for part in change.added
-            for number, begin in enumerate(range(0, len(part.digests), _LARGEST_PART))
-        ),
-    )
+    replaced = {*change.replaced}
+    for kind, period, part in rows.addresses():
+        is_forgotten = any(
+            kind == of_kind and period < first for of_kind, first in change.forgotten
+        )
+        if is_forgotten or (kind, period) in replaced:
+            rows.delete(connection, (kind, period, part))
+    last: dict[tuple[str, int], int] = {}
+    for kind, period, part in rows.addresses():
+        last[kind, period] = part
+    for marks in change.added:
+        for begin in range(0, len(marks.digests), _LARGEST_PART):
+            some = slice(begin, begin + _LARGEST_PART)
+            packed = pack(marks.digests[some], [fact[some] for fact in marks.facts])
+            number = last.get((marks.kind, marks.period), 0) + 1
+            last[marks.kind, marks.period] = number
+            rows.insert(connection, [_row(marks.kind, marks.period, number, packed)])
 
 
-def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
+def _row(kind: str, period: int, part: int, marks: bytes) -> dict[str, Any]:
+    return {"kind": kind, "period": period, "part": part, "marks": marks}
+
+
+def read(connection: Connection, rows: SealedRows, kind: str) -> Iterator[MarkSet]:
     """Yield a stream's sets of marks by period, one at a time in memory."""
-    parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
-    of = {"stream": stream_id, "of_kind": kind}
-    for period, part in [*connection.rows(parts, **of)]:
-        one = f"SELECT marks {_PERIOD} AND part = :part"
-        blob = connection.value(one, **of, period=period, part=part)
-        yield MarkSet(kind, period, *unpack(bytes(blob)))
+    for row in rows.read_every(connection, _of_kind(rows, kind)):
+        yield MarkSet(kind, row.period, *unpack(bytes(row.marks)))
 
 
-def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
+def _of_kind(rows: SealedRows, kind: str) -> list[Address]:
+    """Return the addresses of all rows of a kind, by period and part."""
+    return [address for address in rows.addresses() if address[0] == kind]
+
+
+def read_labels(connection: Connection, rows: SealedRows) -> tuple[str, ...]:
     """Return the labels of found groups by cell. Secret until a group is shown."""
-    return tuple(label for labels, _, _ in _label_parts(connection, stream_id) for label in labels)
-
-
-def first_altered(connection: Connection, stream_id: int, key: Key, name: str) -> int | None:
-    """Return the first cell of a block of labels altered without the key; None if there is none.
-
-    No block can be removed: the seal covers the sizes.
-    """
-    for labels, first, digest in _label_parts(connection, stream_id):
-        if not hmac.compare_digest(digest, _label_digest(key, name, first, labels)):
-            return first
-    return None
-
-
-def _label_parts(connection: Connection, stream_id: int) -> list[tuple[list[str], int, bytes]]:
-    """Return the blocks of labels with their first cell and keyed digest."""
-    said, parts = f"SELECT part, marks {_OF_KIND} ORDER BY part", []
+    labels: list[str] = []
     with reading("the labels of groups"):
-        for row in connection.rows(said, stream=stream_id, of_kind=_LABELS):
-            packed = zlib.decompressobj()
-            labels = json.loads(packed.decompress(row.marks))
-            parts.append((labels, int(row.part), packed.unused_data))
-    return parts
-
-
-def _label_digest(key: Key, name: str, first: int, labels: Sequence[str]) -> bytes:
-    text = json.dumps([first, *labels]).encode()
-    return hmac.digest(key.derive(b"labels", name.encode()), text, "sha256")
+        for row in rows.read_every(connection, _of_kind(rows, _LABELS)):
+            labels += json.loads(zlib.decompress(row.marks))
+    return tuple(labels)
 
 
 def write_labels(
-    connection: Connection, stream_id: int, first: int, labels: Sequence[str], key: Key, name: str
+    connection: Connection, rows: SealedRows, first: int, labels: Sequence[str]
 ) -> None:
     """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
 
     Raises:
         StreamConflict: another process has written labels meanwhile.
     """
-    if len(read_labels(connection, stream_id)) != first:
+    if len(read_labels(connection, rows)) != first:
         raise StreamConflict(
             "another process has found groups in this stream in the meantime, so nothing was "
             "released here: run the same command again"
         )
     if labels:
         blob = zlib.compress(json.dumps(list(labels)).encode())
-        blob += _label_digest(key, name, first, labels)
-        row = {"stream_id": stream_id, "kind": _LABELS, "period": 0, "part": first, "marks": blob}
-        connection.insert("counton_marks", row)
+        rows.insert(connection, [_row(_LABELS, 0, first, blob)])

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
+
+from counton.base.errors import StateError
+from counton.state import schema
 
 _PLACE = re.compile(r"(?<!:):(\w+)")
 #: Most connections kept open between transactions.
@@ -79,9 +82,19 @@ class Connection:
             self.driver.cursor().executemany(statement, rows)
 
     def rows(self, statement: str, **values: Any) -> Iterator[Any]:
-        """Run a SELECT with values by name; return its rows, with their columns as attributes."""
+        """Run a SELECT with values by name; return its rows, with their columns as attributes.
+
+        Raises:
+            StateError: a value has another type than its column in the tables of a state.
+        """
         cursor = self.execute(statement, **values)
-        return map(_row_of(*(column[0] for column in cursor.description)), cursor)
+        columns = tuple(column[0] for column in cursor.description)
+        return map(_row_of(*columns), _checked(cursor, _checks_of(statement, columns)))
+
+    @property
+    def for_update(self) -> str:
+        """End of a SELECT that locks its rows on a server; a SQLite file is locked as a whole."""
+        return "" if self.is_sqlite else " FOR UPDATE"
 
     def first(self, statement: str, **values: Any) -> Any:
         """Run a SELECT with values by name; return its first row, or None if it has no row."""
@@ -133,6 +146,42 @@ _SERVER_HAS = (
     " WHERE relname = :name AND relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND pg_catalog.pg_table_is_visible(oid)"
 )
+
+
+class _Check(NamedTuple):
+    """The types that the values at one place of a row may have."""
+
+    place: int
+    types: frozenset[type]
+    column: str
+
+
+@cache
+def _checks_of(statement: str, columns: tuple[str, ...]) -> tuple[_Check, ...]:
+    """Return the checks of a statement's columns that tables of a state declare."""
+    tables = [schema.types_of(table) for table in _TABLE_NAME.findall(statement)]
+    checks = []
+    for place, column in enumerate(columns):
+        declared = {table[column] for table in tables if column in table}
+        if len(declared) == 1:
+            checks.append(_Check(place, declared.pop(), column))
+    return tuple(checks)
+
+
+_TABLE_NAME = re.compile(r"\bcounton_\w+")
+
+
+def _checked(rows: Iterable[Any], checks: tuple[_Check, ...]) -> Iterator[Any]:
+    """Yield rows; refuse a value of another type than its column has."""
+    for row in rows:
+        for place, types, column in checks:
+            if type(row[place]) not in types:
+                wanted = " or ".join(sorted(kind.__name__ for kind in types))
+                raise StateError(
+                    f"column {column} holds a value of type {type(row[place]).__name__}, and it "
+                    f"must be {wanted}: the state was altered; restore it from a copy"
+                )
+        yield row
 
 
 @cache

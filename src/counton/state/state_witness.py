@@ -32,9 +32,10 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import open_plain, read_plain
 from counton.noise.witness import PAST, Entries, WitnessFile, parse_entries
-from counton.state import journal, records
+from counton.state import journal
 from counton.state import ledger_rows as ledger
 from counton.state.database import Database, parse_address
+from counton.state.public_rows import public_row, public_rows
 from counton.state.sql import Connection
 
 #: Where a witness is kept: a folder.
@@ -197,13 +198,11 @@ class Witness:
         """
         entries = [{word: one[word] for word in one if word != "where"} for one in self.entries]
         if rows:
-            said = (
-                "SELECT name, key_fingerprint, streams.step, forgotten, digest"
-                " FROM counton_streams streams LEFT JOIN counton_journal releases"
-                " ON releases.stream_id = streams.id AND releases.step = streams.step"
-            )
-            found = connection.rows(said)
-            entries = [*(self._entry(Mark.of(one), one.digest or "") for one in found), *entries]
+            found = [
+                (Mark.of(row), journal.digest_at(connection, row.id, row.step) or "")
+                for row in public_rows(connection)
+            ]
+            entries = [*(self._entry(at, digest) for at, digest in found), *entries]
         first = self._entry(Mark(_BEGINNING, "", 0), "")
         try:
             new.begin([{**first, "moving": old is not None}, *reversed(entries)])
@@ -249,12 +248,9 @@ class Witness:
         self.refuse_missing()
         for entry in self.forgotten_entries(connection):
             raise _lost_state(self._label, entry)
-        said = (
-            "SELECT name, key_fingerprint, step, forgotten FROM counton_streams"
-            " WHERE name <> :name AND step > 0"
-        )
-        for row in connection.rows(said, name=beginning):
-            self._refuse_unknown(connection, Mark.of(row))
+        for row in public_rows(connection):
+            if row.name != beginning:
+                self._refuse_unknown(connection, Mark.of(row))
 
     def _refuse_unknown(self, connection: Connection, at: Mark) -> None:
         if not at.step or self.folder == NONE or self._of(at):
@@ -539,7 +535,7 @@ def position_of(connection: Connection, database: Database, name: str, witness: 
         StateError: the stream is missing, or the witness has recorded more than the state has, or
             another release; or the witness is missing.
     """
-    row = records.public_row(connection, name)
+    row = public_row(connection, name)
     if row is None:
         raise OldCopy(
             f"state {database.label} has no stream {name!r} any more; restore the state that was "
@@ -565,7 +561,7 @@ def let_show(database: Database, name: str) -> None:
     """
     witness = latest_witness(database)  # read before the state
     with database.transaction(write=False) as connection:
-        row = records.public_row(connection, name)
+        row = public_row(connection, name)
         digest, at = journal.digest_at(connection, row.id, row.step), Mark.of(row)
     # A damaged journal, without a digest, is reported by its reader.
     if row.step and digest is not None and witness.may_show(at, digest):
@@ -593,7 +589,7 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
     try:
         with database.transaction(write=True) as connection:
             known = Witness(database, connection, witness)
-            rows = [records.public_row(connection, name) for name in records.names(connection)]
+            rows = [*public_rows(connection)]
             for row in rows:
                 known.check(connection, row.id, Mark.of(row), accept=True)
             known.keep(connection, accept=True)

@@ -22,6 +22,7 @@ from counton.state import ledger_rows as books
 from counton.state.addition import Arrivals
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
+from counton.state.public_rows import public_row, public_rows, write_checksum
 from counton.state.reader import JournalReader
 from counton.state.sql import Connection
 from counton.state.state_witness import Position, latest_witness, let_show, position_of
@@ -57,7 +58,7 @@ class Store(Closing):
         """Return a reader of a stream; None if there is no such stream."""
         records.check_text_name(name)
         with self.database.transaction(write=False) as connection:
-            row = records.public_row(connection, name)
+            row = public_row(connection, name)
             if row is None:
                 return None
             with reading(f"the terms of stream {name!r}"):
@@ -100,6 +101,11 @@ class Store(Closing):
             row = connection.first(said, name=name)
             if row is None:
                 raise records.no_such_stream(connection, self.database, name)
+            if not 0 <= row.late <= row.arrived:
+                raise StateError(
+                    f"stream {name!r} has {row.late:,} late rows of {row.arrived:,}: the state was "
+                    "altered; restore it from a copy"
+                )
             return Private(Arrivals(*row))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
@@ -125,6 +131,7 @@ class Store(Closing):
             public.write(connection, row.id, row.details)
             said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
             connection.execute(said, stream=row.id, details=public.text)
+            write_checksum(connection, row.id)
         return int(row.step)
 
     @property
@@ -141,7 +148,7 @@ class Store(Closing):
             StateError: they cannot be read.
         """
         with self.database.transaction(write=False) as connection, reading("the streams' details"):
-            rows = [*connection.rows("SELECT id, name, details FROM counton_streams")]
+            rows = [*public_rows(connection)]
             return {row.name: records.read_facts(connection, row.id, row.details) for row in rows}
 
     @property
@@ -306,7 +313,7 @@ class Store(Closing):
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
         with self.database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
-            rows = [*connection.rows(f"{records.PUBLIC} ORDER BY name")]
+            rows = [*public_rows(connection)]
             return {
                 "state": self.database.label,
                 "format": schema.FORMAT,

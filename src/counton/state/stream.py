@@ -27,7 +27,7 @@ from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
-from counton.numbers.noise_ahead import SealedNoise
+from counton.numbers.noise_ahead import EncryptedNoise
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import number_array
@@ -35,7 +35,10 @@ from counton.state import journal, ledger_rows, records
 from counton.state import keys as keyfile
 from counton.state.addition import Addition, Arrivals
 from counton.state.database import Closing, CommitHook, Database, reading
+from counton.state.public_rows import OPEN_COLUMNS, check_row, checksum_of
 from counton.state.reader import JournalReader
+from counton.state.sealed_rows import SealedContents
+from counton.state.sql import Connection
 from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
 from counton.statistics.settled import describe_uncovered, refuse_wrong_contribution
@@ -101,6 +104,7 @@ class Stream(JournalReader, Closing):
         key: Key,
         witness: Witness,
         counter: Counter,
+        contents: SealedContents,
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
@@ -110,12 +114,12 @@ class Stream(JournalReader, Closing):
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
         self._noted = Mark(row.key_fingerprint, row.name, 0)  # known to the witness
-        # The seal's facts; the amount of memory is counted when it is first needed.
-        self._sealed_details, self._remembered = str(row.details), ""
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._closed = False
         super().__init__(database, row, counter.design, details, key)
+        self._sealed = contents
+        self._stored_details = str(row.details)
         self._shown = True  # `database` lets the last release be shown
         self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
@@ -214,7 +218,8 @@ class Stream(JournalReader, Closing):
                     known = Witness(database, connection, witness)
                     known.keep(connection)
                     row = records.enter(connection, database, counter, held, facts)
-                made = cls(database, row, facts.values(), held, known, counter)
+                contents = SealedContents.empty(row.id, bytes(row.seal))
+                made = cls(database, row, facts.values(), held, known, counter, contents)
                 unless_made.pop_all()
                 return made
 
@@ -266,15 +271,16 @@ class Stream(JournalReader, Closing):
                         f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
                         "the state was altered; restore it from a copy"
                     )
+                # A state that was altered may not be an old copy, although its witness is missing.
+                contents = records.check_seal(connection, database.identity, row, held)
                 known = Witness(database, connection, witness)
                 known.check(connection, row.id, Mark.of(row), forgetting=forgetting)
-                records.check_seal(connection, row, held)
                 records.check_digest(connection, row, held)
                 known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
                     details = records.read_facts(connection, row.id, row.details)
                 counter = records.revive(row, held, strategy)
-                made = cls(database, row, details, held, known, counter, strategy)
+                made = cls(database, row, details, held, known, counter, contents, strategy)
                 if not forgetting:
                     _refuse_wrong_bound(made)
             unless_made.pop_all()
@@ -398,16 +404,12 @@ class Stream(JournalReader, Closing):
         facts = records.Facts.of(dict(details))
         with self._turn.take():
             with self.database.transaction(write=True) as connection:
-                said = (
-                    "UPDATE counton_streams SET details = :details"
-                    " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
-                )
-                own = {"stream": self._row.id, "epoch": self._epoch, "step": self.step}
-                if connection.execute(said, **own, details=facts.text).rowcount != 1:
-                    raise self._taken_over()
-                facts.write(connection, self._row.id, self._sealed_details)
-                records.write_seal(connection, self._row, self._key, self.step, facts.text)
-            self._sealed_details, self._details = facts.text, facts.values()
+                row = self._lock_row(connection, "*")
+                facts.write(connection, self._row.id, self._stored_details)
+                seal = self._write_row(connection, {**row, "details": facts.text}, self._sealed)
+            self._sealed = self._sealed._replace(seal=seal)
+            self._stored_details = facts.text
+            self._details = facts.values()
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """Return the release of a step from the journal (the table of releases), if ``x`` is the
@@ -550,63 +552,97 @@ class Stream(JournalReader, Closing):
             StateError: another copy of the state may have released these steps: the witness has
                 recorded more than this state has, or cannot be written.
         """
-        number, step = self._row.id, counter.step
+        number = self._row.id
+        step = counter.step
         before = self._noted._replace(step=self.step, forgotten=self._forgotten)
-        sources, remembered, labels = addition.sources, addition.remembered, addition.labels
+        remembered = addition.remembered
+        labels = addition.labels
         arrivals = addition.arrivals or self._arrivals
-        remembers = bool(sources) or labels is not None or remembered is not None
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
         facts = None if addition.details is None else records.Facts.of(dict(addition.details))
-        details = self._sealed_details if facts is None else facts.text
+        contents = self._sealed.copy()
         with self._database.transaction(write=True) as connection:
-            kept = self._remembered
-            if not (kept or remembers):  # otherwise it is sealed below
-                kept = records.memory_digest(connection, number)
-            advanced = connection.execute(
-                "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed,"
-                " forgotten = :forgotten, arrived = :arrived, late = :late"
-                " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
-                stream=number,
-                epoch=self._epoch,
-                before=self.step,
-                now=step,
-                saved=counter.checkpoint(),
-                forgotten=forgotten,
-                sealed=records.seal_of(self._key, self.name, step, details, kept),
-                **arrivals._asdict(),
-            )
-            if advanced.rowcount != 1:
-                raise self._taken_over()
-            if facts is not None:
-                facts.write(connection, number, self._sealed_details)
-                said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
-                connection.execute(said, stream=number, details=details)
+            row = self._lock_row(connection)
             self._witness = Witness(self._database, connection)  # another process may have moved it
             if rows:
                 if not self.step:
                     self._witness.refuse_forgotten(connection, beginning=self.name)
                 self._witness.check(connection, number, before)
                 self._witness.reserve(before._replace(step=step))
-                connection.insert("counton_journal", *rows)
-            journal.write_observed(connection, number, addition.observed, self.step)
+                journal.write(connection, rows)
+            journal.write_observed(connection, contents.observed, addition.observed, self.step)
             if also is not None:
                 also(connection)
-            if remembers:
+            if addition.sources:
+                journal.write_sources(
+                    connection, contents.sources, addition.sources, self._source_key
+                )
+            if labels is not None or remembered is not None:
                 from counton.state import seen as marks  # only for rows with users or ids
 
-                journal.write_sources(connection, number, sources, step, self._source_key)
-            if labels is not None:
-                marks.write_labels(connection, number, *labels, self._key, self.name)
-            if remembered is not None:
-                marks.write(connection, number, remembered, marks.subkey(self._key, self.name))
-                if remembered.forgets:
-                    self._witness.reserve(before)
-            if remembers:
-                kept = records.write_seal(connection, self._row, self._key, step, details)
-        self._remembered, self._arrivals, self._forgotten = kept, arrivals, forgotten
+                if labels is not None:
+                    marks.write_labels(connection, contents.marks, *labels)
+                if remembered is not None:
+                    subkey = marks.subkey(self._key, self.name)
+                    marks.write(connection, contents.marks, remembered, subkey)
+                    if remembered.forgets:
+                        self._witness.reserve(before)
+            row |= {
+                "step": step,
+                "checkpoint": counter.checkpoint(),
+                "forgotten": forgotten,
+                **arrivals._asdict(),
+            }
+            if facts is not None:
+                facts.write(connection, number, self._stored_details)
+                row["details"] = facts.text
+            seal = self._write_row(connection, row, contents)
+        self._sealed = contents._replace(seal=seal)
+        self._arrivals = arrivals
+        self._forgotten = forgotten
         if facts is not None:
-            self._sealed_details = details
+            self._stored_details = facts.text
             self._details = facts.values()
+
+    def _lock_row(self, connection: Connection, columns: str = OPEN_COLUMNS) -> dict[str, Any]:
+        """Lock the stream's database row for this writer, and return some of its cells by column.
+
+        Raises:
+            StreamConflict: another process took the stream over.
+            StateError: the row is not the one that this writer wrote last.
+        """
+        said = f"SELECT {columns} FROM counton_streams WHERE id = :stream"
+        row = connection.first(f"{said}{connection.for_update}", stream=self._row.id)
+        if row is None or (row.writer_epoch, row.step) != (self._epoch, self.step):
+            raise self._taken_over()
+        if bytes(check_row(row).seal) != self._sealed.seal:
+            raise StateError(
+                f"stream {self.name!r} was interrupted while it saved something: open it again"
+            )
+        cells: dict[str, Any] = row._asdict()
+        return cells
+
+    def _write_row(
+        self, connection: Connection, row: dict[str, Any], contents: SealedContents
+    ) -> bytes:
+        """Write the changed cells of the stream's row with its checksum and seal; return the seal.
+
+        It is the last act of a transaction: the seal covers what the others have written.
+        """
+        seal = records.seal_of(self._key, self._database.identity, row, contents)
+        connection.execute(
+            "UPDATE counton_streams SET step = :step, details = :details, checksum = :checksum,"
+            " seal = :seal, forgotten = :forgotten, arrived = :arrived, late = :late,"
+            " checkpoint = :checkpoint WHERE id = :id",
+            **{**row, "checksum": checksum_of(row), "seal": seal},
+        )
+        return seal
+
+    @override
+    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
+        if self._sealed.seal != now:
+            raise self._changed_meanwhile()
+        return self._sealed
 
     def _taken_over(self) -> StreamConflict:
         return StreamConflict(
@@ -654,7 +690,7 @@ def _refuse_wrong_bound(stream: Stream) -> None:
 
 _OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
 _FIND = (
-    f"SELECT step, steps, cell, cells, noise, seal {_OF_CELL}"
+    f"SELECT step, steps, cell, cells, noise {_OF_CELL}"
     " AND step <= :step ORDER BY step DESC LIMIT 1"
 )
 
@@ -666,15 +702,15 @@ class NoiseTable:
     database: Database
     stream_id: int
 
-    def find(self, step: int, cell: int) -> SealedNoise | None:
+    def find(self, step: int, cell: int) -> EncryptedNoise | None:
         """Return the newest noise of the block at ``cell`` from ``step`` or before, or None."""
         with suppress(CountonError), self.database.transaction(write=False) as connection:
             row = connection.first(_FIND, stream=self.stream_id, cell=cell, step=step)
             if row is not None:
-                return SealedNoise._make(row)
+                return EncryptedNoise._make(row)
         return None
 
-    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+    def replace(self, cell: int, rows: Sequence[EncryptedNoise]) -> None:
         """Replace the noise of the block at ``cell``; if that fails, silently keep the old one."""
         mine = {"stream_id": self.stream_id}
         with suppress(CountonError), self.database.transaction(write=True) as connection:

@@ -46,6 +46,7 @@ from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 from counton.state.ledger_rows import by_its_clock, record_in
+from counton.state.public_rows import check_row
 from counton.state.sql import Connection
 from counton.state.state_witness import Mark, Witness, latest_witness, position_of
 
@@ -120,11 +121,13 @@ def verify(
     keyfile.state_files(state, key)  # refuses the text of a key in place of its place
     database = Database(state)
     try:
+        database.check_pages()
         known = _read(database, witness)  # before the state
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
+            books.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
                 row.name: _witness_problem(connection, database, row, known, keys[row.name])
@@ -139,6 +142,9 @@ def verify(
         found = []
         for row in rows:
             held = keys[row.name]
+            if isinstance(held, StateError):
+                found.append(Verification(row.name, "stream", 0, (), (str(held),)))
+                continue
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
@@ -171,14 +177,14 @@ def _witness_problem(
     database: Database,
     row: Any,
     witness: Witness | StateError,
-    key: Key | WrongKey,
+    key: Key | WrongKey | StateError,
 ) -> Exception | None:
     """Return the error with which the witness refuses a release, or None."""
     if isinstance(witness, StateError):
         return witness
     try:
         position_of(connection, database, row.name, witness)
-        if not isinstance(key, WrongKey):
+        if isinstance(key, Key):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
         lacking = witness.lacks(connection, Mark.of(row))
@@ -207,11 +213,13 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | WrongKey:
+def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | WrongKey | StateError:
+    """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
+        check_row(row)
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
-    except WrongKey as error:
+    except (WrongKey, StateError) as error:
         return error
     return held
 
@@ -246,8 +254,8 @@ class _Recomputation:
             self._problems.append(str(error))
         else:
             self._checks.append(
-                "its public facts, and the numbers of counted users, ids or files, are those that "
-                "were written under its key"
+                "its public facts, and the records of counted users, ids, windows and files, are "
+                "those that were written under its key"
             )
         # The number of cells of found groups would tell how many are hidden.
         values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
@@ -258,13 +266,17 @@ class _Recomputation:
         return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
     def _check_seal(self) -> None:
-        """Refuse facts or digests altered without the key; read again if another process writes."""
+        """Refuse what was altered without the key: public facts, sums, and all rows that decide
+        what counts. Read again if another process writes.
+        """
         name = self._row.name
         while True:
             with self._database.transaction(write=False) as connection:
                 before = records.find(connection, name)
                 try:
-                    return records.check_seal(connection, before, self._key)
+                    identity = self._database.identity
+                    contents = records.check_seal(connection, identity, before, self._key)
+                    return contents.check_every_row(connection)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
                     if records.find(connection, name).seal == before.seal:

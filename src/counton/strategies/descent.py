@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, one_thread
 
 #: A function of parameters, shape (n,): it returns its value and its gradient, shape (n,).
 Value = Callable[[Floats], tuple[float, Floats]]
@@ -40,7 +40,8 @@ def descend(
     """
     from scipy.optimize import minimize
 
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    with one_thread():
+        found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return float(found.fun), np.asarray(found.x, np.float64)
 
 

@@ -316,6 +316,20 @@ class StreamStrategy(Strategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes whose noise is in the release at ``step``: row ``step`` of B."""
 
+    def _float_rows(self, steps: int) -> tuple[list[tuple[int, int]], Floats]:
+        """Return the nodes of the first ``steps`` rows of B, and these rows in float64.
+
+        The rows have the shape (steps, nodes).
+        """
+        rows = [self.row(step) for step in range(1, steps + 1)]
+        nodes = sorted({node[:2] for row in rows for node in row})
+        place = {node: i for i, node in enumerate(nodes)}
+        weights = np.zeros((steps, len(nodes)))
+        for i, row in enumerate(rows):
+            for node in row:
+                weights[i, place[node[:2]]] += float(node.weight)
+        return nodes, weights
+
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variance of the releases at ``steps``, in units of one node's noise variance.
 
@@ -644,20 +658,33 @@ def check_ends(
 
 
 def matrices(
-    strategy: StreamStrategy, steps: int | None = None
+    strategy: StreamStrategy, steps: int | None = None, *, exact: bool = True
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return B and C of the first ``steps`` steps (default: the horizon) as dense arrays.
 
-    B has shape (steps, nodes), C (nodes, steps), with nodes in order of level, then index. Entries
-    are int64 if every weight is an integer, else objects (int and Fraction).
+    B has shape (steps, nodes), C (nodes, steps), with nodes in order of level, then index.
+
+    Args:
+        strategy: the strategy.
+        steps: number of steps, at most 4096.
+        exact: True for entries without rounding: int64 if every weight is an integer, else objects
+            (int and Fraction). False for float64, which is much faster where weights are fractions.
+
+    Returns:
+        B and C.
 
     Raises:
-        InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
+        InvalidInput: more than 4096 steps, an unbounded strategy without ``steps``, or exact
+            entries of a solved strategy (as of most plans) for more than 256 cells.
 
     >>> from counton.strategies import Binary
     >>> reads, enters = matrices(Binary(3))
     >>> (reads @ enters).tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    >>> from counton import PureDP, plan
+    >>> reads, enters = matrices(plan(365, PureDP(1)).best.strategy, exact=False)
+    >>> bool(np.allclose(reads @ enters, np.tri(365)))
+    True
     """
     steps = strategy.horizon if steps is None else steps
     if steps is None or not 1 <= steps <= LARGEST_DENSE:
@@ -665,8 +692,10 @@ def matrices(
             f"dense matrices over {steps} steps are too large; 1 to {LARGEST_DENSE} steps are "
             "possible: use row(step) and column(step) instead"
         )
-    rows = [strategy.row(step) for step in range(1, steps + 1)]
     columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
+    if not exact:
+        return _float_matrices(strategy, columns)
+    rows = [strategy.row(step) for step in range(1, steps + 1)]
     nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
     place = {node: i for i, node in enumerate(nodes)}
     integral = all(
@@ -680,6 +709,23 @@ def matrices(
             reads[i, place[node[:2]]] += node.weight
         for node in column:
             enters[place[node[:2]], i] += node.weight
+    return reads, enters
+
+
+def _float_matrices(
+    strategy: StreamStrategy, columns: Sequence[tuple[Node, ...]]
+) -> tuple[Floats, Floats]:
+    """Return B and C in float64, given the columns of C."""
+    row_nodes, row_weights = strategy._float_rows(len(columns))
+    column_nodes = {node[:2] for entries in columns for node in entries}
+    nodes = sorted({*row_nodes, *column_nodes})
+    place = {node: i for i, node in enumerate(nodes)}
+    reads = np.zeros((len(columns), len(nodes)))
+    reads[:, [place[node] for node in row_nodes]] = row_weights
+    enters = np.zeros((len(nodes), len(columns)))
+    for i, column in enumerate(columns):
+        for node in column:
+            enters[place[node[:2]], i] += float(node.weight)
     return reads, enters
 
 

@@ -327,7 +327,11 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
         left = delta_left(guarantee, strategy.steps, lost)
     except InvalidInput:
         return widest
-    return min(widest, _least_multiplier(epsilon, left, best, narrowest, widest, _POINTS))
+    # A little more noise makes up for what is lost, except where that is nearly half of delta.
+    found = _least_multiplier(epsilon, left, best, narrowest, 1.01 * narrowest, _POINTS)
+    if math.isinf(found):
+        found = _least_multiplier(epsilon, left, best, narrowest, widest, _POINTS)
+    return min(widest, found)
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:

@@ -81,7 +81,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             whose message says why, if a step is beyond the run, or has other gradients than before;
             if a state has other parameters than the noise, or comes from another process (see
             `resume`); if another run has begun under the same name; or if the number of examples or
-            the norm of their sum does not fit the sampler's batch.
+            the norm of their sum does not fit the sampler's batch. It raises `InvalidInput` if
+            updates have other names or shapes than the parameters that ``init`` was given, or if
+            they have rows of different numbers of examples.
 
     Raises:
         MissingExtra: optax is not installed.
@@ -128,6 +130,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     def update(updates: Any, state: NoiseState, parameters: Any = None) -> tuple[Any, NoiseState]:
         del parameters
         step = state.step + 1
+        _check_updates(updates, state, per_example)
         if per_example:
             summed, rows, present = _clipped_sum(updates, noise.clip)
         else:
@@ -135,6 +138,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
         named = trees.distinct_leaves(summed)
         arrays = [array for _, array in named]
+        dtypes = {name: array.dtype for name, array in trees.leaves(updates)}
         words = {
             name: np.frombuffer(noise.subkey(name, math.prod(array.shape), "")[:8], "<u4")
             for name, array in (named if noise.on_device else ())
@@ -175,7 +179,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             shape = (-1,) + (1,) * array.ndim
             buffers[name] = jnp.asarray(decays).reshape(shape) * held + drawn
             scaled = total * jnp.asarray(scales)[step - 1]
-            return ((array + scaled.astype(array.dtype)) / batch_size).astype(array.dtype)
+            # Rounding to 16 bits comes last: it would move a sum by more than one example does.
+            wide = array.astype(jnp.promote_types(array.dtype, jnp.float32))
+            return ((wide + scaled.astype(wide.dtype)) / batch_size).astype(dtypes[name])
 
         return trees.rebuilt(summed, noisy), NoiseState(step, buffers, state.run)
 
@@ -325,10 +331,61 @@ def _digest(arrays: list[Any]) -> Any:
     return total
 
 
+def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
+    """Raise an error unless updates are gradients of the parameters that the state was made for.
+
+    Args:
+        updates: The updates: sums of gradients, or gradients of single examples.
+        state: The state, whose buffers have the names and shapes of the parameters.
+        per_example: Whether the first axis of each update is the example.
+
+    Raises:
+        InvalidInput: Updates have other names, shapes or types, or rows of different numbers of
+            examples.
+    """
+    shapes = {name: tuple(buffers.shape[1:]) for name, buffers in state.buffers.items()}
+    named = dict(trees.distinct_leaves(updates))
+    for name in named:
+        if name not in shapes:
+            raise InvalidInput(
+                f"there is a gradient for {name!r}, which was no parameter when init made the "
+                "state. Only the parameters of then are clipped together and get noise. Make a new "
+                "state under another name of the noise."
+            )
+    for name in shapes:
+        if name not in named:
+            raise InvalidInput(
+                f"there is no gradient for {name!r}, a parameter that the state was made for. Give "
+                "zeros where a step has none. Leave a parameter that is not trained out of init."
+            )
+    rows: dict[str, int] = {}
+    for name, array in named.items():
+        trees.check_floats(array, name)
+        shape = tuple(array.shape[1:] if per_example else array.shape)
+        if shape != shapes[name] or (per_example and not array.ndim):
+            wanted = f"(examples, *{shapes[name]})" if per_example else str(shapes[name])
+            raise InvalidInput(
+                f"the update of {name!r} has shape {tuple(array.shape)}, but with "
+                f"per_example={per_example} it must be {wanted}. Give gradients of single examples "
+                "(jax.vmap) with per_example=True, and clipped sums with per_example=False."
+            )
+        if per_example:
+            rows[name] = array.shape[0]
+    first = next(iter(rows), "")
+    for name, count in rows.items():
+        if count != rows[first]:
+            raise InvalidInput(
+                f"parameter {first!r} has gradients of {rows[first]} examples, but {name!r} of "
+                f"{count}. Clipping bounds an example only if all parameters have a gradient for "
+                "it. Compute them together."
+            )
+
+
 def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     """Return the sum of clipped gradients, and the numbers of examples and of nonzero ones.
 
-    The first axis is the example, whose 2-norm is over all parameters; one not finite counts as 0.
+    Sums have at least 32 bits. The first axis is the example, whose 2-norm is over all parameters;
+    one not finite counts as 0.
     """
     import jax.numpy as jnp
 
@@ -341,7 +398,8 @@ def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     factors = jnp.where(jnp.isfinite(norms), clip / jnp.maximum(norms, clip), 0.0)
 
     def sum_of(name: str, array: Any) -> Any:
-        finite = jnp.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0)
+        wide = array.astype(jnp.promote_types(array.dtype, jnp.float32))
+        finite = jnp.nan_to_num(wide, nan=0.0, posinf=0.0, neginf=0.0)
         return jnp.tensordot(factors.astype(finite.dtype), finite, axes=1)
 
     return trees.rebuilt(updates, sum_of), len(norms), (norms != 0).sum()

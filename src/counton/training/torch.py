@@ -4,13 +4,19 @@ Opacus's ``GradSampleModule`` stores the gradient of every example in ``paramete
 `make_private` adds a hook to an optimiser, which clips and sums these gradients and adds the noise
 before each step. The optimiser itself is unchanged, so schedulers and checkpoints work as usual.
 
+The bound of one example's contribution holds for the parameters that the optimiser and the model
+had when `make_private` was called, and for gradients of single examples whose rows belong to the
+same examples in every parameter. Each step checks both, and refuses anything else.
+
 PyTorch is imported when `make_private` is called; in a checkout: ``pip install '.[torch]'``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +24,7 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
 from counton.training.device import generator_of
+from counton.training.torch_modules import check_modules, check_with_opacus, watch_modes
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
@@ -38,21 +45,32 @@ def make_private(
         optimizer: any ``torch.optim.Optimizer`` over parameters of ``model``.
         noise: a `TrainingNoise`; its ``clip`` bounds the 2-norm of an example's gradient. One noise
             serves one optimiser of one run.
-        model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
+        model: a ``GradSampleModule``, or any module if gradients are ``clipped``. Row i of every
+            forward pass of a step must be the same example.
         batch_size: the number by which sums are divided, such as the expected batch size. It must
             not depend on the data.
         clipped: True if ``parameter.grad`` is a sum of gradients that are already clipped to
-            ``clip`` for each example. FSDP averages over processes, so multiply losses by the
-            number of processes.
+            ``clip`` for each example, over all backward passes of a step, as by Opacus's ghost
+            clipping. FSDP averages over processes, so multiply losses by the number of processes.
 
     Returns:
         An object that counts the steps; put its `PrivateSteps.state_dict` into every checkpoint.
 
     Raises:
         MissingExtra: PyTorch is not installed.
-        InvalidInput: the model does not have a parameter of the optimiser, two parameters have one
-            name without the prefixes of wrappers, parameters are sharded but gradients are not
-            ``clipped``, or the noise is bound to another optimiser.
+        InvalidInput: the model does not have a parameter of the optimiser, a module of the model
+            mixes examples (as batch normalisation does), two parameters have one name without the
+            prefixes of wrappers, parameters are sharded but gradients are not ``clipped``, the
+            optimiser has private steps already, or the noise is bound to another optimiser.
+
+    A step of the optimiser raises `InvalidInput`, applies nothing and discards all gradients, if
+
+    - the optimiser has other parameters than before, or one was frozen, unfrozen, or is no longer
+      in the model;
+    - a module of the model mixes examples;
+    - a parameter has a gradient, but no gradients of single examples;
+    - gradients are those of several backward passes without `PrivateSteps.accumulate`;
+    - parameters have gradients of different numbers of examples.
 
     Example (``pip install opacus``)::
 
@@ -61,7 +79,15 @@ def make_private(
         >>> make_private(optimizer, noise, model, batch_size=64)  # doctest: +SKIP
     """
     require("torch")
-    return PrivateSteps(optimizer, noise, model.named_parameters(), batch_size, clipped)
+    return PrivateSteps(optimizer, noise, model, batch_size, clipped)
+
+
+class _Listed(NamedTuple):
+    """A parameter that the optimiser had when its steps became private."""
+
+    name: str
+    parameter: Any
+    is_trained: bool
 
 
 class PrivateSteps:
@@ -82,26 +108,37 @@ class PrivateSteps:
         self,
         optimizer: Any,
         noise: TrainingNoise,
-        named_parameters: Iterable[tuple[str, Any]],
+        model: Any,
         batch_size: float,
         clipped: bool,
     ) -> None:
         check_positive("batch_size", batch_size, "the expected examples of a step")
-        names = {id(parameter): name for name, parameter in named_parameters}
-        mine = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-        if not all(id(parameter) in names for parameter in mine):
+        if getattr(optimizer, "__getstate__", None) is _refuse_copy:
+            raise InvalidInput(
+                "the optimizer has private steps already, and would add noise twice. Make another "
+                "optimizer."
+            )
+        check_modules(model)
+        check_with_opacus(model)
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self._listed: dict[int, _Listed] = {}
+        for parameter in _parameters_of(optimizer):
+            name = names.get(id(parameter), "without a name")
+            self._listed[id(parameter)] = _Listed(name, parameter, parameter.requires_grad)
+        trained = [listed.parameter for listed in self._listed.values() if listed.is_trained]
+        if not all(id(parameter) in names for parameter in trained):
             raise InvalidInput(
                 "the optimizer has a parameter that the model does not have: make it from "
                 "model.parameters()"
             )
-        if not clipped and any(hasattr(parameter, "placements") for parameter in mine):
+        if not clipped and any(hasattr(parameter, "placements") for parameter in trained):
             raise InvalidInput(
                 "parameters are sharded over processes, where the gradients of single examples are "
                 "not known: clip them yourself and give clipped=True, or use "
                 "DistributedDataParallel"
             )
         self._parameters: dict[str, Any] = {}
-        for parameter in mine:
+        for parameter in trained:
             name = names[id(parameter)]
             other = self._parameters.setdefault(plain_name(name), parameter)
             if other is not parameter:
@@ -111,18 +148,34 @@ class PrivateSteps:
                     "noise: rename one"
                 )
         if noise.on_device:
-            noise.bind(*map(generator_of, mine))
+            noise.bind(*map(generator_of, trained))
         noise.take()
-        self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
+        self._noise = noise
+        self._model = model
+        self._batch_size = float(batch_size)
+        self._clipped = clipped
         self._sums: dict[str, Any] = {}
         self._rows = 0
+        #: By parameter: the backward passes that reached it since its gradients were last cleared.
+        self._passes: dict[str, list[int]] = {}
         self._joined = False
+        #: True from the noise of a step to the end of the optimiser's own step.
+        self._is_applied = False
         self.step = 0
         # Let all processes draw the same batches, where they are drawn by chance.
         if noise.sampler is not None and noise.sampler.identity is not None:
             noise.sampler.join(_from_first(noise.sampler.identity))
+        handles = watch_modes(model)
+        if not clipped:
+            # A hook that kept this object alive would keep the buffers of the noise.
+            steps = weakref.ref(self)
+            for name, parameter in self._parameters.items():
+                handles.append(parameter.register_hook(partial(_note_pass, steps, name)))
+        for handle in handles:
+            weakref.finalize(self, handle.remove).atexit = False
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
+        optimizer.__getstate__ = _refuse_copy
 
     def batches(self) -> Iterator[Any]:
         """Yield the sampler's batches from the next step on, one for each step.
@@ -149,13 +202,23 @@ class PrivateSteps:
         """Add the gradients of one part of a batch that is too large for a single backward pass.
 
         Call it after each backward pass except the last; the optimiser's next step sums all parts.
+        Each example must be in one part only, because each part is clipped by itself. Add up
+        several losses of the same examples, and call ``backward()`` once.
+
+        Raises:
+            InvalidInput: gradients are clipped already, or are refused as in a step.
         """
         if self._clipped:
             raise InvalidInput(
                 "gradients are clipped already and add up in parameter.grad by themselves: leave "
                 "the call of accumulate() out"
             )
-        self._take_in()
+        try:
+            check_modules(self._model)
+            self._take_in()
+        except BaseException:
+            self._discard()
+            raise
 
     def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
         """Continue at a step in a new process, without a checkpoint of the noise.
@@ -168,7 +231,9 @@ class PrivateSteps:
             InvalidInput, StateError: see `counton.training.TrainingNoise.resume`.
         """
         self._noise.resume(step, run)
-        self.step, self._joined = step - 1, False
+        self._discard()
+        self.step = step - 1
+        self._joined = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return steps, and the buffers that carry noise from step to step, as tensors and plain
@@ -208,8 +273,9 @@ class PrivateSteps:
                 "earlier checkpoint"
             )
         self._noise.load_state_dict(inner)
-        self._sums, self._rows = {}, 0
-        self.step, self._joined = step, False
+        self._discard()
+        self.step = step
+        self._joined = False
 
     # ---------------------------------------------------------------------------------- each step
 
@@ -222,65 +288,201 @@ class PrivateSteps:
             )
         import torch
 
-        with torch.no_grad():
-            if not self._clipped:
-                self._take_in()
-                # Refuse more gradients than the sampler's batch can have, and discard their sums.
-                if self._noise.sampler is not None:
-                    try:
+        try:
+            self._check_begins()
+            self._check_parameters(optimizer)
+            check_modules(self._model)
+            with torch.no_grad():
+                if self._clipped:
+                    self._check_clipped()
+                else:
+                    self._take_in()
+                    # Refuse more gradients than the sampler's batch can have.
+                    if self._noise.sampler is not None:
                         self._noise.check_count(self.step + 1, _total(self._rows))
-                    except InvalidInput:
-                        self._sums, self._rows = {}, 0
-                        raise
-            # Give all processes the run of the first one, so that they add the same noise.
-            if not self._joined:
-                self._noise.join(_from_first(self._noise.run))
-                self._joined = True
-            self._add_noise(self.step + 1)
-        self.step, self._rows = self.step + 1, 0
+                # Give all processes the run of the first one, so that they add the same noise.
+                if not self._joined:
+                    self._noise.join(_from_first(self._noise.run))
+                    self._joined = True
+                self._add_noise(self.step + 1)
+        except BaseException:
+            # No later step may apply gradients that were refused, or count them once more.
+            self._discard()
+            raise
+        self.step += 1
+        self._rows = 0
+        self._is_applied = True
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Clear the gradients after the optimiser's step, so that none counts in the next batch."""
+        self._is_applied = False
+        self._clear_gradients()
+
+    def _discard(self) -> None:
+        """Forget all gradients that no step has applied."""
+        self._sums = {}
+        self._rows = 0
+        self._clear_gradients()
+
+    def _clear_gradients(self) -> None:
+        """Clear all gradients, sums and of single examples, and norms that Opacus keeps."""
         for parameter in self._parameters.values():
             parameter.grad = None
+            if hasattr(parameter, "grad_sample"):
+                parameter.grad_sample = None
+        self._passes = {}
+        for parameter in self._model.parameters():
+            # Ghost clipping would clip later examples by the norms of these examples, in a
+            # parameter that the later backward pass does not reach.
+            if hasattr(parameter, "_norm_sample"):
+                del parameter._norm_sample
+
+    def _check_begins(self) -> None:
+        """Raise an error if this is no new step, so that one noise serves one step.
+
+        Raises:
+            InvalidInput: the last step has not ended, or the step is recorded to be replayed.
+        """
+        import torch
+
+        if self._is_applied:
+            self._is_applied = False
+            raise InvalidInput(
+                "a step of the optimizer began before the last one had ended. Either it was "
+                "interrupted: take this batch again. Or the optimizer's step() calls step() of its "
+                "base class, which adds noise twice: use the base class."
+            )
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            raise InvalidInput(
+                "the step is recorded in a CUDA graph, and every replay would add the same noise. "
+                "Call step() outside of the graph."
+            )
+
+    def _check_parameters(self, optimizer: Any) -> None:
+        """Raise an error unless the optimiser applies gradients to the same parameters as before.
+
+        Only these parameters are clipped and get noise.
+
+        Raises:
+            InvalidInput: a parameter is new, missing, frozen or unfrozen, has a gradient although
+                it is frozen, or is no longer in the model.
+        """
+        present = {id(parameter): parameter for parameter in _parameters_of(optimizer)}
+        in_model = {id(parameter): name for name, parameter in self._model.named_parameters()}
+        for key, parameter in present.items():
+            if key not in self._listed:
+                name = in_model.get(key, f"of shape {tuple(parameter.shape)}")
+                raise _changed(f"parameter {name!r} was added to the optimizer")
+        for key, listed in self._listed.items():
+            if key not in present:
+                raise _changed(f"parameter {listed.name!r} was removed from the optimizer")
+            if listed.parameter.requires_grad and not listed.is_trained:
+                raise _changed(f"parameter {listed.name!r} was frozen, and was unfrozen")
+            if listed.is_trained and not listed.parameter.requires_grad:
+                raise _changed(f"parameter {listed.name!r} was trained, and was frozen")
+            if listed.is_trained and key not in in_model:
+                raise _changed(f"parameter {listed.name!r} was removed from the model")
+            if not listed.is_trained and not _is_zero(listed.parameter.grad):
+                raise InvalidInput(
+                    f"parameter {listed.name!r} is frozen, but has a gradient, which the step "
+                    "would apply without clipping and noise. Set its grad to None."
+                )
+
+    def _check_clipped(self) -> None:
+        """Raise an error if gradients of single examples are there, which nobody has clipped."""
+        for name, parameter in self._parameters.items():
+            if getattr(parameter, "grad_sample", None) is not None:
+                raise InvalidInput(
+                    f"parameter {name!r} has grad_sample, gradients of single examples, but "
+                    "clipped=True says that parameter.grad is a sum of clipped gradients. Leave "
+                    "clipped=True out, or clip the gradients and set grad_sample to None."
+                )
 
     def _take_in(self) -> None:
         """Add each gradient, clipped by its 2-norm over all parameters; 0 if not finite."""
         import torch
 
-        held = {
-            name: found
-            for name, parameter in self._parameters.items()
-            if (found := getattr(parameter, "grad_sample", None)) is not None
-        }
+        held = self._gradients_of_examples()
         if not held:
-            found = [parameter.grad for parameter in self._parameters.values()]
-            if any(grad is not None and bool(grad.any()) for grad in found) and not self._sums:
-                raise InvalidInput(
-                    "parameters have no grad_sample, the gradients of single examples: wrap the "
-                    "model in opacus.GradSampleModule, or clip gradients yourself and give "
-                    "clipped=True"
-                )
             return  # an empty batch
-        passes = {
-            name: found if isinstance(found, list) else [found] for name, found in held.items()
-        }
-        for number in range(max(map(len, passes.values()))):
-            part = {name: each[number] for name, each in passes.items() if number < len(each)}
-            squares = [each.float().flatten(1).square().sum(1) for each in part.values()]
-            norms = torch.stack(squares).sum(0).sqrt()
-            self._rows += len(norms)
-            # an example whose gradient is not finite counts for nothing
-            factors = (self._noise.clip / norms.clamp_min(self._noise.clip)).where(
-                norms.isfinite(), torch.zeros_like(norms)
+        squares = [each.float().flatten(1).square().sum(1) for each in held.values()]
+        norms = torch.stack(squares).sum(0).sqrt()
+        self._rows += len(norms)
+        # an example whose gradient is not finite counts for nothing
+        factors = (self._noise.clip / norms.clamp_min(self._noise.clip)).where(
+            norms.isfinite(), torch.zeros_like(norms)
+        )
+        for name, each in held.items():
+            finite = each.float().nan_to_num(0.0, 0.0, 0.0)
+            total = torch.tensordot(factors, finite, dims=1)
+            known = self._sums.get(name)
+            self._sums[name] = total if known is None else known + total
+        self._clear_gradients()
+
+    def _gradients_of_examples(self) -> dict[str, Any]:
+        """Return the gradients of single examples by parameter, shape (examples, *parameter).
+
+        Row i is the gradient of the same example in every parameter, so that clipping bounds it
+        over all parameters together.
+
+        Raises:
+            InvalidInput: rows may belong to different examples, or gradients have other shapes.
+        """
+        held: dict[str, Any] = {}
+        for name, parameter in self._parameters.items():
+            gradients = getattr(parameter, "grad_sample", None)
+            if isinstance(gradients, list):
+                if len(gradients) > 1:
+                    raise _several_passes(name)
+                gradients = gradients[0] if gradients else None
+            if gradients is not None:
+                held[name] = gradients
+        self._check_reached(held)
+        passes = {each for name in held for each in self._passes.get(name, ())}
+        if len(passes) > 1:
+            raise _several_passes(next(iter(held)))
+        first = next(iter(held), "")
+        for name, gradients in held.items():
+            shape = tuple(self._parameters[name].shape)
+            if tuple(gradients.shape[1:]) != shape:
+                raise InvalidInput(
+                    f"the grad_sample of parameter {name!r} has shape {tuple(gradients.shape)}. It "
+                    f"must be one gradient of shape {shape} for each example."
+                )
+            if len(gradients) != len(held[first]):
+                raise InvalidInput(
+                    f"parameter {first!r} has gradients of {len(held[first])} examples, but "
+                    f"{name!r} of {len(gradients)}. Clipping bounds an example only if all "
+                    "parameters have a gradient for it. Give every module the same batch."
+                )
+        return held
+
+    def _check_reached(self, held: Mapping[str, Any]) -> None:
+        """Raise an error if a parameter has a gradient that is not that of single examples.
+
+        Args:
+            held: The gradients of single examples, by parameter.
+
+        Raises:
+            InvalidInput: A parameter has a sum of gradients, but no gradients of single examples.
+        """
+        if held and _several():
+            # DistributedDataParallel gives each process the mean of all processes' gradients.
+            return
+        for name, parameter in self._parameters.items():
+            if name in held or _is_zero(parameter.grad):
+                continue
+            if held:
+                raise InvalidInput(
+                    f"parameter {name!r} has a gradient, but no grad_sample, the gradients of "
+                    "single examples. Its module is in evaluation mode, or was frozen when the "
+                    "model was wrapped. Wrap the model again, and keep it in training mode."
+                )
+            raise InvalidInput(
+                "parameters have no grad_sample, the gradients of single examples: wrap the "
+                "model in opacus.GradSampleModule, or clip gradients yourself and give "
+                "clipped=True"
             )
-            for name, each in part.items():
-                finite = each.float().nan_to_num(0.0, 0.0, 0.0)
-                total = torch.tensordot(factors, finite, dims=1)
-                known = self._sums.get(name)
-                self._sums[name] = total if known is None else known + total
-        for parameter in self._parameters.values():
-            parameter.grad_sample = None
 
     def _add_noise(self, step: int) -> None:
         import torch
@@ -308,6 +510,69 @@ class PrivateSteps:
                 local.copy_(found)
             else:
                 parameter.grad = found
+
+
+def _parameters_of(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _refuse_copy() -> Any:
+    """Refuse to copy or pickle an optimiser: a copy would have its parameters, but not the hooks.
+
+    Raises:
+        StateError: always.
+    """
+    raise StateError(
+        "an optimizer with private steps cannot be copied or pickled, because the copy would take "
+        "steps without noise. Save its state_dict() and that of the private steps."
+    )
+
+
+def _note_pass(steps: weakref.ref[PrivateSteps], name: str, gradient: Any) -> None:
+    """Remember which backward pass reached a parameter: a hook of the parameter's gradient."""
+    import torch
+
+    private = steps()
+    if private is None:
+        return
+    task = torch._C._current_graph_task_id()
+    passes = private._passes.setdefault(name, [])
+    if task in passes:
+        return
+    if passes and _is_cleared(private._parameters[name]):
+        passes.clear()
+    passes.append(task)
+
+
+def _is_cleared(parameter: Any) -> bool:
+    """Return True if a parameter's gradients of earlier backward passes were cleared."""
+    if hasattr(parameter, "_current_grad_sample"):
+        return False  # Opacus adds the gradients of the next pass to these, row by row
+    return _is_zero(parameter.grad)
+
+
+def _is_zero(gradient: Any) -> bool:
+    """Return True if there is no gradient, or only zeros."""
+    if gradient is None:
+        return True
+    numbers = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return not bool(numbers.any())
+
+
+def _changed(what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what} after make_private. Only the parameters of then are clipped and get noise. Make "
+        "an optimizer with all parameters that this run trains. Then call make_private with new "
+        "noise under another name."
+    )
+
+
+def _several_passes(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"parameter {name!r} has gradients of several backward passes, and an example could count "
+        "once in each. Add up all losses of an example and call backward() once. For parts of a "
+        "batch call accumulate() in between. Checkpointing needs use_reentrant=False."
+    )
 
 
 def plain_name(name: str) -> str:

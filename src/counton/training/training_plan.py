@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from counton.base.arrays import one_thread
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
 from counton.planning.planner import Plan
 from counton.privacy import ZCDP, Guarantee
+from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
 from counton.training.batch_samplers import Sampler
@@ -25,15 +28,27 @@ from counton.training.strategies import (
     TrainingStrategy,
 )
 from counton.training.strategies.sgd import SGD
-from counton.training.strategies.toeplitz import Scaling
-from counton.training.strategies.training_strategy import training_schedule
+from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining
+from counton.training.strategies.training_strategy import (
+    Search,
+    check_search,
+    training_schedule,
+)
 
 #: Largest number of steps for which plans try Octave, which needs matrices of steps x steps.
 _MOST_FOR_OCTAVE = 1024
 #: Largest number of steps for which plans search for Echo.
 _MOST_FOR_ECHO = 2**14
-#: Largest number of steps for which plans search for banded matrices; this takes seconds.
+#: Largest number of steps for which plans search for banded matrices.
 _MOST_FOR_BANDS = 512
+#: Largest number of steps for which a quick search scales the steps of every strategy.
+_MOST_FOR_QUICK_SCALES = 512
+#: Largest number of steps for which a quick search scales the steps of three strategies.
+_MOST_FOR_THREE_QUICK_SCALES = 1024
+#: Largest number of steps for which a quick search scales the steps of the best strategy.
+_MOST_FOR_ONE_QUICK_SCALE = 2048
+#: Largest number of steps for which plans scale steps equally.
+_MOST_FOR_EQUAL_SCALES = 2**17
 #: Smallest number of normals per step for which banded matrices are searched for; with fewer, a BLT
 #: has less error with one normal per step.
 _FEWEST_DRAWS = 4
@@ -47,18 +62,18 @@ class TrainingDesign:
         strategy: the correlation of the noise over steps.
         guarantee: the guarantee for one example, over all steps of the run.
         clip: largest 2-norm of one example's gradient.
-        dimension: number of coordinates of all parameters together.
+        dimension: number of coordinates of all parameters together; None: not stated.
         sampler: the sampler that gives the batches; None: only its order was stated.
 
-    >>> choice = plan(steps=8, epochs=2, dimension=1000).best
+    >>> choice = plan(steps=512, epochs=8, dimension=1000).best
     >>> choice.strategy.buffers, choice.state_bytes, choice.strategy.draws
-    (2, 8000, 1.5)
+    (2, 8000, 4.5)
     """
 
     strategy: TrainingStrategy
     guarantee: Guarantee
     clip: float
-    dimension: int
+    dimension: int | None = None
     sampler: Sampler | None = None
 
     @property
@@ -81,9 +96,11 @@ class TrainingDesign:
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
-    def state_bytes(self) -> int:
-        """Bytes of memory that the noise needs from step to step, for all coordinates."""
-        return 4 * self.strategy.buffers * self.dimension
+    def state_bytes(self) -> int | None:
+        """Bytes of memory that the noise needs from step to step, for all coordinates; None if
+        ``dimension`` is not stated.
+        """
+        return None if self.dimension is None else 4 * self.strategy.buffers * self.dimension
 
     def noise(
         self,
@@ -139,12 +156,218 @@ def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
     )
 
 
+class _Run(NamedTuple):
+    """What a plan searches strategies for."""
+
+    steps: int
+    epochs: int
+    order: str
+    separation: int | None
+    schedule: Schedule
+    sampler: Sampler | None
+    buffers: int
+    draws: float
+    optimizer: SGD | None
+    search: Search
+
+    @property
+    def place(self) -> tuple[int, int, str, int | None]:
+        """The first arguments of the ``fit`` methods of strategies."""
+        return self.steps, self.epochs, self.order, self.separation
+
+    @property
+    def scaling(self) -> Scaling:
+        """The kind of step scaling with the least error that can be computed."""
+        if self.steps > LARGEST_DENSE:
+            return "equal"
+        return "free" if self.schedule.fixed else "epochs"
+
+    @property
+    def secret_places(self) -> int | None:
+        """The number of steps of an epoch, if each example draws one of them in secret."""
+        return None if self.sampler is None else self.sampler.secret_places
+
+
+class _Candidates(NamedTuple):
+    """Strategies that are found by one search, of which a plan tells the name."""
+
+    name: str
+    find: Callable[[], list[TrainingStrategy]]
+
+
+def _find_buffered(run: _Run) -> list[TrainingStrategy]:
+    """Return BLT noise, plain and with scaled steps."""
+    found: list[TrainingStrategy] = []
+    scalings: list[Scaling] = ["none"]
+    if run.steps <= LARGEST_DENSE:
+        scalings.append(run.scaling)
+    elif run.epochs == 1 and run.steps <= _MOST_FOR_EQUAL_SCALES:
+        scalings.append("equal")
+    for scaling in scalings:
+        found.append(
+            BufferedToeplitz.fit(
+                *run.place, buffers=run.buffers, scaling=scaling, optimizer=run.optimizer
+            )
+        )
+    return found
+
+
+def _find_cut(run: _Run, reaches: Sequence[int]) -> list[TrainingStrategy]:
+    """Return BLT noise that is correlated over shorter times than the run, for secret places.
+
+    Noise that is correlated over shorter times tells an attacker less about an example's secret
+    place in the epoch.
+
+    Args:
+        run: the run.
+        reaches: the numbers of steps.
+    """
+    found: list[TrainingStrategy] = []
+    constant = None if run.optimizer is None else SGD(run.optimizer.momentum)
+    for reach in reaches:
+        if 4 <= reach < run.steps <= LARGEST_DENSE:
+            cut = BufferedToeplitz.fit(reach, buffers=run.buffers, optimizer=constant)
+            whole = BufferedToeplitz(run.steps, cut.theta, cut.thetahat, run.schedule)
+            found.append(whole.under(run.optimizer))
+    return found
+
+
+def _find_independent(run: _Run) -> list[TrainingStrategy]:
+    """Return independent noise in each step."""
+    return [BandedInverseSquareRoot(run.steps, 1, run.schedule).under(run.optimizer)]
+
+
+def _find_banded_root(run: _Run, scaling: Scaling) -> list[TrainingStrategy]:
+    """Return the banded inverse square root."""
+    return [BandedInverseSquareRoot.fit(*run.place, scaling=scaling, optimizer=run.optimizer)]
+
+
+def _find_echo(run: _Run, scaling: Scaling) -> list[TrainingStrategy]:
+    """Return Echo."""
+    buffers = min(run.buffers, 2)
+    return [Echo.fit(run.steps, run.epochs, buffers, scaling, run.optimizer, run.search)]
+
+
+def _find_bands(run: _Run) -> list[TrainingStrategy]:
+    """Return the optimal matrix with bands."""
+    return [
+        BandedOptimum.fit(
+            run.steps,
+            run.epochs,
+            run.separation,
+            run.draws,
+            run.optimizer,
+            order=run.order,
+            search=run.search,
+        )
+    ]
+
+
+def _find_octave(run: _Run) -> list[TrainingStrategy]:
+    """Return Octave."""
+    scaling = "free" if run.scaling == "free" else "equal"
+    return [OctaveTraining.fit(*run.place, scaling=scaling, search=run.search)]
+
+
+def _find_few(run: _Run) -> list[TrainingStrategy]:
+    """Return BLT noise, Echo and the banded inverse square root, and some with scaled steps.
+
+    These are for runs of so many steps that scales take long.
+    """
+    plain: list[ToeplitzTraining] = [
+        BufferedToeplitz.fit(*run.place, buffers=run.buffers, optimizer=run.optimizer),
+        BandedInverseSquareRoot.fit(*run.place, optimizer=run.optimizer),
+    ]
+    if _takes_echo(run):
+        buffers = min(run.buffers, 2)
+        plain.append(Echo.fit(run.steps, run.epochs, buffers, "none", run.optimizer, run.search))
+    scaled = plain
+    if run.steps > _MOST_FOR_THREE_QUICK_SCALES:
+        scaled = [min(plain, key=lambda strategy: strategy.rmse)]
+    found: list[TrainingStrategy] = [*plain]
+    if run.steps <= _MOST_FOR_ONE_QUICK_SCALE:
+        found += [strategy.with_scaling(run.scaling, run.search) for strategy in scaled]
+    elif run.epochs == 1 and run.optimizer is None:
+        # The error of equal scales takes time in proportion to the steps, not to their square.
+        found.append(plain[0].with_scaling("equal"))
+    return found
+
+
+def _takes_echo(run: _Run) -> bool:
+    return run.schedule.fixed and run.schedule.steps > 1 and run.steps <= _MOST_FOR_ECHO
+
+
+def _takes_bands(run: _Run) -> bool:
+    if run.steps > _MOST_FOR_BANDS or min(run.draws, run.steps / 2) < _FEWEST_DRAWS:
+        return False
+    # Up to this many steps the number of draws allows every earlier normal.
+    takes_all = run.optimizer is not None and run.steps <= 2 * run.draws
+    return takes_all or run.schedule.steps > 1
+
+
+def _candidates(run: _Run) -> list[_Candidates]:
+    """Return the searches of a plan, in their order."""
+    places = run.secret_places
+    if places is not None and run.search == "quick":
+        # To account for secret places takes a third of a second for each strategy.
+        if run.steps > LARGEST_DENSE:
+            return [
+                _Candidates("BLT", lambda: _find_buffered(run)[:1]),
+                _Candidates("independent noise", lambda: _find_independent(run)),
+            ]
+        scaled = run.steps <= _MOST_FOR_ONE_QUICK_SCALE
+        root: Scaling = run.scaling if scaled else "none"
+        few = [
+            _Candidates("banded inverse square root", lambda: _find_banded_root(run, root)),
+            _Candidates("BLT cut", lambda: _find_cut(run, [places // 2, places])),
+        ]
+        if run.optimizer is not None:
+            few.append(_Candidates("BLT", lambda: _find_buffered(run)[-1:]))
+        return few
+    if _MOST_FOR_QUICK_SCALES < run.steps <= LARGEST_DENSE and run.search == "quick":
+        return [_Candidates("BLT and Echo", lambda: _find_few(run))]
+    scaling: Scaling = run.scaling if run.steps <= LARGEST_DENSE else "none"
+    found = [_Candidates("BLT", lambda: _find_buffered(run))]
+    if run.steps <= LARGEST_DENSE:
+        found.append(
+            _Candidates("banded inverse square root", lambda: _find_banded_root(run, scaling))
+        )
+    if _takes_echo(run):
+        found.append(_Candidates("Echo", lambda: _find_echo(run, scaling)))
+    if _takes_bands(run):
+        found.append(_Candidates("banded optimum", lambda: _find_bands(run)))
+    if run.steps <= _MOST_FOR_OCTAVE and run.optimizer is None:
+        found.append(_Candidates("Octave", lambda: _find_octave(run)))
+    if places is not None:
+        reaches = [places // 2, places, 2 * places]
+        found.append(_Candidates("independent noise", lambda: _find_independent(run)))
+        found.append(_Candidates("BLT cut", lambda: _find_cut(run, reaches)))
+    return found
+
+
+def _find_all(run: _Run) -> list[TrainingStrategy]:
+    """Return all candidates of a plan, and write the progress of a long search."""
+    searches = _candidates(run)
+    found: list[TrainingStrategy] = []
+    for number, candidates in enumerate(searches, 1):
+        _tell(run, candidates.name, number, len(searches))
+        found += candidates.find()
+    return found
+
+
+def _tell(run: _Run, what: str, number: int, total: int) -> None:
+    """Write a line of progress to standard error, if the search is long."""
+    if run.search == "long":
+        sys.stderr.write(f"counton: plan for {run.steps:,} steps, {number} of {total}: {what}\n")
+        sys.stderr.flush()
+
+
 def plan(
     *,
     steps: int | None = None,
     epochs: int = 1,
     order: str = "fixed",
-    dimension: int,
+    dimension: int | None = None,
     separation: int | None = None,
     sampler: Sampler | None = None,
     guarantee: Guarantee | None = None,
@@ -152,9 +375,14 @@ def plan(
     buffers: int = 3,
     draws: Number = 64,
     optimizer: SGD | None = None,
+    search: Search = "quick",
 ) -> Plan[TrainingDesign]:
     """Rank strategies for a training run by the error of running sums of gradients, or of the
     weights that an optimiser makes of them.
+
+    A quick search takes about a second, and its best error is usually within 1% of that of a long
+    search, in a separated order within 3%. A long search takes seconds for up to 100 steps, and up
+    to a minute for 512. It writes its progress to standard error.
 
     Args:
         steps: number of steps of the whole run.
@@ -162,7 +390,8 @@ def plan(
         order: the order that the sampler guarantees: "fixed" if every example has the same step in
             each epoch; "separated" for any order with a minimum distance between the steps of an
             example.
-        dimension: number of coordinates of all parameters together.
+        dimension: number of coordinates of all parameters together, for
+            `TrainingDesign.state_bytes` alone; errors do not depend on it.
         separation: the minimum distance between the steps of an example, in steps; default: steps
             // epochs.
         sampler: the sampler that gives the batches, in place of steps, epochs, order and
@@ -177,15 +406,16 @@ def plan(
         optimizer: momentum, weight decay and learning rates, for at most 4096 steps. Strategies are
             fitted for the weights that it makes of noisy gradients, and ranked by the error of the
             weights; default: running sums.
+        search: "quick" or "long".
 
     Raises:
         InvalidInput: an argument is out of range.
 
-    >>> for choice in plan(steps=8, epochs=2, dimension=1000).choices[:2]:
+    >>> for choice in plan(steps=8, epochs=2).choices[:2]:
     ...     print(choice)
+    banded optimum, 4 bands: error 2.1..., 0 buffers, 4.5 normals a step
     Echo-2, steps scaled: error 2.1..., 2 buffers, 1.5 normals a step
-    Octave: error 2.2..., 0 buffers, 10... normals a step
-    >>> plan(steps=8, epochs=2, order="separated", dimension=1000).best.strategy.name
+    >>> plan(steps=8, epochs=2, order="separated").best.strategy.name
     'banded optimum, 4 bands'
     """
     if sampler is not None:
@@ -198,7 +428,9 @@ def plan(
         order, separation = ("fixed", None) if fixed else ("separated", apart)
     if steps is None:
         raise InvalidInput("steps is missing: give the number of steps of the run, or a sampler")
-    dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
+    if dimension is not None:
+        dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
+    check_search(search)
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)
     promised = ZCDP("1/2") if guarantee is None else guarantee
@@ -218,37 +450,31 @@ def plan(
             )
         optimizer.rates(steps)
 
-    free: Scaling = "free" if schedule.fixed else "epochs"
-    if steps > LARGEST_DENSE:
-        free = "equal"
+    run = _Run(
+        steps=steps,
+        epochs=epochs,
+        order=order,
+        separation=separation,
+        schedule=schedule,
+        sampler=sampler,
+        buffers=buffers,
+        draws=most,
+        optimizer=optimizer,
+        search=search,
+    )
+    # It has its own library of linear algebra, whose threads are limited only if it is loaded.
+    import scipy.linalg  # noqa: F401
 
-    place = (steps, epochs, order, separation)
-    plain = BufferedToeplitz.fit(*place, buffers=buffers, optimizer=optimizer)
-    tried: list[TrainingStrategy] = [plain]
-    if epochs == 1 or steps <= LARGEST_DENSE:
-        scaled = BufferedToeplitz.fit(*place, buffers=buffers, scaling=free, optimizer=optimizer)
-        tried.append(scaled)
-        tried.append(BandedInverseSquareRoot.fit(*place, scaling=free, optimizer=optimizer))
-    if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
-        tried.append(Echo.fit(steps, epochs, min(buffers, 2), free, optimizer))
-    banded = min(most, steps / 2) >= _FEWEST_DRAWS and steps <= _MOST_FOR_BANDS
-    every = optimizer is not None and steps <= 2 * most  # as few steps as draws allow in all
-    if banded and (every or (not schedule.fixed and schedule.steps > 1)):
-        tried.append(BandedOptimum.fit(steps, epochs, separation, most, optimizer))
-    if steps <= _MOST_FOR_OCTAVE and optimizer is None:
-        equal: Scaling = "free" if free == "free" else "equal"
-        tried.append(OctaveTraining.fit(*place, scaling=equal))
-    if sampler is not None and (places := sampler.secret_places) is not None:
-        # Noise that is correlated over shorter times tells an attacker less about an example's
-        # secret place in the epoch.
-        tried.append(BandedInverseSquareRoot(steps, 1, schedule).under(optimizer))
-        constant = None if optimizer is None else SGD(optimizer.momentum)
-        for reach in (places // 2, places, 2 * places):
-            if 4 <= reach < steps <= LARGEST_DENSE:
-                cut = BufferedToeplitz.fit(reach, buffers=buffers, optimizer=constant)
-                made = BufferedToeplitz(steps, cut.theta, cut.thetahat, schedule)
-                tried.append(made.under(optimizer))
-    found = [TrainingDesign(made, promised, bound, dimension, sampler) for made in tried]
-    ranked = sorted(found, key=lambda choice: choice.error)
-    by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each
-    return _plan([choice for choice in ranked if choice is by_name[choice.strategy.name]])
+    with one_thread():
+        strategies = _find_all(run)
+        designs = [
+            TrainingDesign(strategy, promised, bound, dimension, sampler) for strategy in strategies
+        ]
+        errors: dict[int, float] = {}
+        for number, design in enumerate(designs, 1):
+            if run.secret_places is not None:
+                _tell(run, f"noise for {design.strategy.name}", number, len(designs))
+            errors[id(design)] = design.error
+    ranked = sorted(designs, key=lambda choice: errors[id(choice)])
+    best_by_name = {choice.strategy.name: choice for choice in reversed(ranked)}
+    return _plan([choice for choice in ranked if choice is best_by_name[choice.strategy.name]])

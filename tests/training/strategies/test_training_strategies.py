@@ -373,3 +373,28 @@ def test_each_strategy_is_saved_under_a_name_that_never_changes() -> None:
     strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), echo_2(512, 8))
     saved = [one.to_dict()["strategy"] for one in strategies]
     assert saved == ["Octave", "BufferedToeplitz", "Echo"]
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 1), (1, 5), (9, 2), (300, 64), (64, 64)])
+def test_divide_series_is_the_filter_of_scipy(count: int, width: int) -> None:
+    from scipy.signal import lfilter
+
+    from counton.training.strategies import division
+
+    random = np.random.default_rng(count)
+    numerator = random.standard_normal(count)
+    denominator = np.r_[1.0, random.uniform(-1, 1, width - 1) / 2 ** np.arange(1, width)]
+    wanted = lfilter([1.0], denominator, numerator)
+    np.testing.assert_allclose(
+        division.divide_series(numerator, denominator), wanted, rtol=1e-12, atol=1e-12
+    )
+
+
+def test_divide_series_of_a_long_sequence_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from counton.training.strategies import division
+
+    numerator = np.ones(50)
+    denominator = np.array([1.0, -0.5, 0.25])
+    short = division.divide_series(numerator, denominator)
+    monkeypatch.setattr(division, "_MOST_ENTRIES", 10)
+    np.testing.assert_allclose(division.divide_series(numerator, denominator), short, rtol=1e-12)

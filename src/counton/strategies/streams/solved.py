@@ -452,7 +452,8 @@ class LeastSquaresFactorization(StreamStrategy):
         if cells > LARGEST_EXACT:
             raise InvalidInput(
                 f"an exact row over {cells} cells of a line is too long; exact rows are possible "
-                f"up to {LARGEST_EXACT} cells: use variance and noise instead"
+                f"up to {LARGEST_EXACT} cells: use variance and noise, or "
+                "counton.strategies.matrices(strategy, exact=False)"
             )
         variance, unit = self._tree.variance, self._tree.unit
         columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
@@ -497,6 +498,55 @@ class LeastSquaresFactorization(StreamStrategy):
             for (level, index), weight in sorted(weights.items())
             if weight
         )
+
+    @override
+    def _float_rows(self, steps: int) -> tuple[list[tuple[int, int]], Floats]:
+        # As `row`, with all right sides solved together.
+        from scipy.linalg import cho_factor, cho_solve
+
+        cells = self.line.cells
+        at = np.arange(steps)
+        block, place = np.divmod(at, self._block)
+        right = np.tri(cells + 1, cells, -1)[block]  # the weights of blocks' totals in a release
+        right[at, block] = (place + 1) / self._block
+        measured = np.zeros((cells, self.line.rows))
+        for cell in range(cells):
+            for line_row, weight in self.line.rows_of(cell):
+                measured[cell, line_row] += weight
+        own = self.line.own.astype(np.float64)
+        variance = self._tree.variance
+        factor = float(variance.numerator * self._tree.unit**2)
+        gram = factor * measured @ measured.T
+        gram[np.diag_indices(cells)] += variance.denominator * own**2
+        solved = cho_solve(cho_factor(gram), right.T).T
+        scale = float(1 << self.facts.lattice_bits)
+        rows = solved @ measured * (float(variance.numerator * self._tree.unit) * scale)
+        nodes = [(0, line_row) for line_row in range(self.line.rows)]
+
+        trees: list[dict[tuple[int, int], Any]] = []
+        for cell in range(cells):
+            weights: dict[tuple[int, int], Any] = {}
+            taken = Fraction(variance.denominator * int(self.line.own[cell]))
+            self._tree.read(weights, self._tree.top, cell, taken)
+            trees.append(weights)
+        tree_nodes = sorted({node for weights in trees for node in weights})
+        index = {node: i for i, node in enumerate(tree_nodes)}
+        of_cells = np.zeros((cells, len(tree_nodes)))
+        for cell, weights in enumerate(trees):
+            for node, weight in weights.items():
+                of_cells[cell, index[node]] = float(weight)
+        inside = np.zeros((steps, len(tree_nodes)))
+        if self.radices:
+            for step in range(steps):
+                weights = {}
+                share: Any = 1 / float(own[block[step]])
+                self._tree.read_inside(weights, step, share)
+                for node, weight in weights.items():
+                    inside[step, index[node]] += float(weight)
+        found = np.concatenate([rows, (solved @ of_cells + inside) * scale], axis=1)
+        used = np.flatnonzero(found.any(axis=0))
+        nodes += tree_nodes
+        return [nodes[i] for i in used.tolist()], found[:, used]
 
     # ---------------------------------------------------------------------------- variances
 

@@ -18,6 +18,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
+from counton.training.strategies.division import divide_series
 from counton.training.strategies.sgd import SGD, series_of, unscaled_variance
 from counton.training.strategies.toeplitz import Scaling, ToeplitzTraining, check_shares
 from counton.training.strategies.training_strategy import (
@@ -124,11 +125,9 @@ class BandedInverseSquareRoot(ToeplitzTraining):
 
     @override
     def coefficients(self) -> Floats:
-        from scipy.signal import lfilter
-
         impulse = np.zeros(self.steps)
         impulse[0] = 1
-        return np.asarray(lfilter([1.0], _inverse_root(self.band, self.momentum), impulse))
+        return divide_series(impulse, _inverse_root(self.band, self.momentum))
 
     @override
     def inverse(self) -> Floats:

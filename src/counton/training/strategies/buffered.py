@@ -30,6 +30,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.descent import DIFFERENCE, descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
+from counton.training.strategies.division import divide_series
 from counton.training.strategies.scaling import balance, scaled_variance
 from counton.training.strategies.sensitivity import gram_of_schedules
 from counton.training.strategies.sgd import RUNNING_SUMS, SGD, series_of, unscaled_variance
@@ -408,8 +409,6 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     """
     # From the covariance of the buffers S_i. With M_ij = E[S_i S_j] and V_i = E[S_i N], N the sum
     # so far, both before step t: V_i <- decay_i (V_i + inverse_t (M outputs)_i) + inverse_t.
-    from scipy.signal import lfilter
-
     steps = len(inverse)
     pairs = decays[:, None] * decays
     powers = -np.expm1(np.arange(steps)[:, None, None] * np.log(pairs)) / (1 - pairs)
@@ -418,7 +417,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     fed = inverse[:, None] * (1 + decays * reached)
     with_sum = np.zeros_like(fed)
     for i, decay in enumerate(decays):
-        with_sum[1:, i] = lfilter([1.0], [1.0, -decay], fed[:-1, i])
+        with_sum[1:, i] = divide_series(fed[:-1, i], np.array([1.0, -decay]))
     added = 2 * inverse * (with_sum @ outputs) + inverse**2 * own
     return float(np.arange(steps, 0, -1) / steps @ added)
 

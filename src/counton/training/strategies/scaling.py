@@ -29,8 +29,10 @@ from counton.strategies.descent import descend, on_grid
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.strategies.sensitivity import by_schedule, in_order
 from counton.training.strategies.sgd import SGD, gram_of
+from counton.training.strategies.training_strategy import Search
 
-_ITERATIONS = 200
+#: Largest number of iterations of a search for shares, by the kind of search.
+_ITERATIONS = {"quick": 40, "long": 200}
 
 
 def balance(gram: Floats, shares: Floats) -> Floats:
@@ -109,7 +111,9 @@ def weighted_gram(products: Floats, optimizer: SGD | None = None) -> Floats:
     return products
 
 
-def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
+def best_shares(
+    gram: Floats, weights: Floats, of: Integers | None = None, search: Search = "long"
+) -> Floats:
     """Return the shares with which step scaling has the least mean variance, if every example has
     the same place in each epoch: shape (steps,).
 
@@ -123,6 +127,7 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
         weights: the matrix F of `toeplitz_weights`.
         of: a number for each step, shape (steps,): steps with equal numbers get equal shares; by
             default each step has its own.
+        search: "quick" for fewer iterations.
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.
@@ -141,5 +146,6 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
         return math.log(total), np.asarray(np.bincount(of, gradient / total), np.float64)
 
     start = np.zeros(int(of.max()) + 1)
-    logs = descend(value, start, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS)[1][of]
+    most = _ITERATIONS[search]
+    logs = descend(value, start, maxiter=most, maxfun=2 * most)[1][of]
     return on_grid(np.exp(logs - logs.mean()))

@@ -142,7 +142,11 @@ def unscaled_variance(inverse: Floats, series: tuple[float, ...]) -> Floats:
     >>> unscaled_variance(np.array([1.0, -0.5]), RUNNING_SUMS).tolist()
     1.125
     """
-    from scipy.signal import lfilter
-
     steps = inverse.shape[-1]
-    return np.asarray(lfilter([1.0], series, inverse) ** 2 @ (np.arange(steps, 0, -1) / steps))
+    if series == RUNNING_SUMS:
+        weights = np.cumsum(inverse, axis=-1)
+    else:
+        from scipy.signal import lfilter
+
+        weights = lfilter([1.0], series, inverse)
+    return np.asarray(weights**2 @ (np.arange(steps, 0, -1) / steps))

@@ -29,6 +29,7 @@ from counton.training.strategies.sgd import RUNNING_SUMS, unscaled_variance
 from counton.training.strategies.training_strategy import (
     LARGEST_STEPS,
     SLACK,
+    Search,
     TrainingStrategy,
 )
 
@@ -90,7 +91,7 @@ class ToeplitzTraining(TrainingStrategy):
     def _epoch_of_steps(self) -> Integers:
         return np.arange(self.steps) // self.schedule.apart
 
-    def with_scaling(self, scaling: Scaling = "equal") -> Self:
+    def with_scaling(self, scaling: Scaling = "equal", search: Search = "long") -> Self:
         """Return a copy of the strategy with step scaling, which divides the noise of each step by
         a number of its own.
 
@@ -98,6 +99,7 @@ class ToeplitzTraining(TrainingStrategy):
             scaling: "none": no scaling. "equal": for every schedule. "epochs": for every schedule,
                 with a smaller error if the separation is a whole epoch. "free": with the smallest
                 error; it needs a fixed order.
+            search: "quick" for fewer iterations of the search for scales.
 
         Raises:
             InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than 4096
@@ -115,7 +117,7 @@ class ToeplitzTraining(TrainingStrategy):
             return self._with_shares(np.ones(self.steps))
         of = self._epoch_of_steps if scaling == "epochs" else None
         weights = toeplitz_weights(self.inverse(), self.optimizer)
-        shares = best_shares(self._gram, weights, of)
+        shares = best_shares(self._gram, weights, of, search)
         found = self._with_shares(shares)
         if scaling == "free":
             return found

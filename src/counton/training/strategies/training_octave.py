@@ -46,14 +46,18 @@ from counton.training.strategies.sensitivity import (
 from counton.training.strategies.toeplitz import check_scaling, check_shares
 from counton.training.strategies.training_strategy import (
     SLACK,
+    Search,
     Tap,
     TrainingStrategy,
+    check_search,
     training_schedule,
 )
 
 #: Largest number of steps for which weights are searched; longer runs use the weights of a shorter
 #: run.
 LARGEST_SEARCH = 512
+#: The same for a quick search.
+LARGEST_QUICK_SEARCH = 128
 
 
 class OctaveTraining(TrainingStrategy):
@@ -107,18 +111,21 @@ class OctaveTraining(TrainingStrategy):
         order: str = "fixed",
         separation: int | None = None,
         scaling: str = "equal",
+        search: Search = "long",
     ) -> Self:
         """Return the strategy whose weights of levels have the least root mean squared error that a
         search finds.
 
-        A run of more than 512 steps gets the weights of a shorter run; the weight of its middle
-        level is repeated for the additional levels.
+        A run of more than 512 steps, or of more than 128 steps with a quick search, gets the
+        weights of a shorter run; the weight of its middle level is repeated for the additional
+        levels.
 
         Args:
             steps, epochs, order, separation: the run, and the steps in which an example counts, as
                 in `training_schedule`.
             scaling: the kind of step scaling: "equal", or "free" if examples keep their places in
                 all epochs.
+            search: "quick" or "long".
 
         Raises:
             InvalidInput: an argument out of range.
@@ -129,10 +136,12 @@ class OctaveTraining(TrainingStrategy):
         # The search is L-BFGS with the exact gradient.
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, order, separation)
-        if steps <= LARGEST_SEARCH:
+        check_search(search)
+        most = LARGEST_SEARCH if search == "long" else LARGEST_QUICK_SEARCH
+        if steps <= most:
             found = _search(steps, schedule)
         else:
-            halvings = math.ceil(math.log2(steps / LARGEST_SEARCH))
+            halvings = math.ceil(math.log2(steps / most))
             short, apart = steps >> halvings, max(schedule.apart >> halvings, 1)
             fit = -(-short // apart)
             members = fit if schedule.fixed else min(schedule.steps, fit)
@@ -140,7 +149,7 @@ class OctaveTraining(TrainingStrategy):
             middle, more = len(found) // 2, _levels(steps) - len(found)
             found = found[:middle] + (found[middle],) * more + found[middle:]
         best = cls(steps, found, schedule).with_scaling(scaling)
-        if scaling == "equal" or steps > LARGEST_SEARCH:
+        if scaling == "equal" or steps > LARGEST_SEARCH or search == "quick":
             return best
         weights = _search_weights(steps, schedule, best.weights, best.shares)
         return min(

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from typing_extensions import override
@@ -36,8 +36,24 @@ from counton.training.strategies.sgd import SGD
 
 #: Largest number of steps of a training run.
 LARGEST_STEPS = 2**24
+#: How long parameters are searched for: "quick" within two seconds for all strategies of a plan
+#: together, "long" until the search ends.
+Search = Literal["quick", "long"]
 #: Relative margin for float64 rounding in every stated sensitivity.
 SLACK = 1e-9
+
+
+def check_search(search: str) -> None:
+    """Raise an error for an unknown kind of search.
+
+    Args:
+        search: "quick" or "long".
+
+    Raises:
+        InvalidInput: another value.
+    """
+    if search not in get_args(Search):
+        raise InvalidInput(f"search is {search!r}; give 'quick' or 'long'")
 
 
 class Tap(NamedTuple):

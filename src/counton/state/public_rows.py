@@ -1,0 +1,60 @@
+"""The public columns of a stream's row, which every reader of a state sees, with their checksum.
+
+The checksum has no key, so that readers without a key notice damage. Alterations on purpose are
+found by the seal, which needs the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from counton.base.errors import StateError
+from counton.state.sql import Connection
+
+#: Columns that the checksum covers. The writer epoch changes with every opening, and nothing
+#: depends on its value.
+_COVERED: Final = (
+    "name", "terms", "details", "key_fingerprint", "key_salt", "created", "step", "forgotten",
+)  # fmt: skip
+_PUBLIC_COLUMNS: Final = f"id, {', '.join(_COVERED)}, writer_epoch, checksum"
+#: All columns but the checkpoint, which may be large.
+OPEN_COLUMNS: Final = f"{_PUBLIC_COLUMNS}, seal, arrived, late"
+#: Public columns: a reader of releases may have no right to see the sums.
+PUBLIC: Final = f"SELECT {_PUBLIC_COLUMNS} FROM counton_streams"
+
+
+def checksum_of(row: Mapping[str, Any]) -> str:
+    """Return the checksum of the public columns of a stream's row, by column."""
+    text = json.dumps([row[column] for column in _COVERED])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_row(row: Any) -> Any:
+    """Return a stream's row; refuse it if its public columns are damaged."""
+    if checksum_of(row._asdict()) != row.checksum:
+        raise StateError(
+            f"the row of stream {row.name!r} in table counton_streams does not fit its checksum: "
+            "the state was damaged or altered; restore it from a copy"
+        )
+    return row
+
+
+def public_row(connection: Connection, name: str) -> Any:
+    """Return a stream's row without secret columns; None if there is no such stream."""
+    row = connection.first(f"{PUBLIC} WHERE name = :name", name=name)
+    return None if row is None else check_row(row)
+
+
+def public_rows(connection: Connection) -> Iterator[Any]:
+    """Yield the rows of all streams without secret columns, by name."""
+    return map(check_row, connection.rows(f"{PUBLIC} ORDER BY name"))
+
+
+def write_checksum(connection: Connection, stream_id: int) -> None:
+    """Write the checksum of a stream's row anew, after a change of its public columns."""
+    row = connection.first(f"{PUBLIC} WHERE id = :stream", stream=stream_id)
+    said = "UPDATE counton_streams SET checksum = :checksum WHERE id = :stream"
+    connection.execute(said, stream=stream_id, checksum=checksum_of(row._asdict()))

@@ -1,0 +1,322 @@
+"""Nightly queries with ``{since}`` and ``{until}``: each day of a week of nights equals the truth.
+
+The edges are bound in the type and form of the column of times. A column whose order is not the
+order of time is refused.
+"""
+
+import gc
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from week_of_nights import (
+    BETWEEN,
+    POSTGRESQL_COLUMNS,
+    SEASONS,
+    SQLITE_COLUMNS,
+    Season,
+    TimeColumn,
+    day_of,
+    expected_nights,
+    fill_postgresql,
+    fill_sqlite,
+    nightly_job,
+    run_nights,
+    values_of,
+)
+
+from counton.base.errors import InvalidInput
+from counton.run import Job, run
+
+
+@pytest.fixture
+def server(postgres: str) -> Iterator[str]:
+    """A server; connections that an error still holds end, so that others see no old rows."""
+    yield postgres
+    gc.collect()
+
+
+SPRING, AUTUMN = SEASONS[1], SEASONS[4]
+UTC_DAYS = SEASONS[0]
+#: Conditions that convert column and edges alike.
+CONVERTED = {
+    "datetime": "datetime(time) >= datetime({since}) and datetime(time) < datetime({until})",
+    "strftime": "strftime('%s', time) >= strftime('%s', {since})"
+    " and strftime('%s', time) < strftime('%s', {until})",
+    "julianday": "julianday(time) >= julianday({since}) and julianday(time) < julianday({until})",
+}
+
+
+@pytest.mark.parametrize("season", SEASONS, ids=str)
+@pytest.mark.parametrize("column", SQLITE_COLUMNS)
+def test_query_of_sqlite_every_column_every_night_equals_truth(
+    column: str, season: Season, tmp_path: Path
+) -> None:
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(season, kind))
+    job = nightly_job(tmp_path, url, season, time_format=kind.time_format)
+    assert run_nights(job, season) == expected_nights(season)
+
+
+@pytest.mark.parametrize("where", CONVERTED)
+@pytest.mark.parametrize("column", ["space", "T", "Z", "+00:00", "offsets of the zone", "a date"])
+@pytest.mark.parametrize("season", [SPRING, AUTUMN], ids=str)
+def test_query_of_sqlite_with_converted_edges_equals_truth(
+    season: Season, column: str, where: str, tmp_path: Path
+) -> None:
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(season, kind))
+    query = f"select * from visits where {CONVERTED[where]}"  # noqa: S608
+    job = nightly_job(tmp_path, url, season, query=query)
+    assert run_nights(job, season) == expected_nights(season)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "time >= unixepoch({since}) and time < unixepoch({until})",
+        "datetime(time, 'unixepoch') >= datetime({since})"
+        " and datetime(time, 'unixepoch') < datetime({until})",
+        "datetime(time, 'unixepoch') >= datetime({since}, 'unixepoch')"
+        " and datetime(time, 'unixepoch') < datetime({until}, 'unixepoch')",
+    ],
+)
+def test_query_of_sqlite_with_numbers_and_functions_equals_truth(
+    where: str, tmp_path: Path
+) -> None:
+    kind = SQLITE_COLUMNS["seconds"]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(SPRING, kind))
+    query = f"select * from visits where {where}"  # noqa: S608
+    job = nightly_job(tmp_path, url, SPRING, query=query, time_format=kind.time_format)
+    assert run_nights(job, SPRING) == expected_nights(SPRING)
+
+
+@pytest.mark.parametrize("where", ["time >= {since}", "time < {until}", "{since} <= time"])
+@pytest.mark.parametrize("column", [*SQLITE_COLUMNS])
+def test_query_of_sqlite_with_edge_on_one_side_equals_truth(
+    column: str, where: str, tmp_path: Path
+) -> None:
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
+    query = f"select * from visits where {where}"  # noqa: S608
+    job = nightly_job(tmp_path, url, AUTUMN, query=query, time_format=kind.time_format)
+    assert run_nights(job, AUTUMN) == expected_nights(AUTUMN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("season", SEASONS, ids=str)
+@pytest.mark.parametrize("column", POSTGRESQL_COLUMNS)
+def test_query_of_postgresql_every_column_every_night_equals_truth(
+    column: str, season: Season, server: str, tmp_path: Path
+) -> None:
+    kind = POSTGRESQL_COLUMNS[column]
+    url = fill_postgresql(server, kind.declared, values_of(season, kind))
+    job = nightly_job(tmp_path, url, season, time_format=kind.time_format)
+    assert run_nights(job, season) == expected_nights(season)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "where"),
+    [
+        ("timestamptz", "time >= cast({since} as timestamptz) and time < {until}::timestamptz"),
+        ("timestamptz", "extract(epoch from time) >= extract(epoch from {since}::timestamptz)"
+         " and time < {until}"),
+        ("timestamptz", "time at time zone 'Europe/Berlin' >= {since} and time < {until}"),
+        ("timestamp", "time between {since} and {until}"),
+    ],
+)  # fmt: skip
+def test_query_of_postgresql_with_converted_edges_equals_truth(
+    column: str, where: str, server: str, tmp_path: Path
+) -> None:
+    kind = POSTGRESQL_COLUMNS[column]
+    url = fill_postgresql(server, kind.declared, values_of(SPRING, kind))
+    job = nightly_job(tmp_path, url, SPRING, query=f"select * from visits where {where}")  # noqa: S608
+    assert run_nights(job, SPRING) == expected_nights(SPRING)
+
+
+@pytest.mark.parametrize("column", ["space", "Z", "seconds", "offsets of the zone"])
+def test_query_of_new_rows_counts_each_row_once(column: str, tmp_path: Path) -> None:
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
+    job = nightly_job(
+        tmp_path, url, AUTUMN, time_format=kind.time_format, covers=None, revise="1d", append=True
+    )
+    assert run_nights(job, AUTUMN) == expected_nights(AUTUMN)
+
+
+@pytest.mark.parametrize("clock_change", ["earliest", "latest"])
+@pytest.mark.parametrize("column", ["space", "Z", "seconds"])
+def test_query_of_hours_over_clock_change_equals_file(
+    column: str, clock_change: str, tmp_path: Path
+) -> None:
+    """An edge may be an hour that clocks show twice."""
+    kind = SQLITE_COLUMNS[column]
+    values = values_of(AUTUMN, kind)
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values)
+    file = tmp_path / "e.csv"
+    file.write_text("\n".join(["time", *map(str, values), ""]))
+    given: dict[str, Any] = {
+        "every": "1h", "start": "2024-11-02T20:00-05:00", "covers": "5h", "revise": "3h",
+        "clock_change": clock_change, "time_format": kind.time_format, "quiet": 9,
+    }  # fmt: skip
+    asked = nightly_job(tmp_path, url, AUTUMN, **given)
+    whole = nightly_job(tmp_path, str(file), AUTUMN, **given)
+    whole = whole.having(query=None, state=tmp_path / "whole.db")
+    for hour in range(1, 13):
+        until = f"2024-11-03T{hour + 1:02}:00Z"
+        numbers = []
+        for job in (asked, whole):
+            with run(job.having(until=until)) as outcome:
+                numbers.append(outcome.read().numbers.series.estimates.round().ravel().tolist())
+        assert numbers[0] == numbers[1], until
+
+
+def refused(job: Job, season: Season = UTC_DAYS) -> str:
+    """What a run of the third night is refused with."""
+    until = day_of(season, 3).replace(tzinfo=None).isoformat()
+    with pytest.raises(InvalidInput) as error:
+        run(job.having(until=until))
+    assert not Path(str(job.keeping.state)).exists()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "odd", "words"),
+    [
+        ("TEXT", "2024-02-26T12:00:00", "holds times as '2024-02-2"),
+        ("TEXT", "2024-02-26 12:00:00Z", "holds times as '2024-02-2"),
+        ("TEXT", "2024-02-26 12:00:00+01:00", "holds times as '2024-02-2"),
+        ("TEXT", "2024-02-26", "holds times as '2024-02-2"),
+        ("TEXT", "2024-02-26 12:00 ", "holds times as '2024-02-2"),
+        ("", 1708948800, "holds numbers and texts"),
+        ("", 1708948800000, "holds numbers and texts"),
+        ("TEXT", b"2024-02-26 12:00:00", "holds bytes"),
+    ],
+)
+@pytest.mark.parametrize("append", [False, True])
+def test_query_of_mixed_forms_is_refused(
+    append: bool, declared: str, odd: Any, words: str, tmp_path: Path
+) -> None:
+    """One row changes how no other is read: it ends the run."""
+    values = [*values_of(UTC_DAYS, SQLITE_COLUMNS["space"]), odd]
+    url = fill_sqlite(tmp_path / "e.db", declared, values)
+    more = {"append": True, "covers": None} if append else {}
+    assert words in refused(nightly_job(tmp_path, url, UTC_DAYS, **more))
+
+
+def test_query_of_mixed_numbers_is_refused(tmp_path: Path) -> None:
+    values = values_of(UTC_DAYS, SQLITE_COLUMNS["seconds"])
+    for number, odd in enumerate(("2024-02-26 12:00:00", str(values[40]), b"1708948800")):
+        url = fill_sqlite(tmp_path / f"{number}.db", "", [*values, odd])
+        job = nightly_job(tmp_path, url, UTC_DAYS, time_format="epoch")
+        assert ("holds bytes" if number == 2 else "holds numbers and texts") in refused(job)
+
+
+def test_query_of_numbers_without_format_is_refused(tmp_path: Path) -> None:
+    url = fill_sqlite(tmp_path / "e.db", "INTEGER", values_of(UTC_DAYS, SQLITE_COLUMNS["seconds"]))
+    words = refused(nightly_job(tmp_path, url, UTC_DAYS, yes=True))
+    assert "holds numbers, not times" in words
+    assert "give time_format (epoch, epoch_ms" in words
+
+
+@pytest.mark.parametrize("time_format", ["%d.%m.%Y %H:%M", "%Y-%m-%d %I:%M %p", "%b %d %Y %H:%M"])
+def test_query_of_format_out_of_order_is_refused(time_format: str, tmp_path: Path) -> None:
+    kind = TimeColumn("TEXT", lambda at, zone: at.strftime(time_format))
+    url = fill_sqlite(tmp_path / "e.db", "TEXT", values_of(UTC_DAYS, kind))
+    job = nightly_job(tmp_path, url, UTC_DAYS, time_format=time_format)
+    assert "are not in the order of time" in refused(job)
+
+
+@pytest.mark.parametrize(
+    ("column", "chosen", "where"),
+    [
+        ("seconds", "datetime(time, 'unixepoch') as time", BETWEEN),
+        ("space", "time", "datetime(time, '-1 hour') >= {since} and time < {until}"),
+        ("Z", "time", "date(time, '+9 hours') >= {since} and date(time, '+9 hours') < {until}"),
+    ],
+)
+def test_query_that_compares_other_values_is_refused(
+    column: str, chosen: str, where: str, tmp_path: Path
+) -> None:
+    """Rows between the edges by their times are missing from the answer."""
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(UTC_DAYS, kind))
+    query = f"select {chosen} from visits where {where}"  # noqa: S608
+    assert "does not return" in refused(nightly_job(tmp_path, url, UTC_DAYS, query=query, yes=True))
+
+
+@pytest.mark.slow
+def test_query_of_postgresql_in_another_zone_is_refused(server: str, tmp_path: Path) -> None:
+    """A column without a zone that is in UTC, and days of Berlin."""
+    kind = POSTGRESQL_COLUMNS["timestamp"]
+    url = fill_postgresql(server, kind.declared, values_of(SPRING, kind))
+    chosen = "select time at time zone 'UTC' as time from visits where"
+    job = nightly_job(tmp_path, url, SPRING, query=f"{chosen} {BETWEEN}")
+    assert "does not return" in refused(job, SPRING)
+    converted = BETWEEN.replace("time", "time at time zone 'UTC'")
+    with run(job.having(query=f"{chosen} {converted}", until="2024-03-28")) as outcome:
+        assert outcome.after == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "where", "words"),
+    [
+        ("timestamptz", "time::date >= {since} and time::date < {until}", "does not return"),
+        ("seconds", BETWEEN, "with values of type int4, which are no times: give time_format"),
+        ("timestamptz", "time - now() >= {since}", "with values of type interval, which are no"),
+        ("text", "time >= {since} and time < {until} or time = '2024-03-26T10:00'", ""),
+    ],
+)
+def test_query_of_postgresql_that_compares_other_values_is_refused(
+    column: str, where: str, words: str, server: str, tmp_path: Path
+) -> None:
+    kind = POSTGRESQL_COLUMNS[column]
+    values = values_of(SPRING, kind)
+    if not words:
+        values.append("2024-03-26T10:00")
+        words = "whose order is not the order of time"
+    url = fill_postgresql(server, kind.declared, values)
+    query = f"select * from visits where {where}"  # noqa: S608
+    assert words in refused(nightly_job(tmp_path, url, SPRING, query=query), SPRING)
+
+
+def test_query_of_hours_and_offsets_in_repeated_hour_is_refused(tmp_path: Path) -> None:
+    kind = SQLITE_COLUMNS["offsets of the zone"]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(AUTUMN, kind))
+    job = nightly_job(
+        tmp_path, url, AUTUMN, every="1h", start="2024-11-02T20:00-05:00", covers="9h",
+        revise="3h", until="2024-11-03T07:00Z",
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match=r"the clocks of America/Chicago show .* twice"):
+        run(job)
+
+
+def test_query_with_edges_of_counted_rows_equals_truth(tmp_path: Path) -> None:
+    """The database counts by day; the column of times is another than the one that is compared."""
+    kind = SQLITE_COLUMNS["space"]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(SPRING, kind))
+    chosen = "select date(time) as day, count(*) as number from visits"
+    query = f"{chosen} where {BETWEEN} group by date(time)"
+    job = nightly_job(tmp_path, url, SPRING, query=query, time="day", counts="number")
+    assert run_nights(job, SPRING) == expected_nights(SPRING)
+
+
+def test_query_by_time_of_loading_has_the_edges_of_the_column_of_times(tmp_path: Path) -> None:
+    """Queries of new rows may compare another column: their rows may be late."""
+    with closing(sqlite3.connect(tmp_path / "e.db")) as database, database:
+        database.execute("create table visits (time TEXT, loaded TEXT)")
+        rows = [("2024-03-01 09:00", "2024-03-01 10:00"), ("2024-03-01 23:00", "2024-03-02 01:00")]
+        database.executemany("insert into visits values (?, ?)", rows)
+    season = Season("UTC", "2024-03-01")
+    query = "select * from visits where loaded >= {since} and loaded < {until}"
+    job = nightly_job(
+        tmp_path, f"sqlite:///{tmp_path}/e.db", season, query=query, covers=None, append=True,
+        yes=True,
+    )  # fmt: skip
+    released = run_nights(job, season)
+    assert [night[0] for night in released] == [1] + [2] * 8

@@ -1,0 +1,134 @@
+"""Options that take a word or a file: a word stays a word, from night to night and in job files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.job.job import Job, options_of
+from counton.job.jobfile import load, save
+from counton.job.stated_options import kept_value
+from counton.run import run
+from counton.run.definition import REMEMBERED
+
+
+def write_visits(folder: Path) -> Path:
+    """Return a file with a row a day."""
+    file = folder / "visits.csv"
+    lines = ["time,page", *(f"2024-03-{day:02}T09:00,home" for day in range(1, 5))]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def first_night(folder: Path, **more: Any) -> Job:
+    events = write_visits(folder)
+    asked: dict[str, Any] = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30,
+        "until": "2024-03-02", "epsilon": 1, "unit": "visit",
+    }  # fmt: skip
+    return Job("count", events, folder / "visits.db", **asked | more)
+
+
+#: Words that options take in place of a file, or as their usual value.
+WORDS = [
+    (name, word)
+    for name, item in options_of(Job).items()
+    if item.kept in REMEMBERED
+    for word in dict.fromkeys([*item.choices, *([item.usual] if item.usual is not None else [])])
+    if name not in ("unknown", "release")  # these need groups or periods
+]
+
+
+@pytest.mark.parametrize(("name", "word"), WORDS, ids=str)
+def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: Any) -> None:
+    job = first_night(tmp_path, **{name: word})
+    run(job).close()
+    for day in (3, 4):
+        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        with run(night) as outcome:
+            assert outcome.after == day - 1
+
+
+def test_words_of_options_have_the_word_of_each_that_may_name_a_file() -> None:
+    assert ("bad_rows", "refuse") in WORDS
+
+
+def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path: Path) -> None:
+    job = first_night(tmp_path, bad_rows="refuse")
+    run(job).close()
+    for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
+        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        night = night if bad_rows is None else night.having(bad_rows=bad_rows)
+        with run(night) as outcome:
+            assert outcome.after == day - 1
+            expected = "refuse" if bad_rows is None else bad_rows
+            assert outcome.stream.details["record"]["bad_rows"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("bad_rows", "refuse", "refuse"),
+        ("bad_rows", "quarantine:bad.csv", "quarantine:{folder}/bad.csv"),
+        ("bad_rows", "quarantine:refuse", "quarantine:{folder}/refuse"),
+        ("out", "visits.csv", "{folder}/visits.csv"),
+        ("out", "refuse", "{folder}/refuse"),
+        ("out", "quarantine:visits.csv", "{folder}/quarantine:visits.csv"),
+        ("plot", "none", "{folder}/none"),
+        ("key", "env:KEY", "env:KEY"),
+        ("key", "command:cat key", "command:cat key"),
+        ("key", "visits.key", "{folder}/visits.key"),
+        ("witness", "none", "none"),
+        ("witness", "away", "{folder}/away"),
+        ("domain", "home,shop", "home,shop"),
+        ("domain", "home", "home"),
+        ("domain", "a folder", "a folder"),
+        ("domain", "pages.txt", "{folder}/pages.txt"),
+        ("domain", "missing.csv", "{folder}/missing.csv"),
+        ("domain", "a," * 3000 + "b", "a," * 3000 + "b"),
+        ("strategy", "kary", "kary"),
+        ("strategy", "mine.json", "{folder}/mine.json"),
+        ("state", "visits.db", "{folder}/visits.db"),
+        ("state", "postgresql://db/visits", "postgresql://db/visits"),
+    ],
+)
+def test_value_of_an_option_is_a_path_only_where_it_names_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, kept: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "pages.txt").write_text("home\nshop\n")
+    expected = kept.format(folder=tmp_path)
+    assert kept_value(options_of(Job)[name], value) == expected
+
+
+def test_every_option_that_may_name_a_file_has_a_case_above() -> None:
+    marks = test_value_of_an_option_is_a_path_only_where_it_names_a_file.pytestmark  # type: ignore[attr-defined]
+    (cases,) = (mark.args[1] for mark in marks if mark.name == "parametrize")
+    files = {name for name, item in options_of(Job).items() if item.file}
+    assert files - {case[0] for case in cases} == {"events"}  # which no stream keeps
+
+
+def test_job_file_reads_words_and_files_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with the name of a group is no list of groups, and a missing list is no group."""
+    jobs = tmp_path / "jobs"
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (jobs, elsewhere):
+        folder.mkdir()
+    (jobs / "home").mkdir()
+    (elsewhere / "pages.txt").write_text("another list\n")
+    monkeypatch.chdir(elsewhere)
+    text = '[jobs.visits]\nevents = "v.csv"\nstate = "v.db"\nbad-rows = "refuse"\n'
+    for domain, expected in (
+        ("home", "home"),
+        ("home,shop", "home,shop"),
+        ("pages.txt", str(jobs / "pages.txt")),
+    ):
+        (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
+        job = load(jobs / "nightly.toml")["visits"]
+        assert job.groups.domain == expected
+        assert job.format.bad_rows == "refuse"
+        save(job, jobs / "saved.toml", anew=True)
+        assert load(jobs / "saved.toml")["visits"].groups.domain == expected
