@@ -402,9 +402,7 @@ def refuse_unmet_needs(job: Job) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire: it says how protection fades with ...
     """
-    for rule in NEEDS:
-        if not rule.condition.holds(job) or any(other.holds(job) for other in rule.others):
-            continue
+    for rule in unmet_needs(job):
         needed = [
             field(other.option, other.values[0] if other.values else None)
             for other in rule.others
@@ -414,6 +412,13 @@ def refuse_unmet_needs(job: Job) -> None:
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
             f"leave {field(rule.condition.option)} out"
         )
+
+
+def unmet_needs(job: Job) -> Iterator[Need]:
+    """Yield the rules by which a job lacks an option that another one needs."""
+    for rule in NEEDS:
+        if rule.condition.holds(job) and not any(other.holds(job) for other in rule.others):
+            yield rule
 
 
 def _contradictions(job: Job) -> Iterator[str]:

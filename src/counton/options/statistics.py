@@ -79,7 +79,7 @@ class BoundOptions(Section):
     """A column of values, which are clipped to bounds and rounded to a grid."""
 
     heading, scope = "Statistic", STREAM
-    value: v.Column | None = option("Column of the values.")
+    value: v.Column | None = option("Column of the values, whose mean or sum is shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
     upper: v.Exact | None = option("Larger values count as this value.")
     resolution: v.Loss | None = option("Values are rounded to multiples of this number.")
@@ -146,7 +146,7 @@ class QuantilesJob(
 
     heading, scope = "Statistic", STREAM
     statistic: Literal["quantiles"] = "quantiles"
-    value: v.Column | None = option("Column of the values.")
+    value: v.Column | None = option("Column of the values, whose quantiles are shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
     upper: v.Exact | None = option("Larger values count as this value.")
     cells: v.Positive | None = option("Number of cells of equal width from lower to upper.")
