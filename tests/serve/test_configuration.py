@@ -12,7 +12,7 @@ from calls import calls_of
 from inside import inside, metric, visit
 from polars.exceptions import PanicException
 from services import START, job_file
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import counton.serve.served_jobs
 from counton.base.errors import (
