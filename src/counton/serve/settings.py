@@ -38,6 +38,7 @@ _Interval = Annotated[v.Delay, AfterValidator(_within_bounds)]
 class ServiceTable(Section):
     """The table ``[serve]``; each setting has a default."""
 
+    heading = f"[{_TABLE}]"
     tokens: v.File | None = option(
         "File of the two tokens, relative to the job file. [default: JOBFILE.tokens]"
     )
