@@ -44,7 +44,9 @@ class OverOptions(Section):
     """Numbers that can be shown for the last steps alone."""
 
     heading, scope = "Output", REMEMBERED
-    over: v.Positive | None = option("Show the numbers of this many last windows, in place of all.")
+    over: v.NotNegative | None = option(
+        "Show the numbers of this many last windows, in place of all; 0 shows all again."
+    )
 
 
 class UpstreamBoundOptions(Section):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
 from counton.frame.lazy_polars import polars as pl
@@ -215,12 +215,12 @@ class _Book:
 
 
 def planned_jobs(
-    jobs: Mapping[str, Job], *, size: int | None = None
+    jobs: Mapping[str, Job | CountonError], *, size: int | None = None
 ) -> dict[str, PlannedJob | CountonError | OSError]:
     """Plan each job; a job that does not fit its state's limit beside those before it is refused.
 
     Args:
-        jobs: jobs by name.
+        jobs: jobs by name, or the errors for which jobs cannot be read.
         size: public number of rows by the last window; None: the number of each job.
 
     Returns:
@@ -238,9 +238,12 @@ def planned_jobs(
     """
     plans: dict[str, PlannedJob | CountonError | OSError] = {}
     books: dict[str, _Book] = {}
-    with JobStates(jobs) as states:
+    with JobStates({name: job for name, job in jobs.items() if isinstance(job, Job)}) as states:
         refuse_shared(states.jobs)
         for name, job in jobs.items():
+            if isinstance(job, CountonError):
+                plans[name] = job
+                continue
             try:
                 place = state_of(job)
                 if place not in books:
@@ -289,6 +292,7 @@ def _is_read_once(job: Job) -> bool:
 def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     spec = prepared.spec
     job = prepared.job
+    assert job.state is not None, "a prepared job has a state"
     display = prepared.options.display
     level = check_level(job.level, usual=LEVEL)
     if size is None:
@@ -366,6 +370,6 @@ def _with_share(
     source = report.derived_from.get(part, "")
     share = None
     if not source:
-        norm = 1 if planned_design(planned.spec).family == "laplace" else 2
+        norm: Literal[1, 2] = 1 if planned_design(planned.spec).family == "laplace" else 2
         share = float(budget_shares(report, norm)[part])
     return number._replace(part=part, source=source, share=share), report.statistics[part]
