@@ -68,6 +68,7 @@ _NO_ROWS = "-"
 class PublishTable(Section):
     """The table ``[publish]``: the database where all jobs publish."""
 
+    heading = "[publish]"
     to: v.State | None = option("SQLite file or URL in which all streams are published.")
 
 
@@ -173,10 +174,10 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     >>> select_jobs({"visits": 1, "paid": 2}, "paid")
     {'paid': 2}
     """
-    if only is None:
-        return dict(jobs)
-    names = only.split(",") if isinstance(only, str) else only
+    names = only.split(",") if isinstance(only, str) else (only or ())
     wanted = {name.strip() for name in names}
+    if not wanted:
+        return dict(jobs)
     for name in names:
         if name.strip() not in jobs:
             raise InvalidInput(

@@ -147,7 +147,7 @@ def _wrong_choice(name: str, value: Any, model: type[Section]) -> str:
 def _called(model: type[Section]) -> str:
     """Return what messages call a model: its statistic, or the table of a job file."""
     statistic = model.model_fields.get("statistic")
-    return model.__name__.lower() if statistic is None else str(statistic.default)
+    return model.heading if statistic is None else str(statistic.default)
 
 
 def choices_of(model: type[Section], name: str) -> tuple[str, ...]:

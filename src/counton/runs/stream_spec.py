@@ -233,6 +233,12 @@ class StreamSpec:
                 missing = {name: value for name, value in missing.items() if name not in other_form}
         return job.with_options(**missing)
 
+    def with_remembered_options(self, job: Job) -> Job:
+        """Return a later job with those options of runs that it leaves out, as they are now."""
+        filled = self.fill_job(job)
+        names = names_in_scope(type(job), REMEMBERED)
+        return job.with_options(**{name: filled.value_of(name) for name in names})
+
     def _remembered_options(self, model: type[Job]) -> dict[str, Any]:
         """Return the remembered options as values of a model."""
         parsed = parse_options(model, self.remembered)
