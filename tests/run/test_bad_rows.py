@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
 from counton.job.job import RowFormat
-from counton.run import Job, run
-from counton.run.dry_run import dry_run
+from counton.runs import Job, run
+from counton.runs.dry_run import dry_run
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -53,7 +54,7 @@ def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **
 
 def released(job: Job) -> tuple[Any, Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
+        return np.asarray(releases_of(outcome), float).tolist(), counts_of(outcome)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

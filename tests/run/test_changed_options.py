@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from otherwise import OTHERWISE
+from run_results import releases_of
 
 from counton.base.errors import CountonError, InvalidInput, RequestMismatch
 from counton.job.job import options_of
 from counton.job.stated_options import kept_as
-from counton.run import Job, run
+from counton.runs import Job, run
 
 OPTIONS = options_of(Job)
 #: Other values than those of `OTHERWISE`, under which the rows can be read in another way.
@@ -80,7 +81,7 @@ def released(
     for until, options in ((NIGHTS[1], changed), (NIGHTS[2], {})):
         job = Job("sum", events, folder / "s.db", name="sum_of_paid", until=until, yes=True)
         with run(job.having(**options)) as outcome:
-            values = np.asarray(outcome.stream.releases().values, float)
+            values = np.asarray(releases_of(outcome), float)
     if "revise" not in first:
         return np.diff(values, prepend=0)
     # The newest window comes first: (night, lag) is the version ``lag`` of window night - lag.

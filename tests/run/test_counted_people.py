@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
-from counton.run import Job, export, run
+from counton.runs import Job, export, run
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -275,4 +275,4 @@ def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> 
         ("unbounded", {"counts": "visits"}, "event"),
     ):
         with run(Job("count", rows, state, name=name, **same, **more)) as outcome:
-            assert outcome.definition.unit == unit, name
+            assert outcome.spec.description().unit == unit, name

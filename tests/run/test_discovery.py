@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from run_results import counts_of, design_of, labels_of
 from some_cases import long
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
@@ -23,9 +24,10 @@ from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of
 from counton.rows.row_reading import label
-from counton.run import Job, export, methods, publish, read, run, unordered_rows
+from counton.run import unordered_rows
 from counton.run.new_stream import define
 from counton.run.outputs import Outputs
+from counton.runs import Job, export, methods, publish, read, run
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -203,10 +205,10 @@ def folders(path: Path, number: int) -> list[Path]:
 def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -> None:
     request = asked(tmp_path, visits(), epsilon=100)
     with run(request) as outcome:
-        discovery = outcome.definition.cells
+        discovery = outcome.spec.description().cells
         assert isinstance(discovery, Discovery)
         released = outcome.read()
-        least = discovery.thresholds(outcome.stream.design, released.steps)
+        least = discovery.thresholds(design_of(outcome), released.steps)
         entry = Store(tmp_path / "visits.db").spends
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
@@ -228,7 +230,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
         out = tmp_path / f"{what}.{ending}"
         job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
         with run(job) as outcome:
-            outcome.outputs.write(outcome.stream, outcome.definition)
+            outcome.outputs.write(outcome.stream, outcome.spec.description())
         reads: Any = {"csv": pl.read_csv, "json": pl.read_json}[ending]
         shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
@@ -238,7 +240,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     out = tmp_path / "own.csv"
     declared = declared.having(out=out)
     with run(declared) as outcome:
-        outcome.outputs.write(outcome.stream, outcome.definition)
+        outcome.outputs.write(outcome.stream, outcome.spec.description())
         assert shown[0] == set(pl.read_csv(out)["group"])
         assert set(read(out).numbers.groups) == set(labels)
 
@@ -285,7 +287,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     out, state = tmp_path / "t.csv", tmp_path / "visits.db"
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
     with run(job) as outcome:
-        written = outcome.outputs.write(outcome.stream, outcome.definition).released
+        written = outcome.outputs.write(outcome.stream, outcome.spec.description()).released
         assert written is not None
         own = written.table()
         assert outcome.read().table().equals(own)
@@ -301,7 +303,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
         with pytest.raises(InvalidInput, match="room is"):
-            Outputs.of(job.having(room=room), outcome.definition)
+            Outputs.of(job.having(room=room), outcome.spec.description())
 
 
 def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ def test_what_is_shown_does_not_hang_on_how_many_groups_are_hidden(
         monkeypatch.chdir(folder)
         job = asked(folder, rows, what=what)
         with run(job) as outcome:
-            assert len(open_private(outcome.stream.labels())) == 2 + 300 * (rows is not others)
+            assert len(labels_of(outcome)) == 2 + 300 * (rows is not others)
             assert set(outcome.read().table()["group"]) == {"home", "shop"}
         for kind in ("csv", "json"):
             export(folder / "visits.db", folder / f"out.{kind}")
@@ -396,9 +398,9 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     options = {"user": "visitor", "most": 2, "per": "1d"}
     request = asked(tmp_path, sorted(rows + flood), **options)
     with run(request) as outcome:
-        assert outcome.for_operator().beyond_most >= 298
-        labels = open_private(outcome.stream.labels())
-        discovery = outcome.definition.cells
+        assert counts_of(outcome).beyond_most >= 298
+        labels = labels_of(outcome)
+        discovery = outcome.spec.description().cells
     assert labels == ("home", "shop", "flood-0000", "flood-0001")
     assert isinstance(discovery, Discovery)
     assert (discovery.groups, discovery.change) == (2, 2)
@@ -409,7 +411,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
         tmp_path, sorted(rows + flood + later), until=START + timedelta(days=13), **options
     )
     with run(more) as outcome:
-        assert open_private(outcome.stream.labels()) == labels
+        assert labels_of(outcome) == labels
         assert outcome.read().table().filter(pl.col("step") <= 12).equals(again)
 
 
@@ -486,9 +488,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert (
-            len(open_private(store.reader(job.keeping.name).labels())) == 2 + 36
-        )  # the state knows them
+        assert len(open_private(store.reader(job.name).labels())) == 2 + 36  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
@@ -549,4 +549,4 @@ def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
         frame = pl.DataFrame(rows, schema=["at", "group"], orient="row")
         until = f"2024-03-{night + 1:02}"
         with run(Job("count", frame, tmp_path / "s.db", until=until, **told)) as outcome:
-            assert open_private(outcome.stream.labels()) == ("a",)
+            assert labels_of(outcome) == ("a",)

@@ -39,7 +39,7 @@ from sources import (
 
 from counton.job.jobfile import save
 from counton.job.stated_options import kind_of
-from counton.run import export
+from counton.runs import export
 from counton.statistics import TallyStatistic
 from counton.statistics.catalogue import keywords
 

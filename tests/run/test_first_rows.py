@@ -15,11 +15,13 @@ import numpy as np
 import polars as pl
 import pytest
 from databases import rows_in
+from run_results import counts_of, releases_of
 
 from counton.base.errors import StreamConflict
-from counton.run import Job, first_rows, run
 from counton.run import contribution_bounds as people
+from counton.run import first_rows
 from counton.run.first_rows import HeldRows, Pool
+from counton.runs import Job, run
 from counton.state import Stream
 from counton.state.seen import unpack
 
@@ -76,7 +78,7 @@ def counted(way: dict[str, Any], rows: list[pl.DataFrame], state: Path) -> tuple
     for night, one in enumerate(rows):
         asked = job(way, state, events=one, until=START + timedelta(days=night + 1))
         with run(asked) as outcome:
-            told.append((outcome.for_operator(), outcome.stream.releases().values.tolist()))
+            told.append((counts_of(outcome), releases_of(outcome).tolist()))
     kept = rows_in(state, "SELECT * FROM counton_marks")
     marks: Counter[Any] = Counter()
     for part in kept:
@@ -166,7 +168,7 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
         if not done:
             done.append(True)
             run(asked).close()
-            with Stream.open(asked.keeping.state, asked.keeping.name) as stream:
+            with Stream.open(asked.state, asked.name) as stream:
                 return right(self, stream, stream.step)
         return right(self, *arguments)
 

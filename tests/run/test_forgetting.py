@@ -16,9 +16,9 @@ from some_cases import long
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.run import Job, run
 from counton.run import contribution_bounds as people
-from counton.run.erasure import forget, forget_older
+from counton.runs import Job, run
+from counton.runs.erasure import forget, forget_older
 from counton.state import Store
 from counton.state import seen as marks
 from counton.strategies import Binary

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.statistics import Average, Grouped
 
 ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"
@@ -240,7 +240,7 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     events, state = tmp_path / "visits.csv", tmp_path / "s.db"
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
-        assert outcome.definition.unit == "user"
+        assert outcome.spec.description().unit == "user"
     with pytest.raises(
         InvalidInput, match="'user' means one user in the release 'average_of_paid'"
     ):

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.run import Job, runs
+from counton.run import runs
 from counton.run.changes import Intake, compare
+from counton.runs import Job
 from counton.state.journal import WindowTotals
 
 GROUPS = 2

@@ -9,8 +9,8 @@ import pytest
 from counton import Job, PureDP, release
 from counton.base.errors import InvalidInput
 from counton.job.job import fields_of
-from counton.job.keywords import JobFields
 from counton.job.stated_options import all_options
+from counton.options.typed_kwargs import JobFields
 from tools import keywords
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})

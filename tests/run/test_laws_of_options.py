@@ -15,7 +15,8 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.job.job import options_of
 from counton.job.jobfile import job_entries, load, save
 from counton.job.stated_options import KINDS, kept_as, refuse_other_kinds
-from counton.run import Job, run, settlement
+from counton.run import settlement
+from counton.runs import Job, run
 
 OPTIONS = options_of(Job)
 #: Where a later run cannot come with the value of `OTHERWISE`.
@@ -65,7 +66,7 @@ def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
     (found,) = load(tmp_path / "jobs.toml").values()
     told = {key: str(one) for key, one in job_entries(found).items()}
     assert told == {key: str(one) for key, one in entries.items()}
-    assert found.keeping.name == job.keeping.name
+    assert found.name == job.name
 
 
 @pytest.mark.parametrize("name", [name for name, one in OPTIONS.items() if one.file])

@@ -15,7 +15,8 @@ from counton import read
 from counton.base.errors import InvalidInput, OldCopy
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
-from counton.run import Job, commit, export, mark, publish, read_rows, resolve, run
+from counton.run import commit, read_rows, resolve
+from counton.runs import Job, export, mark, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
 

@@ -31,9 +31,9 @@ from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.privacy import Contribution, calibrate
-from counton.run import run
 from counton.run.definition import Definition
 from counton.run.new_stream import ask, define
+from counton.runs import run
 
 
 def check_noise(case: Case, design: Design, statistic: Any) -> None:
@@ -86,8 +86,8 @@ def check_stream(case: Case, folder: Path) -> None:
     measured = []
     for day in range(1, RUNS + 1):
         with run(case.job(folder, day, HUGE)) as outcome:
-            design = outcome.stream.design
-            statistic = None if design.statistic is None else outcome.definition.statistic
+            design = design_of_run(outcome)
+            statistic = None if design.statistic is None else outcome.spec.description().statistic
             assert statistic is None or statistic == outcome.stream.statistic
             measured.append(np.array(case.columns(statistic)))
             check_noise(case, design, statistic)

@@ -11,7 +11,7 @@ from counton.base.errors import InvalidInput
 from counton.frame.options import Statement
 from counton.job.job import JobPart, JobStatement, fields_of, option, options_of
 from counton.job.stated_options import all_options
-from counton.run import Job
+from counton.runs import Job
 
 PARTS = [item.metadata["part"] for item in fields(Job) if "part" in item.metadata]
 WRONG: dict[str, Any] = {
@@ -66,10 +66,10 @@ def test_a_job_shows_its_parts_and_no_part_is_large() -> None:
 def test_what_statistics_read_of_a_job_is_flat() -> None:
     job = Job("average", "e.csv", "s.db", by="page", lower=0)
     stated = JobStatement(job)
-    assert (stated.by, stated["lower"], job.groups.by) == ("page", 0, "page")
+    assert (stated.by, stated["lower"], job.by) == ("page", 0, "page")
     assert {name for name in Statement.__annotations__ if not hasattr(stated, name)} == set()
     part = stated.of_part("count", {}, None, None)
-    assert (part.statistic, part.by, job.groups.by) == ("count", None, "page")
+    assert (part.statistic, part.by, job.by) == ("count", None, "page")
 
 
 def test_a_field_of_a_new_part_is_checked() -> None:

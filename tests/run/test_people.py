@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from databases import looked_into
 from numpy.typing import NDArray
+from run_results import counts_of, design_of, releases_of
 from some_cases import long
 
 from counton import Key
@@ -22,8 +23,8 @@ from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
 from counton.released.description import Bounded
 from counton.released.periods import period_of
-from counton.run import Job, run
 from counton.run.contribution_bounds import USER, _digests
+from counton.runs import Job, run
 from counton.state import Store, Stream
 from counton.state.seen import Secret
 from counton.strategies import StreamStrategy
@@ -91,7 +92,7 @@ def inputs(log: Log, folder: Path) -> tuple[NDArray[np.int64], Any]:
         asked = request(log, folder / "s.db", events=events, until=until)
         with run(asked) as outcome:
             if number == len(log.files) - 1:
-                releases, terms = outcome.stream.releases(), outcome.stream.design
+                releases, terms = outcome.stream.releases(), design_of(outcome)
     totals = np.asarray(terms.contribution.grid_total(releases.values), np.int64)
     return np.diff(totals.reshape(-1, len(GROUPS)), axis=0, prepend=0), terms
 
@@ -251,12 +252,12 @@ def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], 
             log, folder / "s.db", **{**options, "events": events, "until": f"2013-{until}", **more}
         )
         with run(asked) as outcome:
-            values = outcome.stream.releases().values
+            values = releases_of(outcome)
             released.append(values[-1].tolist() if len(values) else [0, 0])
             notes = (
-                outcome.for_operator().beyond_most,
-                outcome.for_operator().known,
-                outcome.for_operator().closed,
+                counts_of(outcome).beyond_most,
+                counts_of(outcome).known,
+                counts_of(outcome).closed,
             )
     return released, notes
 
@@ -355,7 +356,7 @@ def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_pat
     released, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs)
     assert [sum(night) for night in released] == [sum(without[0])] * 3
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
-        assert outcome.for_operator().gone == 1  # of the first user another row says the same
+        assert counts_of(outcome).gone == 1  # of the first user another row says the same
 
 
 # ----------------------------------------------------------------------------- ids
@@ -374,7 +375,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
     assert released == [[4, 0], [6, 1], [6, 1]]
     assert notes == (0, 7, 0)
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as again:
-        assert again.stream.releases().values[-1].tolist() == [6, 1]
+        assert releases_of(again)[-1].tolist() == [6, 1]
 
 
 def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
@@ -596,7 +597,7 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
         with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
-        assert outcome.definition.counting == Bounded(3, "1d")
+        assert outcome.spec.description().counting == Bounded(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.released.release import Release
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
 REGIONS = ["N", "S", "W"]
@@ -59,7 +59,7 @@ def changes(
         until = f"2024-03-0{3 * (night + 1)}"
         job = Job(report, frame, state, **{**STREAM, "append": True, "until": until, **more})
         with run(job) as outcome:
-            stream, pattern = outcome.stream, outcome.definition.contribution.pattern
+            stream, pattern = outcome.stream, outcome.spec.description().contribution.pattern
             values = np.asarray(stream.releases().values, float)
             values = np.rint(values / float(stream.design.units.exact)).astype(np.int64)
             released = Release(outcome.read().numbers)

@@ -9,13 +9,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
+from run_results import details_of
 
 from counton.base.errors import InvalidInput, StateError
 from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release
-from counton.run import Definition, Job, run
+from counton.run import Definition
+from counton.runs import Job, run
 from counton.state import Store
 from counton.strategies import Independent
 
@@ -167,7 +169,7 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = year.having(epsilon=None, rho=1, simple=True, until="2024-01-03")
     assert released(simple).table()["estimate"].dtype == pl.Int64
     assert (
-        released(Job("count", year.events, year.keeping.state, until="2024-01-04")).numbers.totals
+        released(Job("count", year.events, year.state, until="2024-01-04")).numbers.totals
         is not None
     )
     assert released(simple).numbers.totals is not None
@@ -223,7 +225,7 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         until="2024-03-02", watermark="6h", level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
-        created, details = outcome.definition, outcome.stream.details
+        created, details = outcome.spec.description(), details_of(outcome)
     assert details["record"] == {
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
@@ -232,5 +234,5 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         "level": 0.9,
     }  # fmt: skip
     with Store(state) as store:
-        reader = store.reader(job.keeping.name)
+        reader = store.reader(job.name)
         assert Definition.reopen(reader.design, reader.details) == created

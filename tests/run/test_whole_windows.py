@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from revised_jobs import share_used
+from run_results import counts_of
 from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, released, share_of_closed
 
 from counton import Contribution, read
@@ -23,9 +24,10 @@ from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
 from counton.released.description import BoundedBefore
-from counton.run import Job, export, read_rows, resolve, run
+from counton.run import read_rows, resolve
 from counton.run.changes import _differing
 from counton.run.clock import covered_windows
+from counton.runs import Job, export, run
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
@@ -69,7 +71,7 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a"), (1, "b")], 1, covers="2d"))
     with run(whole_job(state, [(1, "a")], 1, covers="2d")) as outcome:
-        said, told = outcome.differing_rows or "", outcome.for_operator()
+        said, told = outcome.differing_rows or "", counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
         assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("the next release counts what its rows say of windows that are still open")
@@ -93,7 +95,7 @@ def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path
     state = tmp_path / "s.db"
     run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, covers="9d")).close()
     with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, covers="2d")) as outcome:
-        assert outcome.for_operator().outside == 2
+        assert counts_of(outcome).outside == 2
         assert outcome.differing_rows is not None
 
 
@@ -371,7 +373,7 @@ def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> No
         rows = pl.DataFrame({"at": ["2024-03-01", f"2024-03-0{until - 1}"], "n": [n, 0]})
         job = Job("count", rows, tmp_path / "s.db", **given, until=day(until))
         with run(job) as outcome:
-            told = outcome.for_operator().differing
+            told = counts_of(outcome).differing
     assert [tuple(one) for one in told] == [(1, 4996, 2546, 0, 2450, True)]
 
 
@@ -413,5 +415,5 @@ def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path)
         until = f"{day(night + 1)}T03:15"
         with run(Job("count", rows, tmp_path / "s.db", until=until, **given)) as outcome:
             found = outcome.read().numbers.series.estimates.round().ravel()
-            assert outcome.for_operator().outside == 0
+            assert counts_of(outcome).outside == 0
             assert found.astype(int).tolist() == [5] * (night - 1)

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import details_of
 
 from counton.job.job import Job, options_of
 from counton.job.jobfile import load, save
 from counton.job.stated_options import kept_value
-from counton.run import run
 from counton.run.definition import REMEMBERED
+from counton.runs import run
 
 
 def write_visits(folder: Path) -> Path:
@@ -44,7 +45,7 @@ def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: 
     job = first_night(tmp_path, **{name: word})
     run(job).close()
     for day in (3, 4):
-        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
         with run(night) as outcome:
             assert outcome.after == day - 1
 
@@ -57,12 +58,12 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
     job = first_night(tmp_path, bad_rows="refuse")
     run(job).close()
     for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
-        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
         night = night if bad_rows is None else night.having(bad_rows=bad_rows)
         with run(night) as outcome:
             assert outcome.after == day - 1
             expected = "refuse" if bad_rows is None else bad_rows
-            assert outcome.stream.details["record"]["bad_rows"] == expected
+            assert details_of(outcome)["record"]["bad_rows"] == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
     ):
         (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
-        assert job.groups.domain == expected
-        assert job.format.bad_rows == "refuse"
+        assert job.domain == expected
+        assert job.bad_rows == "refuse"
         save(job, jobs / "saved.toml", anew=True)
         assert load(jobs / "saved.toml")["visits"].groups.domain == expected

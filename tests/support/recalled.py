@@ -1,7 +1,7 @@
 """A job with the options that its stream keeps, as a run completes it."""
 
-from counton.run import Job
 from counton.run.settlement import open_job
+from counton.runs import Job
 
 
 def recall(job: Job) -> Job:

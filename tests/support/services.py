@@ -175,7 +175,7 @@ def copied(file: Path) -> str:
     copy = file.parent / "undisturbed"
     copy.mkdir()
     shutil.copy2(file.parent / "visits.key", copy)
-    state = str(load(file, without_rows=True)["visits"].keeping.state)
+    state = str(load(file, without_rows=True)["visits"].state)
     if "://" not in state:
         shutil.copy2(state, copy)
         return str(copy / Path(state).name)
@@ -204,7 +204,7 @@ def counted(
     Returns:
         All estimates.
     """
-    from counton.run import Job, run
+    from counton.runs import Job, run
 
     copy = file.parent / "undisturbed"
     found: list[float] = []

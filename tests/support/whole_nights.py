@@ -25,7 +25,8 @@ from revised_jobs import COLUMNS, Nights, Row
 
 from counton.base.errors import InvalidInput
 from counton.numbers.counter_state import arrivals_of
-from counton.run import Definition, Job, run, unordered_rows
+from counton.run import Definition, unordered_rows
+from counton.runs import Job, run
 from counton.state import Store, Stream
 
 #: Where an event is on a night: its time in windows (3.5: in the middle of the third), its group

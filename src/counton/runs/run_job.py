@@ -22,6 +22,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import Windows
 from counton.noise import Key
 from counton.options.common_options import Job
+from counton.released.read_options import View
 from counton.released.release import Release
 from counton.rows.paths import are_several
 from counton.rows.row_reading import RowReading
@@ -72,7 +73,7 @@ from counton.runs.uncounted_files import (
     recognise_files,
     refuse_counted_meanwhile,
 )
-from counton.state import Stream
+from counton.state import Store, Stream
 from counton.state.addition import Arrivals
 from counton.state.ledger_rows import SpentUnit
 from counton.state.stream import Amounts
@@ -152,24 +153,60 @@ class RunResult:
         """Return the exact numbers of rows. Only for people who may see the rows."""
         return open_private(self.counts)
 
+    def read(self, level: float | None = None, shown: View | None = None) -> Release:
+        """Read all releases so far from the journal, with intervals.
+
+        Args:
+            level: probability with which each interval holds; None: the level of the last job.
+            shown: selection of the statistic's numbers to show; None: that of the last job.
+
+        Raises:
+            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
+                such numbers.
+
+        >>> from pathlib import Path
+        >>> from counton.runs import Job, run
+        >>> _ = Path("visits.csv").write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+        >>> job = Job(
+        ...     "count", "visits.csv", "visits.db", time="time", every="1d", start="2024-03-01",
+        ...     steps=365, until="newest", epsilon=1
+        ... )
+        >>> with run(job) as result:
+        ...     result.read(level=0.9).table().select("step", "window_end").rows()[0]
+        (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
+        """
+        assert self.job.state is not None, "a run has a state"
+        with Store(self.job.state) as store:
+            reader = store.reader(self.name, self.job.key)
+            return read_release(reader, self.spec, display=shown, level=level)
+
+    def close(self) -> None:
+        """Do nothing: the run has closed its state."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
 
 def run(
     job: Job,
-    now: datetime | None = None,
+    progress: Progress = no_progress,
     *,
+    now: datetime | None = None,
     rows: object = None,
     key: Key | None = None,
-    progress: Progress = no_progress,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
 
     Args:
         job: the job.
+        progress: function that is told the current task, and the fraction of the run that is done.
         now: the current time; None: that of this machine.
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
-        progress: function that is told the current task.
         before_commit: function that is called before anything is written; an error that it raises
             ends the run.
 
@@ -192,7 +229,9 @@ def run(
     now = datetime.now(UTC) if now is None else now
     if now.tzinfo is None:
         raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
-    with OpenedState(job, key) as state:
+    if key is not None:
+        job = job.with_options(key=key)
+    with OpenedState(job) as state:
         prepared = prepare(job, state, rows, now, progress)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
