@@ -69,12 +69,12 @@ def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
 
 
 CONTINGENCY = [
-    ({"columns": "smokes,,sex"}, "--columns smokes,,sex contains an empty name"),
-    ({"columns": "smokes,sex,sex"}, "name another column for each"),
+    ({"columns": "smokes,,sex"}, "--columns smokes,,sex has an empty name"),
+    ({"columns": "smokes,sex,sex"}, "name each of them only once"),
     ({"columns": "smokes,age"}, "has no column 'age'; its columns are sex, smokes"),
     ({"columns": "smokes,sex,age", "domain": "sex=m,f;smokes=yes,no;age=1"}, "no column 'age'"),
     ({"domain": "sex=m,f"}, "--domain does not list the values of 'smokes'"),
-    ({"domain": "sex=m,f"}, "of all columns, as in --domain 'smokes=A,B;sex=A,B'"),
+    ({"domain": "sex=m,f"}, "of all columns, as in --domain smokes=A,B;sex=A,B"),
     ({"domain": "none.csv"}, "--domain none.csv is neither a file nor a list of values"),
     ({"domain": "people.csv"}, "--domain people.csv is the file of the events"),
     ({"domain": "gaps.csv"}, "--domain gaps.csv has an empty cell among the values of 'sex'"),

@@ -206,7 +206,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
     """It is said to hold all rows: so they are probably elsewhere."""
     none = place.write("none.csv", [])
     done = place.count(none, "--until", "2013-01-01T01:00")
-    assert (done.code, "would release 1 window, but there is no event" in done.err) == (2, True)
+    assert (done.code, "would release 1 window, but there are no rows" in done.err) == (2, True)
     assert not place.state.exists()
     assert place.count(none, "--until", "2013-01-01T01:00", "--yes").code == 0
 
@@ -322,7 +322,7 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     events = place.write("e.csv", EVENTS)
     said = place("count", events, *place.new(start="2013-01-01T01:00", steps="2")).refused()
     assert (
-        "after the end of the stream's last step, 2, 2013-01-01T03:00:00+00:00; give --until"
+        "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give --until"
         in said
     )
     done = place(

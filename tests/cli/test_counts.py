@@ -104,11 +104,11 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"user": "site", "most": "2"}, "--user site does not go with a count of counts"),
-        ({"id": "site"}, "--id site does not go with a count of counts"),
+        ({"user": "site", "most": "2"}, "--counts passages does not go with --user site"),
+        ({"id": "site"}, "--counts passages does not go with --id site"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6"},
-            "--counts passages does not go with --unknown discover",
+            "--unknown discover does not go with --counts passages",
         ),
         ({"counts": "site"}, "not a finite number in column 'site' ('bridge')"),
     ],

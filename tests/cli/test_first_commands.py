@@ -13,10 +13,10 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.base.errors import InvalidInput
-from counton.cli.command_list import BESIDE
+from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.options.group_tables import tree_of
 from counton.released.screen import shown_rows
-from counton.run.default_state import state_beside
+from counton.runs.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
@@ -86,7 +86,7 @@ def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> No
 
 @pytest.mark.parametrize("name", keywords())
 def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
-    words = (name,) if name in BESIDE else ("statistic", name)
+    words = (name,) if name in STATISTICS_AT_TOP else ("statistic", name)
     bare = loans.plain(*words, "loans.csv")
     lines = refused(bare)
     assert "loans.csv: borrowed_at, branch" in lines[1]

@@ -47,7 +47,7 @@ def test_command_that_is_proposed_for_a_file_runs_as_it_is_printed(
     ("word", "value", "why"),
     [
         ("--separator", "ab", "columns may be separated by , ; | or tab"),
-        ("--decimal", ";", "use . or ,"),
+        ("--decimal", ";", "give . or ,"),
         ("--time-format", "%H:%M", "does not say a day and its year"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counton.cli.command_list import BESIDE
+from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import AGAIN, MEANINGS, ExitCode
 from counton.statistics.catalogue import keywords
 
@@ -24,7 +24,7 @@ LINES, OPTIONS = 40, 17
 
 
 def words(name: str) -> tuple[str, ...]:
-    return (name,) if name in BESIDE or name == "plan" else ("statistic", name)
+    return (name,) if name in STATISTICS_AT_TOP or name == "plan" else ("statistic", name)
 
 
 def example(page: str) -> list[str]:

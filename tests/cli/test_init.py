@@ -133,7 +133,7 @@ def test_what_nobody_said_stays_an_empty_line_that_a_run_refuses_by_name(
     assert empty == ["timezone", "start", "until", *last]
     assert f"refuses an empty line: {', '.join(empty)}." in done.out
     text = (loans / "nightly.toml").read_text()
-    assert ("the column that names the person (reader, branch)" in text) == ("user" in empty)
+    assert ("the column that names the user (reader, branch)" in text) == ("user" in empty)
     said = place.plain("run", "nightly.toml").refused()
     assert f"leaves empty: {', '.join(empty)};" in said
     assert not (loans / "loans.counton.db").exists()
@@ -264,7 +264,7 @@ def test_a_state_that_has_begun_is_not_taken(
     ("name", "content", "why"),
     [
         ("none.csv", None, "'none.csv' is not a file"),
-        ("empty.jsonl", b"", "no row that names a column, so there is nothing to look at; give"),
+        ("empty.jsonl", b"", "no row that names a column, so there is nothing to look at. Give"),
         ("latin.csv", "at,branch\n2020-10-24T09:00Z,M\xfcnchen\n".encode("latin-1"), "not UTF-8"),
     ],
 )
@@ -294,7 +294,7 @@ def test_a_column_of_times_that_is_not_known_stays_open(
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (("--most", "0"), "--most 0 would count nothing"),
+        (("--most", "0"), "--most 0 is below 1"),
         (("--time", "branch"), "column 'branch' holds no times in a known format"),
         (("--state", "none/s.db"), "none/s.db cannot be created (its folder does not exist)"),
         (("--key", "none/key"), "key file none/key cannot be written (No such file or directory)"),

@@ -344,12 +344,12 @@ def test_init_of_an_export_finds_times_and_numbers_and_asks_the_rest(
         (
             "excel.csv",
             b"sep=;\nday;page\n2024-03-01;home\n",
-            "names a separator (sep=;) and no columns; remove that line",
+            "names a separator (sep=;) and no columns. Remove that line",
         ),
         (
             "preamble.csv",
             b"Visits of 2024\nday,page,person\n" + b"2024-03-01,home,ann\n" * 9,
-            "remove the lines above the names of the columns",
+            "Remove the lines above the names of the columns",
         ),
         ("wide.csv", "day;page\n2024-03-01;home\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
     ],

@@ -43,9 +43,9 @@ def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     [
         (
             ["12", "--within", "20", "--epsilon", "1"],
-            "--epsilon 1 does not go with --within 20, which finds the privacy loss",
+            "--within 20 does not go with --epsilon 1: it finds the privacy loss",
         ),
-        (["12", "--within", "20", "--rho", "1"], "give --least rho"),
+        (["12", "--within", "20", "--rho", "1"], "--within 20 does not go with --rho 1"),
         (["12", "--within", "2%"], "give the size, which must be public"),
         (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave --size out"),
         (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from counton.cli.run_words import EXACT
+from counton.cli.print_forms import CONFIDENTIAL as EXACT
 from every_option import stated_by, words_of
 from every_statistic import HEADER
 

@@ -41,7 +41,7 @@ def test_another_key_is_refused(place: Any, events: str) -> None:
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
     said = place("count", events, *place.again, "--name", "mine").refused()
-    assert "was not made from events and windows of time" in said
+    assert "was not made by a job" in said
 
 
 def test_a_stated_key_file_is_made_and_used(place: Any) -> None:

@@ -108,9 +108,9 @@ def test_key_and_state_are_private_files(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the privacy loss is missing"),
-        (["--rho", "1", "--target", "state"], "cannot be read; write LEVEL=STD"),
-        (["--rho", "1", "--target", "state=1,state=2"], "names the level 'state' twice"),
+        ([], "needs --epsilon or --rho"),
+        (["--rho", "1", "--target", "state"], "--target state has no numbers by name"),
+        (["--rho", "1", "--target", "state=1,state=2"], "names 'state' twice"),
         (["--rho", "1", "--levels", "state,state"], "is given for two purposes"),
         (["--rho", "1", "--counts", "county"], "has the column of counts"),
         (["--rho", "1", "--target", "town=5"], "'town', which is not a level"),
@@ -169,7 +169,7 @@ def test_ranges_of_a_line(desk: Desk) -> None:
         (["--rho", "1", "--ask", "3"], "is not an interval"),
         (["--rho", "1", "--ask", "3:1"], "write the smaller cell first"),
         (["--rho", "1", "--ask", "0:5"], "is not within the 4 cells"),
-        (["--rho", "1", "--strategy", "binary"], "does not go with a ranges that is released once"),
+        (["--rho", "1", "--strategy", "binary"], "--strategy binary needs --time"),
         (["--rho", "1", "--line", "best"], "line is 'best'; give one of"),
         (["--rho", "1", "--workload", "all"], "workload is 'all'"),
     ],

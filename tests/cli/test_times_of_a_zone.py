@@ -57,13 +57,13 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     [
         (
             "--steps 3 --until newest",
-            "after the end of the stream's last step, 3, 2024-03-04T00:00:00+01:00",
+            "after the last window of the stream, 3, which ends at 2024-03-04T00:00:00+01:00",
         ),
-        ("--steps 3 --until 2024-03-05", "the stream's last step, 3, 2024-03-04T00:00:00+01:00"),
-        ("--steps 3", "the last window ended at 2024-03-04T00:00:00+01:00"),
+        ("--steps 3 --until 2024-03-05", "the last window of the stream, 3, which is released at 2024-03-04T00:00:00+01:00"),
+        ("--steps 3", "The last window ended at 2024-03-04T00:00:00+01:00"),
         ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
         ("--steps 40 --until 2924-03-01", "lies in the future"),
-        ("--steps 40 --until 2024-04-08", "newest event is of 2024-03-08 23:30+01:00: 31 windows"),
+        ("--steps 40 --until 2024-04-08", "would release 31 windows, but the newest row is of 2024-03-08 23:30+01:00"),
     ],
 )
 def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, words: str) -> None:
@@ -78,7 +78,7 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     changed = [word.replace("2024-03-01", "2024-03-02") for word in asked("--until 2024-03-08")]
     done = berlin.plain(*changed)
     assert done.code == 2
-    assert "--start is 2024-03-02T00:00:00+01:00" in done.err
+    assert "--start (here 2024-03-02T00:00:00+01:00" in done.err
     assert "was created with 2024-03-01T00:00:00+01:00" in done.err
     Path("e.csv").write_text("at,g\n2024-03-03T09:30,x\n2024-03-07T12:00,x\n")
     gone = berlin.plain(*asked("--until 2024-03-08"))

@@ -17,6 +17,8 @@ STATISTICS_AT_TOP = {
     "contingency": "Release a contingency table with all its margins.",
     "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
 }
+#: Those of them that the group ``counton statistic`` does not list as well.
+STATISTICS_AT_TOP_ALONE = ("count", "sum")
 
 
 class ListedCommand(NamedTuple):

@@ -192,6 +192,8 @@ def ledger(
     else:
         _print_report(report)
         if is_alarm:
+            from counton.cli.print_forms import Console
+
             console = Console()
             console.write_line(
                 f"{report.share:.0%} of the limit is spent: --warn-at {warn_at:g} is reached"

@@ -1,4 +1,4 @@
-"""The group ``counton statistic``: statistics that have no command at the top."""
+"""The group ``counton statistic``: statistics but counts and sums, which are commands at the top."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import hiding_passwords
-from counton.cli.command_list import STATISTICS_AT_TOP
+from counton.cli.command_list import STATISTICS_AT_TOP_ALONE
 
 #: Most characters of a summary in the list.
 _SUMMARY = 200
@@ -21,7 +21,7 @@ class StatisticGroup(click.Group):
         """Return the names of the statistics."""
         from counton.options.statistics import STATISTIC_NAMES
 
-        return [name for name in STATISTIC_NAMES if name not in STATISTICS_AT_TOP]
+        return [name for name in STATISTIC_NAMES if name not in STATISTICS_AT_TOP_ALONE]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a statistic; None if there is none of this name."""

@@ -86,7 +86,8 @@ class CustomStatisticJob(OwnStatisticJob):
     def make_statistic(self) -> Statistic:
         if self.definition is None:
             raise InvalidInput("a job of a custom statistic needs definition; give the statistic")
-        return self.definition
+        statistic: Statistic = self.definition
+        return statistic
 
 
 class PackageStatisticJob(OwnStatisticJob):

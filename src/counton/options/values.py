@@ -175,8 +175,13 @@ def _half_width(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(name): _half_width(width) for name, width in value.items()}
     if isinstance(value, str) and "=" in value:
-        pairs = (pair.partition("=") for pair in value.split(","))
-        return {name.strip(): _half_width(width.strip()) for name, _, width in pairs}
+        widths: dict[str, object] = {}
+        for pair in value.split(","):
+            name, _, width = pair.partition("=")
+            if name.strip() in widths:
+                raise ValueError(f"names {name.strip()!r} twice; give each name one half-width")
+            widths[name.strip()] = _half_width(width.strip())
+        return widths
     if isinstance(value, str) and value.strip().endswith("%"):
         return f"{_above_zero(_exact(value.strip()[:-1]))}%"
     return _above_zero(_exact(value))
@@ -342,12 +347,20 @@ def _whole_numbers(value: object) -> tuple[int, ...]:
 
 
 def _by_name(value: object) -> dict[str, Fraction]:
-    pairs = value
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(value, str):
-        pairs = dict(pair.split("=", 1) for pair in value.split(",") if "=" in pair)
-    if not isinstance(pairs, Mapping) or not pairs:
+        pairs = [tuple(pair.split("=", 1)) for pair in value.split(",") if "=" in pair]
+    elif isinstance(value, Mapping):
+        pairs = list(value.items())
+    if not pairs:
         raise ValueError("has no numbers by name; write it as in region=10,city=5")
-    return {str(name).strip(): _above_zero(_exact(number)) for name, number in pairs.items()}
+    numbers: dict[str, Fraction] = {}
+    for name, number in pairs:
+        key = str(name).strip()
+        if key in numbers:
+            raise ValueError(f"names {key!r} twice; give each name one number")
+        numbers[key] = _above_zero(_exact(number))
+    return numbers
 
 
 #: Largest public number of rows.

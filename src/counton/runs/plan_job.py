@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
 from counton.frame.lazy_polars import polars as pl
@@ -289,6 +289,7 @@ def _is_read_once(job: Job) -> bool:
 def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
     spec = prepared.spec
     job = prepared.job
+    assert job.state is not None, "a prepared job has a state"
     display = prepared.options.display
     level = check_level(job.level, usual=LEVEL)
     if size is None:
@@ -366,6 +367,6 @@ def _with_share(
     source = report.derived_from.get(part, "")
     share = None
     if not source:
-        norm = 1 if planned_design(planned.spec).family == "laplace" else 2
+        norm: Literal[1, 2] = 1 if planned_design(planned.spec).family == "laplace" else 2
         share = float(budget_shares(report, norm)[part])
     return number._replace(part=part, source=source, share=share), report.statistics[part]
