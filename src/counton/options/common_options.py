@@ -49,10 +49,10 @@ class WindowOptions(Section):
         ALL_JOBS,
     )
     yes: bool = option(
-        "Release windows although they have no rows.", EACH_RUN, ALL_JOBS, default=False
+        "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
     )
     quiet: v.NotNegative | None = option(
-        "Stop if more windows than this have ended since the newest row. [default: 3]",
+        "Stop at so many windows in a row without rows. [default: 1 with covers, else 3]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,

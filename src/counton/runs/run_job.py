@@ -33,6 +33,14 @@ from counton.runs.due_windows import EndedWindows, covered_windows, ended_window
 from counton.runs.erasure import check_retain, retain
 from counton.runs.exactness import refuse_inexact
 from counton.runs.exports import publish_again
+from counton.runs.missing_rows import (
+    MissingRows,
+    refuse_holes,
+    refuse_other_ids,
+    refuse_other_rows,
+    refuse_other_users,
+    refuse_shrunk_windows,
+)
 from counton.runs.opened_state import OpenedState
 from counton.runs.outputs import check_outputs, refuse_shared_files, write_outputs
 from counton.runs.parsing import parse_outputs, parse_run
@@ -66,7 +74,7 @@ from counton.runs.row_source import (
     refuse_rows_as_domain,
 )
 from counton.runs.stream_spec import StreamSpec, refuse_differences
-from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable
+from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.runs.uncounted_files import (
     UncountedFiles,
     leave_out_counted_files,
@@ -288,6 +296,11 @@ class PreparedRun:
         """The windows of the stream."""
         return self.spec.terms.windowing.windows
 
+    @property
+    def states_covers(self) -> bool:
+        """Whether the job states which windows its input covers."""
+        return isinstance(self.options.input, Snapshot) and self.options.input.covers is not None
+
     def covered_windows(self, ended: EndedWindows) -> range:
         """Return the windows of which the input holds all rows."""
         if isinstance(self.spec.terms.windowing, SingleTable):
@@ -468,13 +481,24 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         released,
         prepared.now,
         is_new_stream=prepared.begins_stream,
-        allows_empty_windows=options.allows_empty_windows,
+        allows_missing_rows=options.allows_missing_rows,
     )
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
+    if options.allows_missing_rows:
+        return ended
     if prepared.begins_stream and has_windows and ended.last:
         refuse_no_row_within(read.sums, windows)
-    if not options.allows_empty_windows:
-        read.files.refuse_duplicate(ended.last - released)
+    if prepared.states_covers:
+        due = range(released + 1, ended.last + 1)
+        refuse_holes(
+            options,
+            windows,
+            open_private(prepared.source).name,
+            open_private(read.sums).times.windows_with_rows,
+            covered=prepared.covered_windows(ended) or due,
+            due=due,
+        )
+    read.files.refuse_duplicate(ended.last - released)
     return ended
 
 
@@ -573,6 +597,7 @@ def plan_steps(
     kept = kept_totals(stream, rows.touched(), measurement)
     arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
     steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps
 
@@ -651,6 +676,27 @@ def _chosen_rows(
         choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
     )
     return replace(rows, outside_snapshot=outside)
+
+
+def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
+    """Refuse rows from which those that were counted before are missing.
+
+    Raises:
+        InvalidInput: an open window keeps less than half of its rows, or all rows that were counted
+            before are missing.
+    """
+    terms = prepared.spec.terms
+    options = prepared.options
+    source_name = open_private(prepared.source).name
+    user_column = terms.unit.user_column
+    if missing.are_all and (prepared.spec.takes_whole_windows or options.repeats_rows):
+        if terms.id_column is not None:
+            refuse_other_ids(source_name, terms.id_column)
+        elif user_column is not None:
+            refuse_other_users(options, source_name, user_column)
+        elif not prepared.states_covers:
+            refuse_other_rows(options, source_name)
+    refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 
 
 def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:
