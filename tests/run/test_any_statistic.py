@@ -10,8 +10,9 @@ from recalled import recall
 from run_results import counts_of, releases_of
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
-from counton.job.stated_options import is_once, kind_of
+from counton.options.statistics import model_of
 from counton.runs import Job, run
+from counton.runs.parsing import is_single_table
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
 
@@ -30,7 +31,7 @@ def table(job: Job) -> pl.DataFrame:
 
 def test_all_kinds_are_here() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
-    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
+    assert {name for name in keywords() if model_of(name).may_be_single_table} == {*ONCE}
 
 
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
@@ -38,7 +39,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     plans: tuple[dict[str, Any], ...] = (
         *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
     )
-    for plan in [{}] if is_once(job) else plans:
+    for plan in [{}] if is_single_table(job) else plans:
         with pytest.raises(InvalidInput, match="epsilon"):
             run(job.having(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
@@ -72,7 +73,7 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    if is_once(job):  # all times are refused, and there are none to leave out
+    if is_single_table(job):  # all times are refused, and there are none to leave out
         of_times = {*changed} <= {"until", "start", "every", "steps"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInput
     if error is None:
@@ -85,20 +86,20 @@ def test_every_guard_stands_before_every_statistic(
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    policy = {"missing": "skip"} if is_once(job) else {"watermark": "1h"}
+    policy = {"missing": "skip"} if is_single_table(job) else {"watermark": "1h"}
     first = table(job.having(out=out, **policy))
-    again = Job(job.what, job.events, job.state, name="it", until=job.until)
+    again = Job(job.statistic, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
-    assert recall(again).output.out == str(out)
-    assert {name: recall(again).option(name) for name in policy} == policy
+    assert recall(again).out == str(out)
+    assert {name: recall(again).value_of(name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
     )
     for changed in others:
         with pytest.raises(StateError):
             run(job.having(**changed))
-    other = "average" if job.what != "average" else "count"
-    with pytest.raises(StateError, match=f"{job.what}.*{other}|{other}.*{job.what}"):
+    other = "average" if job.statistic != "average" else "count"
+    with pytest.raises(StateError, match=f"{job.statistic}.*{other}|{other}.*{job.statistic}"):
         run(made(other, tmp_path).having(state=job.state))
 
 
@@ -108,9 +109,9 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
-    if is_once(job):
+    if is_single_table(job):
         whole = job.having(name="whole", epsilon=10**9)
-        seen, number = table(whole), "value" if job.what == "quantiles" else "estimate"
+        seen, number = table(whole), "value" if job.statistic == "quantiles" else "estimate"
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
         again = table(lenient.having(name="more", epsilon=10**9))
         assert again[number].round().equals(seen[number].round())

@@ -11,9 +11,9 @@ import pytest
 from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
-from counton.job.job import RowFormat
 from counton.runs import Job, run
 from counton.runs.dry_run import dry_run
+from counton.runs.parsing import parse_policies
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -112,7 +112,9 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInput, match=words):
-        RowFormat(bad_rows=bad_rows, bad_rows_most=most, missing=missing).policies()
+        parse_policies(
+            Job("count", "v.csv", "s.db", bad_rows=bad_rows, bad_rows_most=most, missing=missing)
+        )
 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import read
 from counton.base.errors import InvalidInput
@@ -247,8 +247,8 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"counts": None, "row": None}, "moves=5 needs counts, the column of a table of counts"),
-        ({"counts": None, "user": "u", "most": 2}, "moves=5 does not go with user=u"),
+        ({"counts": None, "row": None}, "moves=5 needs counts"),
+        ({"counts": None, "user": "u", "most": 2}, "moves=5 needs counts"),
         ({"user": "u", "most": 2}, "user=u does not go with counts=visits"),
         ({"id": "i"}, "id=i does not go with counts=visits"),
         ({"moves": 0}, "moves=0 would count nothing"),

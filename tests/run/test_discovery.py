@@ -22,12 +22,11 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
+from counton.options.stream_name import usual_name
 from counton.released.release_facts import facts_of
 from counton.rows.row_reading import label
-from counton.run import unordered_rows
-from counton.run.new_stream import define
-from counton.run.outputs import Outputs
 from counton.runs import Job, export, methods, publish, read, run
+from counton.runs.planning import plan_stream
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -229,8 +228,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     for ending in ("csv", "json"):
         out = tmp_path / f"{what}.{ending}"
         job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
-        with run(job) as outcome:
-            outcome.outputs.write(outcome.stream, outcome.spec.description())
+        run(job).close()
         reads: Any = {"csv": pl.read_csv, "json": pl.read_json}[ending]
         shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
@@ -239,10 +237,9 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     declared = job.having(unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
     out = tmp_path / "own.csv"
     declared = declared.having(out=out)
-    with run(declared) as outcome:
-        outcome.outputs.write(outcome.stream, outcome.spec.description())
-        assert shown[0] == set(pl.read_csv(out)["group"])
-        assert set(read(out).numbers.groups) == set(labels)
+    run(declared).close()
+    assert shown[0] == set(pl.read_csv(out)["group"])
+    assert set(read(out).numbers.groups) == set(labels)
 
 
 def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
@@ -287,8 +284,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     out, state = tmp_path / "t.csv", tmp_path / "visits.db"
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
     with run(job) as outcome:
-        written = outcome.outputs.write(outcome.stream, outcome.spec.description()).released
-        assert written is not None
+        written = outcome.release.numbers
         own = written.table()
         assert outcome.read().table().equals(own)
     for found in (export(state), read(out)):
@@ -303,7 +299,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
         with pytest.raises(InvalidInput, match="room is"):
-            Outputs.of(job.having(room=room), outcome.spec.description())
+            run(job.having(room=room))
 
 
 def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
@@ -374,7 +370,9 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
-    monkeypatch.setattr(unordered_rows, "_CHUNK", 40)  # several transactions
+    monkeypatch.setattr(
+        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 40
+    )  # several transactions
     write, left = journal.write_observed, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:
@@ -451,11 +449,9 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from counton.cli.command_options import Printing
-    from counton.cli.look_commands import print_state
-    from counton.cli.run_statistic import perform
-
-    from counton.cli.__main__ import main  # noqa: F401
+    from counton.cli.app import app
+    from counton.cli.statistic_commands import CommandActions
+    from counton.cli.statistic_run import perform
 
     state = tmp_path / "visits.db"
     events = tmp_path / "visits.csv"
@@ -464,11 +460,11 @@ def test_labels_of_groups_not_shown_are_nowhere(
     for out, as_json in zip(files[:3], (False, True, False), strict=True):
         job = asked(tmp_path, [], events=str(events), what=what)
         job = job.having(out=str(out), plot=str(files[3]) if what == "count" else None)
-        perform(job, Printing(json=as_json))
+        perform(job, CommandActions(json=as_json))
     if what != "count":  # only counts and sums are drawn
         files[3].write_text("svg")
     summary = state_summary(state)
-    print_state(str(state), None, as_json=False)
+    app(["show", str(state)], standalone_mode=False)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     table(asked(tmp_path, rows, what=what))
     files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]
@@ -488,7 +484,9 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert len(open_private(store.reader(job.name).labels())) == 2 + 36  # the state knows them
+        assert (
+            len(open_private(store.reader(usual_name(job)).labels())) == 2 + 36
+        )  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
@@ -530,10 +528,10 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
 
 
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
-    found = define(asked(tmp_path, visits(2)))
+    found = plan_stream(asked(tmp_path, visits(2)), ()).description()
     assert [*found.groups] == [*found.declared_groups] == []
-    total = define(asked(tmp_path, visits(2), by=None, unknown=None, delta=None))
-    assert [*total.groups] == ["all"]
+    total = plan_stream(asked(tmp_path, visits(2), by=None, unknown=None, delta=None), ())
+    assert [*total.description().groups] == ["all"]
 
 
 def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from some_cases import long
 from counton import Release, read
 from counton.base.arrays import Floats
 from counton.numbers import Counter, StepRelease
-from counton.run import Definition
+from counton.released.description import Description
 from counton.runs import Job, export, run
 from counton.runs.plan_job import planned_job
 from counton.statistics import Report
@@ -157,7 +157,7 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
     return report.measure(sums)[0]
 
 
-def missed(definition: Definition, steps: int) -> tuple[dict[str, int], dict[str, int]]:
+def missed(definition: Description, steps: int) -> tuple[dict[str, int], dict[str, int]]:
     """How often each interval of the last step does not hold the truth, over many keys, and how
     often it did not if it were two fifths narrower.
     """

@@ -203,7 +203,7 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        ("count", {"steps": None}, "needs steps: each version of each window"),
+        ("count", {"steps": None}, "needs steps: each version of a window"),
         (
             "count",
             {"every": "1h", "steps": 10**7},

@@ -293,7 +293,7 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
-        (known, {"value": "value", "revise": None}, "takes events in their order"),
+        (known, {"value": "value", "revise": None}, "unknown=discover is not possible for custom"),
         ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
     ):

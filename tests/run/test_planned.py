@@ -171,7 +171,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     found = planned_jobs(wrong)
     assert all(isinstance(one, CountonError) for one in found.values())
     said = {name: str(error) for name, error in found.items()}
-    assert "a new stream needs" in said["later"]
+    assert "a new stream of count needs" in said["later"]
     assert "ranges needs label" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):

@@ -44,7 +44,7 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     with run(job) as outcome:
         assert (counts_of(outcome).unknown, counts_of(outcome).rows) == (7919, 7950)
         shown: list[object] = [
-            done, [done], job, outcome, counts_of(outcome), outcome.stream, outcome.spec.description(),
+            done, [done], job, outcome, counts_of(outcome), outcome.spec.description(),
         ]  # fmt: skip
         for found in shown:
             said = repr(found)
@@ -56,7 +56,7 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
     request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
     with run(request) as outcome:
         assert counts_of(outcome).unknown == 7919
-        for found in (request, outcome, outcome.stream):
+        for found in (request, outcome):
             said = repr(found)
             assert not shows_a_row(said), said
 
@@ -78,7 +78,7 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
     for job in (tree, table):
         with run(job) as outcome:
             assert round(float(outcome.read().table()["estimate"][0])) == 700178
-            for found in (job, outcome, outcome.stream):
+            for found in (job, outcome):
                 assert not tells(repr(found), 700123)
     other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
     with pytest.raises(InvalidInput, match="county") as refused:

@@ -69,7 +69,7 @@ WHOLE = {
 
 
 def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
-    assert numbers(job) == WHOLE[str(job.what)]
+    assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
         assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
         assert not outcome.spec.description().cut.goes_on
@@ -263,7 +263,7 @@ def test_it_is_published_for_sql(job: Job) -> None:
         found = database.execute(
             'select "group", round(estimate), window_end from counton_releases'
         ).fetchall()
-    assert [estimate for _, estimate, _ in found] == WHOLE[str(job.what)]
+    assert [estimate for _, estimate, _ in found] == WHOLE[job.statistic]
     assert {end for *_, end in found} == {None}
 
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from counton.cli.export_commands import print_published
-from counton.cli.show_options import PublishOptions
 from keys import chosen_key
 from run_results import counts_of
 
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.runs import Job, RunResult, View, export, mark, run
+from counton.runs import Job, RunResult, View, export, mark, publish, run
 from counton.state import verify
 
 ROWS = [
@@ -289,7 +287,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     found = {}
     for name, job in jobs.items():
         run(job).close()
-        print_published(PublishOptions(str(tmp_path / "s.db"), name=name, key=str(job.key)))
+        publish(tmp_path / "s.db", name=name)
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             numbers = "window_estimate" if name == "revised" else "estimate"
             asked = (
@@ -323,7 +321,7 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     before = export(place).table()
     mark(place, "2024-01-03", "wrong")
     assert export(place).table().select(before.columns).equals(before)
-    print_published(PublishOptions(place, name="contingency", key=str(job.key)))
+    publish(place, name="contingency")
     with closing(sqlite3.connect(place)) as database:
         found = database.execute('select distinct "group", note from counton_releases').fetchall()
     assert {(f"{one} N, {two} a", note) for note in (None, "wrong")} <= {*found}

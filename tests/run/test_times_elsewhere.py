@@ -31,7 +31,7 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 ) -> None:
     """It switched off the guard, and 13 empty windows were released."""
     given = job(tmp_path, ["2024-03-01", far], append=append)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest event is"):
+    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
         run(given)
     assert not (tmp_path / "s.db").exists()
     with run(given.having(yes=True)) as outcome:
@@ -43,7 +43,7 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
     given = job(tmp_path, ["2024-03-01", "9999-12-31"], steps=None, expire=True, epsilon=1)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest event is"):
+    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
         run(given)
 
 

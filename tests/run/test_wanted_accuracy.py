@@ -9,7 +9,7 @@ from run_results import details_of
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInput, StateError
-from counton.job.jobfile import load
+from counton.options.job_file import load_jobs as load
 from counton.runs import Job, run
 from counton.runs.plan_job import PlannedJob, planned_job
 
@@ -87,7 +87,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     with run(later) as outcome:
         assert outcome.after == 4
     run(later.having(within=300)).close()
-    with pytest.raises(StateError, match="within=100 asks for another error than stream 'it' has"):
+    with pytest.raises(StateError, match="within=100 is less than stream 'it' has"):
         run(later.having(within=100))
     with pytest.raises(StateError, match="the guarantee is"):
         run(later.having(within=None, epsilon=1))

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput, StateError

@@ -392,7 +392,7 @@ class Case:
         if self.windows == "table" and self.measured.what not in (
             "quantiles", "hierarchy", "ranges", "contingency"
         ):  # fmt: skip
-            return "a new stream needs time"
+            return "a new stream of .* needs time"
         if self.statistic == "quantiles by page" and self.windows == "table":
             return None
         if self.windows in ONE_STEP:

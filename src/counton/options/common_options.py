@@ -393,9 +393,13 @@ class Job(
         """
         from counton.options.statistic_objects import make_job
 
-        what = options.pop("what", self.statistic)
-        job: Job = make_job(what, **{**self.stated_options(), **options})
-        return job
+        what = options.pop("what", None)
+        if what is not None:
+            other: Job = make_job(what, **{**self.stated_options(), **options})
+            return other
+        added = make_job(self.statistic, **options)
+        names = [name for name in options if name in type(self).model_fields]
+        return self.with_options(**{name: added.value_of(name) for name in names})
 
     def __repr__(self) -> str:
         """Return the job as a call with its stated options, without its rows and passwords."""

@@ -402,9 +402,7 @@ def refuse_unmet_needs(job: Job) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire: it says how protection fades with ...
     """
-    for rule in NEEDS:
-        if not rule.condition.holds(job) or any(other.holds(job) for other in rule.others):
-            continue
+    for rule in _unmet_needs(job):
         needed = [
             field(other.option, other.values[0] if other.values else None)
             for other in rule.others
@@ -414,6 +412,26 @@ def refuse_unmet_needs(job: Job) -> None:
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
             f"leave {field(rule.condition.option)} out"
         )
+
+
+def needed_of_columns(job: Job) -> list[str]:
+    """Return the options that the stated columns of groups and of users need, and the job lacks.
+
+    >>> from counton.options.statistics import CountJob
+    >>> needed_of_columns(CountJob(events="visits.csv", by="page", user="reader"))
+    ['domain', 'most']
+    """
+    columns = ("by", "user")
+    return [
+        rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns
+    ]
+
+
+def _unmet_needs(job: Job) -> Iterator[Need]:
+    for rule in NEEDS:
+        is_met = any(other.holds(job) for other in rule.others)
+        if rule.condition.holds(job) and not is_met:
+            yield rule
 
 
 def _contradictions(job: Job) -> Iterator[str]:

@@ -25,7 +25,11 @@ from counton.frame.windows import (
 from counton.numbers.intervals import LEVEL, check_level
 from counton.options.common_options import Job
 from counton.options.custom_strategies import own_strategy
-from counton.options.incompatible import refuse_excluded, refuse_unmet_needs
+from counton.options.incompatible import (
+    needed_of_columns,
+    refuse_excluded,
+    refuse_unmet_needs,
+)
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
 from counton.planning.least_privacy import bounds_of
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -202,6 +206,9 @@ def _refuse_missing(job: Job) -> None:
         shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
     if not missing:
         return
+    for name in needed_of_columns(job):
+        missing.append(name)
+        shown.append(option_name(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptions(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
