@@ -33,7 +33,7 @@ def loans(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def refused(done: Any) -> list[str]:
     assert done.code == 2, done.out
-    return str(done.err).replace(" \\\n    ", "").splitlines()
+    return str(done.err).replace(" \\\n   ", "").splitlines()
 
 
 def command_in(lines: list[str]) -> list[str]:

@@ -25,7 +25,11 @@ from counton.frame.windows import (
 from counton.numbers.intervals import LEVEL, check_level
 from counton.options.common_options import Job
 from counton.options.custom_strategies import own_strategy
-from counton.options.incompatible import refuse_excluded, refuse_unmet_needs, unmet_needs
+from counton.options.incompatible import (
+    needed_of_columns,
+    refuse_excluded,
+    refuse_unmet_needs,
+)
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
 from counton.planning.least_privacy import bounds_of
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -36,6 +40,7 @@ from counton.released.periods import made_of_windows
 from counton.rows.paths import moments_named
 from counton.rows.policies import MOST as MOST_BAD_ROWS
 from counton.rows.policies import Policies
+from counton.runs.missing_rows import QUIET, QUIET_IF_COVERED
 from counton.runs.statistic_parsing import (
     normal_domain,
     normal_options,
@@ -76,8 +81,6 @@ from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
-#: Default of the option ``quiet``.
-MAX_EMPTY_WINDOWS = 3
 #: Options without which there are no windows.
 _OF_WINDOWS = ("time", "every", "start")
 #: Options about the form of a chart.
@@ -201,25 +204,17 @@ def _refuse_missing(job: Job) -> None:
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
         shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
-    # If one of these alone is missing, another message has the reason.
-    of_others = _missing_beside_others(job)
-    if missing or len(of_others) > 1:
-        missing += of_others
-        shown += [option_name(name) for name in of_others]
     if not missing:
         return
+    for name in needed_of_columns(job):
+        missing.append(name)
+        shown.append(option_name(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptions(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
         f"correct {option_name('state')} or {option_name('name')} if the stream exists",
         missing,
     )
-
-
-def _missing_beside_others(job: Job) -> list[str]:
-    """Return the options that a job lacks because it states a column of groups or of users."""
-    needed = [rule.others[0].option for rule in unmet_needs(job)]
-    return [name for name in ("domain", "most") if name in needed]
 
 
 # ----------------------------------------------------------------------- what defines the stream
@@ -409,8 +404,8 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
-        max_empty_windows=MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
-        allows_empty_windows=job.yes,
+        quiet=_parse_quiet(job),
+        allows_missing_rows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
         policies=parse_policies(job),
         display=parse_display(job.value_of),
@@ -452,6 +447,12 @@ def _repeats_rows(job: Job) -> bool:
     if job.append:
         return False
     return job.query is None or "since" not in moments_named(str(job.query))
+
+
+def _parse_quiet(job: Job) -> int:
+    if job.quiet is not None:
+        return job.quiet
+    return QUIET if job.covers is None else QUIET_IF_COVERED
 
 
 def _parse_until(job: Job, windowing: Windowing) -> Until:
