@@ -12,7 +12,7 @@ import pytest
 from witnesses import witness_file
 
 from counton.base.errors import StateError
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.serve.service import Service
 from counton.state import Stream
 from counton.state.state_witness import accept_old_copy
@@ -259,7 +259,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
 
-    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.runs.planned_steps._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
@@ -70,7 +70,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
     what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two rows, and between the rows and the bytes by which the file is known again."""
-    from counton.run import unordered_rows
+    from counton.runs import unordered_rows
 
     events, right = place.write("e.csv", EVENTS), getattr(unordered_rows, what)
 

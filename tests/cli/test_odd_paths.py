@@ -18,9 +18,9 @@ from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
 from counton.frame.options import Option
 from counton.job.job import options_of
-from counton.job.jobfile import load
+from counton.options.job_file import load
 from counton.job.stated_options import all_options
-from counton.run import Job
+from counton.runs import Job
 from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace
@@ -166,7 +166,7 @@ def test_nul_is_refused_in_every_option(tmp_path: Path, name: str) -> None:
     job = Job("count", "e.csv", "s.db")
     if name in options_of(Job):
         with pytest.raises(InvalidInput, match="NUL"):
-            job.having(**{name: "a\0b"})
+            job.with_options(**{name: "a\0b"})
     option = {**options_of(Job), **all_options()}[name]
     (tmp_path / "n.toml").write_text(f'[jobs.n]\n{option.key} = "a\\u0000b"\n')
     with pytest.raises(InvalidInput, match=rf"jobs\.n\.{option.key} is .*NUL"):

@@ -13,7 +13,7 @@ import counton
 from counton.base.errors import InvalidInput, field
 from counton.cli.app import app
 from counton.cli.failures import failure
-from counton.run import Job, run
+from counton.runs import Job, run
 
 SOURCE = Path(counton.__file__).parent
 #: The command line.

@@ -14,7 +14,8 @@ from every_option import every, own_of, stated_by, words_of
 
 from counton.base.errors import CountonError
 from counton.job.job import Job, options_of
-from counton.job.jobfile import load, save
+from counton.options.job_file import load
+from counton.options.saved_job import save
 from counton.run.job_plan import planned_job
 from counton.serve.served_jobs import prepare
 from counton.statistics.catalogue import statistic_named

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
-from counton.job.jobfile import save
-from counton.run import Job
+from counton.options.saved_job import save
+from counton.runs import Job
 
 SECRET = "hunter-two"
 SERVER = "localhost:1"  # where nobody answers
@@ -145,7 +145,7 @@ def test_what_is_no_secret_stays(address: str) -> None:
         assert hide_secrets(said).endswith(said[-4:])
     for job in (Job("count", "visits.csv", address), Job("count", address, "x", witness=address)):
         assert SECRET not in repr(job)
-        assert SECRET not in repr(job.keeping)
+        assert SECRET not in str(job)
     assert hide_secrets(address).count("***") == address.count(SECRET)
     assert SECRET not in str(InvalidInput(f"{field('state', address)}, or {address}"))
     for plain in (

@@ -30,6 +30,7 @@ from counton.options.incompatible import (
     refuse_excluded,
     refuse_unmet_needs,
 )
+from counton.options.report import refuse_incomplete
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
 from counton.planning.least_privacy import bounds_of
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -97,6 +98,7 @@ def normal_new_job(job: Job) -> Job:
     """
     refuse_excluded(job)
     _refuse_missing(job)
+    refuse_incomplete(job)
     refuse_unmet_needs(job)
     return normal_form(job)
 
