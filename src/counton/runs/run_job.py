@@ -556,7 +556,9 @@ def commit(
     stream = state.open_writer()
     if stream is not None:
         spec = spec.with_public_notes(stream)
-        refuse_counted_meanwhile(read.files, stream.has_source)
+        refuse_counted_meanwhile(
+            read.files, stream.has_source, are_several=prepared.are_several_files
+        )
     steps = plan_steps(prepared, read, ended, stream)
     new_facts: Mapping[str, Any] | None = None
     if stream is None:
