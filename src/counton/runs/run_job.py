@@ -161,6 +161,7 @@ def run(
     rows: object = None,
     key: Key | None = None,
     progress: Progress = no_progress,
+    approve: Callable[[StreamSpec], None] | None = None,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
@@ -171,6 +172,8 @@ def run(
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
         progress: function that is told the current task.
+        approve: function that is told the specification of the stream before rows are read; an
+            error that it raises ends the run.
         before_commit: function that is called before anything is written; an error that it raises
             ends the run.
 
@@ -195,6 +198,8 @@ def run(
         raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
     with OpenedState(job, key) as state:
         prepared = prepare(job, state, rows, now, progress)
+        if approve is not None:
+            approve(prepared.spec)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
         if before_commit is not None:
