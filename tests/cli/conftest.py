@@ -75,8 +75,10 @@ class Workplace:
         told, as_json = iter(one for one in stated if one != "--json"), "--json" in stated
         for word in told:
             key = word.removeprefix("--")
-            value = "true" if known[key].is_flag else json.dumps(next(told))
-            whole = known[key].metavar in ("N", "NUMBER")
+            option = known.get(key)  # None: the file is refused
+            is_flag = option is not None and option.is_flag
+            value = "true" if is_flag else json.dumps(next(told))
+            whole = option is not None and option.metavar in ("N", "NUMBER")
             lines.append(f"{key} = {value.strip(chr(34)) if whole else value}")
         file = self.folder / "typed.toml"
         file.write_text("\n".join([f"[jobs.{name}]", *lines, ""]))

@@ -50,12 +50,12 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
 @pytest.mark.parametrize(
     ("more", "changed", "words"),
     [
-        (["--delta", "1e-9"], {}, "--delta 1e-9 does not go with --expire"),
-        ([], {"epsilon": None}, "plan_expiring"),
-        (["--strategy", "kary"], {}, "--strategy kary does not go with --expire"),
-        (["--metric", "max"], {}, "metric max does not go with expire"),
+        (["--delta", "1e-9"], {}, "--expire does not go with --delta 1e-9"),
+        ([], {"epsilon": None}, "needs --epsilon or --rho"),
+        (["--strategy", "kary"], {}, "--expire does not go with --strategy kary"),
+        (["--metric", "max"], {}, "expire does not go with metric max"),
         (["--growth", "-1"], {}, "growth is '-1'"),
-        (["--delay", "-1"], {}, "delay is -1"),
+        (["--delay", "-1"], {}, "--delay -1 is below 0"),
     ],
 )
 def test_bad_options_are_refused_and_nothing_is_made(

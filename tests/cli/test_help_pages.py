@@ -64,15 +64,15 @@ def test_the_second_page_has_all_options_and_those_of_most_runs_first(
     short, long = (place.plain(*words(name), page).out for page in ("-h", "--help"))
     options = [set(re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE)) for page in (short, long)]
     assert options[0] < options[1]
-    more = re.search(r"--help: these in full, and (\d+) more", short)
+    more = re.search(r"--help: these, and (\d+) more", short)
     assert more is not None
-    arguments = len(re.findall(r"^  [a-z.]+ +<", short, re.MULTILINE))
+    arguments = len(re.findall(r"^  \[?[A-Z|]+\]?(?:\.\.\.)?  ", short, re.MULTILINE))
     assert arguments == 1
     assert len(options[1]) - 1 == len(options[0]) + int(more[1])  # --help is none of them
     if name != "plan":
         headings = re.findall(r"^([A-Z][a-z ]+):\n", long, re.MULTILINE)
         first = [one for one in headings if one != "Statistic"]
-        assert first[:5] == ["Arguments", "Time", "Groups", "People", "Guarantee"]
+        assert first[:5] == ["Positional arguments", "Time", "Groups", "People", "Guarantee"]
 
 
 def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> None:

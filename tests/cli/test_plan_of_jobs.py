@@ -273,9 +273,9 @@ def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
     found = json.loads(place.plain(*asked, "--most-a-window", "1", "--json").out)
     assert found["most_a_window"] == 1
     assert found["choices"][0]["mean_std"] == pytest.approx(20**0.5)
-    for wrong in (["--most-a-window", "21"], ["--most-a-window", "0"]):
-        done = place.plain(*asked, *wrong)
-        assert (done.code, "must be from 1 to 20" in done.err) == (2, True)
+    for wrong, why in (("21", "is above --most 20"), ("0", "is below 1")):
+        done = place.plain(*asked, "--most-a-window", wrong)
+        assert (done.code, f"--most-a-window {wrong} {why}" in done.err) == (2, True)
 
 
 def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:

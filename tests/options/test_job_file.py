@@ -322,6 +322,8 @@ def test_published_to_returns_the_database_of_the_file(file: Path) -> None:
 class Settings(Section):
     """The options of a section."""
 
+    heading = "[serve]"
+
     is_public: bool = option("Whether anybody may read.", default=False, key="public")
     lines: int = option("Number of lines.", default=3)
 

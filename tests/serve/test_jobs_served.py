@@ -19,8 +19,7 @@ from some_cases import long
 from counton import PureDP
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
-from counton.run import run, runs
-from counton.run.stream_end import end_stream
+from counton.runs.close_stream import end_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
@@ -201,7 +200,7 @@ def test_a_batch_that_no_run_can_count_waits_and_stops_its_stream(
             raise pl.exceptions.PanicException("no such thing")
 
         with monkeypatch.context() as patch:
-            patch.setattr(runs, "read_rows", panics)
+            patch.setattr(releasing, "read_rows", panics)
             for _ in range(3):
                 service.service._wait.clear()
                 service.service._work(service.service.releasers["visits"])
@@ -513,7 +512,7 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
             send.append((later, f"{who}-a", [visit(0.02, "home", who=who)]))
             send.append((later + timedelta(seconds=1), f"{who}-b", [visit(0.01, "shop", who=who)]))
         send.sort(key=lambda one: one[0])
-        real = run
+        real = releasing.run
 
         def until(moment: datetime) -> None:
             while send and send[0][0] <= moment:
@@ -521,9 +520,9 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
                 assert service.post(batch, rows).status_code == 202
             service.time = max(service.time, moment)
 
-        def slow(job: Any, **given: Any) -> Any:
-            found = real(job, **given)
-            until(service.time + timedelta(milliseconds=2 * found.for_operator().rows))
+        def slow(*given: Any, **more: Any) -> Any:
+            found = real(*given, **more)
+            until(service.time + timedelta(milliseconds=2 * found.for_operator().rows.read))
             return found
 
         with pytest.MonkeyPatch.context() as patch:
@@ -556,15 +555,15 @@ def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path)
     """Every batch of the last half second is counted, or told that it is not."""
     with inside(tmp_path, **EXACT, steps=2) as service:
         inbox, sent = service.service.state_of("visits").inbox, dict[str, int]()
-        real = run
+        real = releasing.run
 
         def post(place: str) -> None:
             batch = f"{place}-{len(sent)}"
             sent[batch] = service.post(batch, [visit(1.9)]).status_code
 
-        def busy(job: Any, **given: Any) -> Any:
+        def busy(*given: Any, **more: Any) -> Any:
             post("before")
-            found = real(job, **given)
+            found = real(*given, **more)
             post("after")
             return found
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from inside import Inside, inside, visit
 
-from counton.run.exports import export
-from counton.run.journal_values import read_released
-from counton.run.window_notes import mark
+from counton.runs.exports import export
+from counton.runs.notes import mark
+from counton.runs.read_journal import read_release
 from counton.serve import pages
 from counton.serve.pages import Position
 
@@ -260,11 +260,11 @@ def test_journal_is_read_once_for_all_levels_of_a_step(
     """A reader may ask for as many levels as there are numbers."""
     reads = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **more: Any) -> Any:
         reads.append(arguments)
-        return read_released(*arguments)
+        return read_release(*arguments, **more)
 
-    monkeypatch.setattr("counton.serve.public_series.read_released", counted)
+    monkeypatch.setattr("counton.serve.public_series.read_release", counted)
     with inside(tmp_path) as service:
         service.at(3)
         widths = set()

@@ -6,7 +6,7 @@ from inside import EXACT, inside, metric, visit
 
 from counton.base.exact import MOST_SENT
 from counton.base.private import Private
-from counton.run.changes import SumBounds
+from counton.runs.exactness import SumBounds
 from counton.state.inbox import Batch
 
 #: Counts of 2^32, of which a few dozen together can be read with this noise.
@@ -46,7 +46,7 @@ def test_a_window_that_waits_for_late_rows_is_filled_once(tmp_path: Path) -> Non
     """Rows that come within the watermark count in their own window, and not in the next one."""
     with inside(tmp_path, **LARGE, watermark="1h") as service:
         (served,) = service.service.served.values()
-        most = int(SumBounds.of(served.definition).read * MOST_SENT)
+        most = int(SumBounds.of(served.spec).readable * MOST_SENT)
         size, taken = max(1, most // 2**32 // 3), 0
         for minute in range(8):
             service.at(minute)
@@ -60,5 +60,5 @@ def test_many_small_batches_of_a_window_are_added_up(tmp_path: Path) -> None:
         for number in range(3):
             service.post(f"{number}", [visit(0.1, number=100)])
         (served,) = service.service.served.values()
-        bounds = SumBounds.of(served.definition)
-        assert metric(service, "filled_ratio") >= 300 / MOST_SENT / bounds.read > 0
+        bounds = SumBounds.of(served.spec)
+        assert metric(service, "filled_ratio") >= 300 / MOST_SENT / bounds.readable > 0

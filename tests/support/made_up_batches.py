@@ -64,7 +64,7 @@ def drawn_batches(chance: random.Random, count: int) -> list[bytes]:
 
 def check(service: Inside, batches: Sequence[bytes]) -> int:
     """Send batches, and count them every now and then; how many rows are said to be counted."""
-    form = service.service.served["visits"].job.format.time_format
+    form = service.service.served["visits"].job.time_format
     time: Any = START.isoformat() if form is None else START.timestamp()
     good = {"time": time, "page": "home", "who": "u", "id": "i", "paid": 3}
     assert service.post("good", [good]).status_code == 202

@@ -31,7 +31,7 @@ import importlib, json, os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
-import counton.run.runs, counton.run.contribution_bounds
+import counton.runs.run_job
 import counton.released.read_options
 import counton.released.release, counton.numbers.intervals, counton.serve.metrics
 import counton.state.seen, counton.strategies, psycopg, tzdata
@@ -166,7 +166,7 @@ def copied(file: Path) -> str:
     """
     from witnesses import without_witness
 
-    from counton.job.jobfile import load
+    from counton.options.job_file import load
     from counton.serve.service import Service
 
     with pytest.MonkeyPatch.context() as patched:
@@ -204,7 +204,8 @@ def counted(
     Returns:
         All estimates.
     """
-    from counton.runs import Job, run
+    from counton.options.statistics import CountJob
+    from counton.runs.run_job import run
 
     copy = file.parent / "undisturbed"
     found: list[float] = []
@@ -212,12 +213,11 @@ def counted(
         until = last if last is not None and minute == len(minutes) else minute
         events = copy / f"{minute}.jsonl"
         events.write_bytes(b"".join(batches))
-        job = Job(
-            "count", events, state, name="visits", append=True, yes=True,
+        job = CountJob(
+            events=events, state=state, name="visits", append=True, yes=True,
             key=copy / "visits.key", until=START + timedelta(minutes=until),
         )  # fmt: skip
-        with run(job) as outcome:
-            found = outcome.read().table()["estimate"].to_list()
+        found = run(job).release.table()["estimate"].to_list()
     return found
 
 

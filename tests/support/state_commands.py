@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import typer.main
-from counton.cli.statistic_command import commands
+import click
 from services import START, job_file, rows
 
 from counton.cli.app import app
+from counton.options.statistics import STATISTIC_NAMES
 
 #: Releases of a statistic into the state, beside its options for the state and its windows.
 _RELEASES = {
@@ -68,11 +68,11 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
     places |= {"key": folder / "visits.key", "folder": folder}
     kept = f"--epsilon 1 --state {state} --key {places['key']} --unit visit "
     kept += " ".join(f"--{name} {value}" for name, value in windows.items())
-    root: Any = typer.main.get_command(app)
-    group: Any = typer.main.get_command(commands())
-    released = {f"statistic {name}" for name in group.commands if name not in root.commands}
+    context = click.Context(app)
+    names = app.list_commands(context)
+    released = {f"statistic {name}" for name in STATISTIC_NAMES if name not in names}
     found: dict[str, list[str]] = {}
-    for name in (*root.commands, *sorted(released)):
+    for name in (*names, *sorted(released)):
         if name == "statistic":  # of several commands
             continue
         if name in _OTHERS:
@@ -81,7 +81,9 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
             own = _RELEASES.get(name, "")
             said = f"{{events}} {kept} --name {name.removeprefix('statistic ')} {own}"
         else:  # a new one
-            required = [one.name for one in root.commands[name].params if one.required]
+            command = app.get_command(context, name)
+            assert command is not None
+            required = [str(one.name) for one in command.params if one.required]
             said = " ".join(str(places.get(one, "1")) for one in required)
         found[name] = [*name.split(), *said.format(**places).split()]
     return found | {name: said.format(**places).split() for name, said in _MORE.items()}
@@ -89,7 +91,7 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
 
 def _count_opens(folder: Path) -> dict[str, Any]:
     from inside import Inside
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     ends = ("", "-wal", "-shm", "-journal")
     databases = [os.path.realpath(folder / name) for name in ("visits.db", "public.db", "copy.db")]

@@ -35,6 +35,8 @@ HEADINGS = (
 )
 SHORT_HELP = "-h"
 LONG_HELP = "--help"
+#: Names of the options that show help.
+_HELP_NAMES = (SHORT_HELP, LONG_HELP)
 #: Key of click's context under which the wanted page of help stands.
 _PAGE = "counton.cli.command_class.page"
 #: What messages of commands call what is no option: other commands, and statistics.
@@ -185,9 +187,10 @@ class TwoPageCommand(CountonCommand):
         formatter.write(f"\nExample:\n{lines}")
         options = self._options()
         shown = [option for option in options if option.is_in_short_help]
+        arguments = [one for one in self.params if isinstance(one, click.Argument)]
         with formatter.section("Options of most runs"):
-            formatter.write_dl([_help_record(option, ctx) for option in shown])
-        rest = len(options) - len(shown)
+            formatter.write_dl([_help_record(one, ctx) for one in (*arguments, *shown)])
+        rest = len(options) - len(shown) - len(_HELP_NAMES)
         formatter.write(f"\n{ctx.command_path} --help: these, and {rest} more\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -202,8 +205,8 @@ class TwoPageCommand(CountonCommand):
         return [option for option in self.params if isinstance(option, SectionedOption)]
 
 
-def _help_record(option: click.Option, ctx: click.Context) -> tuple[str, str]:
-    return option.get_help_record(ctx) or ("", "")
+def _help_record(parameter: click.Parameter, ctx: click.Context) -> tuple[str, str]:
+    return parameter.get_help_record(ctx) or ("", "")
 
 
 def _page_option(word: str, help: str) -> SectionedOption:

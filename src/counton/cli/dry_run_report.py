@@ -41,7 +41,7 @@ class FailedJob:
     message: str
 
 
-def print_dry_run(jobs: Mapping[str, Job], *, as_json: bool) -> None:
+def print_dry_run(jobs: Mapping[str, Job | CountonError], *, as_json: bool) -> None:
     """Plan jobs, check them and read their rows; print the windows that a run would release.
 
     Raises:
@@ -61,9 +61,11 @@ def print_dry_run(jobs: Mapping[str, Job], *, as_json: bool) -> None:
 
 
 def _rehearse(
-    job: Job, plan: PlannedJob | CountonError | OSError
+    job: Job | CountonError, plan: PlannedJob | CountonError | OSError
 ) -> Rehearsal | ClosedStream | FailedJob:
     try:
+        if isinstance(job, CountonError):
+            raise job
         if not isinstance(plan, PlannedJob):
             raise plan
         return Rehearsal(plan, dry_run(job))

@@ -15,7 +15,7 @@ from counton.base.exact import check_integer, figures, percent
 from counton.cli.failures import failure
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.options.common_options import Job
-from counton.options.job_file import load, published_to
+from counton.options.job_file import load_usable, published_to
 from counton.runs.path_conflicts import refuse_publishing_over
 from counton.runs.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
@@ -45,10 +45,11 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
     """
     if size is not None:
         check_integer(field("size"), size, 1)
-    jobs = load(file, without_rows=True)
+    jobs = load_usable(file, without_rows=True)
     publish_to = published_to(file)
     if publish_to is not None:
-        refuse_publishing_over(jobs, publish_to)
+        usable = {name: job for name, job in jobs.items() if isinstance(job, Job)}
+        refuse_publishing_over(usable, publish_to)
     console = Console()
     errors = Console(stderr=True)
     reports: dict[str, dict[str, Any]] = {}

@@ -49,7 +49,8 @@ def run(
     """
     from counton.cli.failures import failed_report, failure
     from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
-    from counton.options.job_file import load, published_to, select_jobs
+    from counton.options.common_options import Job
+    from counton.options.job_file import load_usable, published_to, select_jobs
     from counton.options.json_schema import schema as schema_of_job_files
     from counton.runs.path_conflicts import JobStates, refuse_shared
 
@@ -59,9 +60,11 @@ def run(
     if file is None:
         raise InvalidInput("the job file is missing; name it, as in: counton run nightly.toml")
     overrides = _parse_overrides(until=until, yes=yes)
-    all_jobs = load(file)
+    loaded = load_usable(file)
     publish_to = published_to(file)
-    jobs = select_jobs(all_jobs, only)
+    selected = select_jobs(loaded, only)
+    all_jobs = {name: job for name, job in loaded.items() if isinstance(job, Job)}
+    jobs = {name: job for name, job in all_jobs.items() if name in selected}
     errors = ReportLines() if as_json else Console(stderr=True)
     with JobStates(all_jobs) as states:
         refuse_shared(states.jobs)
@@ -77,16 +80,18 @@ def run(
     if dry_run:
         from counton.cli.dry_run_report import print_dry_run
 
-        print_dry_run(jobs_of_run, as_json=as_json)
+        print_dry_run({**selected, **jobs_of_run}, as_json=as_json)
         return
     reports: dict[str, Any] = {}
     first_failure = ExitCode.OK
-    for number, (name, job) in enumerate(jobs_of_run.items()):
+    for number, (name, loaded_job) in enumerate(selected.items()):
         if not as_json:
             blank_line = "\n" if number else ""
             Console().write_line(f"{blank_line}job {name}", bold=True)
         try:
-            reports[name] = _run_job(name, job, publish_to, is_silent=as_json)
+            if not isinstance(loaded_job, Job):
+                raise loaded_job
+            reports[name] = _run_job(name, jobs_of_run[name], publish_to, is_silent=as_json)
             if until is None:
                 _tell_date_in_file(jobs[name], reports[name], is_silent=as_json)
             chart_error = reports[name]["not_drawn"]
@@ -95,7 +100,7 @@ def run(
                 if not as_json:
                     errors.write_line(f"counton: job {name}: {chart_error}")
         except AlreadyEnded as error:
-            reports[name] = _report_ended(job, error.step, is_silent=as_json)
+            reports[name] = _report_ended(jobs_of_run[name], error.step, is_silent=as_json)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library in another language is no Exception

@@ -38,6 +38,8 @@ _EXAMPLE = {
     "epsilon": "1",
     "until": "newest",
 }
+#: Most characters of the words that an option may be, before its description.
+_LONGEST_CHOICES = 15
 #: Most characters in a line of an example.
 _EXAMPLE_WIDTH = 74
 #: Most characters in a line of a command to copy.
@@ -163,9 +165,13 @@ def model_option(model: type[Job], name: str) -> SectionedOption:
     ['--until']
     """
     field = model.model_fields[name]
+    choices = "|".join(choices_of(model, name))
+    description = str(field.description)
+    if len(choices) > _LONGEST_CHOICES:
+        description = f"{choices}: {description[0].lower()}{description[1:]}"
     return SectionedOption(
         [f"--{field.alias}", name],
-        help=field.description,
+        help=description,
         section=section_of(model, name).heading,
         is_in_short_help=_is_in_short_help(model, name, field),
         **_form_of(model, name, field),
@@ -186,7 +192,9 @@ def _form_of(model: type[Job], name: str, field: FieldInfo) -> dict[str, Any]:
         return {"type": WholeNumber(), "metavar": "N"}
     if types == {float}:
         return {"type": Decimal(), "metavar": "NUMBER"}
-    return {"type": str, "metavar": "|".join(choices_of(model, name)) or "TEXT"}
+    choices = "|".join(choices_of(model, name))
+    is_short = 0 < len(choices) <= _LONGEST_CHOICES
+    return {"type": str, "metavar": choices if is_short else "TEXT"}
 
 
 def _plain_types(field: FieldInfo) -> set[Any]:

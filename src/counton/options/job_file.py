@@ -30,7 +30,7 @@ from counton.base.errors import CountonError, InvalidInput, field
 from counton.options import values as v
 from counton.options.common_options import Job
 from counton.options.job_file_tables import read_table, read_tables
-from counton.options.messages import keys_of, parse_options, show_option
+from counton.options.messages import RefusedValue, keys_of, parse_options, show_option
 from counton.options.option_fields import RUN_ONLY, Section, has_fact, option
 from counton.options.statistics import all_models, model_of
 
@@ -68,6 +68,7 @@ _NO_ROWS = "-"
 class PublishTable(Section):
     """The table ``[publish]``: the database where all jobs publish."""
 
+    heading = "[publish]"
     to: v.State | None = option("SQLite file or URL in which all streams are published.")
 
 
@@ -90,6 +91,29 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
     jobs: dict[str, Job] = {}
     for name, job in load_each(path, without_rows=without_rows).items():
         if isinstance(job, CountonError):
+            raise job
+        jobs[name] = job
+    return jobs
+
+
+def load_usable(
+    path: str | os.PathLike[str], *, without_rows: bool = False
+) -> dict[str, Job | RefusedValue]:
+    """Read the jobs of a file; a job with a wrong value has its error in place of the job.
+
+    A wrong value concerns one job, and the others can be run. An unknown key may be the misspelt
+    name of any option.
+
+    Args:
+        path: the job file.
+        without_rows: True if no row will be read, so that a job need not name events.
+
+    Raises:
+        InvalidInput: the file is no job file, or a key is unknown, missing or left empty.
+    """
+    jobs: dict[str, Job | RefusedValue] = {}
+    for name, job in load_each(path, without_rows=without_rows).items():
+        if isinstance(job, CountonError) and not isinstance(job, RefusedValue):
             raise job
         jobs[name] = job
     return jobs
@@ -132,7 +156,8 @@ def load_each(
             jobs[name] = _parse_job(name, options, file.parent, events, without_rows=without_rows)
         except CountonError as error:
             message = error.translate(file_keys())
-            jobs[name] = InvalidInput(f"job {name!r} of {str(file)!r}: {message}")
+            refusal = RefusedValue if isinstance(error, RefusedValue) else InvalidInput
+            jobs[name] = refusal(f"job {name!r} of {str(file)!r}: {message}")
     return jobs
 
 
@@ -149,10 +174,10 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
     >>> select_jobs({"visits": 1, "paid": 2}, "paid")
     {'paid': 2}
     """
-    if only is None:
-        return dict(jobs)
-    names = only.split(",") if isinstance(only, str) else only
+    names = only.split(",") if isinstance(only, str) else (only or ())
     wanted = {name.strip() for name in names}
+    if not wanted:
+        return dict(jobs)
     for name in names:
         if name.strip() not in jobs:
             raise InvalidInput(

@@ -24,6 +24,10 @@ _SENTENCES = {
 }
 
 
+class RefusedValue(InvalidInput):
+    """An option has a value that is not allowed; all names of options are known."""
+
+
 def parse_options(
     model: type[Section], options: Mapping[str, Any], folder: Path | None = None
 ) -> Any:
@@ -32,6 +36,10 @@ def parse_options(
     Args:
         folder: folder of the job file that states them, to which paths are relative; the keys of
             a job file have hyphens.
+
+    Raises:
+        RefusedValue: a value is not allowed, and nothing else is wrong.
+        InvalidInput: an option is unknown or missing.
 
     >>> from counton.options.statistics import CountJob
     >>> parse_options(CountJob, {"events": "visits.csv", "stepz": 30})
@@ -45,7 +53,10 @@ def parse_options(
             dict(options), context={"folder": folder}, by_name=folder is None, by_alias=True
         )
     except ValidationError as error:
-        raise InvalidInput(explain_error(error, model)) from None
+        kinds = {one["type"] for one in error.errors(include_url=False)}
+        is_of_value = not kinds & {"extra_forbidden", "missing"}
+        refusal = RefusedValue if is_of_value else InvalidInput
+        raise refusal(explain_error(error, model)) from None
 
 
 def explain_error(error: ValidationError, model: type[Section]) -> str:
@@ -136,7 +147,7 @@ def _wrong_choice(name: str, value: Any, model: type[Section]) -> str:
 def _called(model: type[Section]) -> str:
     """Return what messages call a model: its statistic, or the table of a job file."""
     statistic = model.model_fields.get("statistic")
-    return model.__name__.lower() if statistic is None else str(statistic.default)
+    return model.heading if statistic is None else str(statistic.default)
 
 
 def choices_of(model: type[Section], name: str) -> tuple[str, ...]:

@@ -187,6 +187,13 @@ def _to_toml(name: str, value: object, folder: Path) -> Any:
             return value.isoformat()
         case list() | tuple():
             return [_to_toml(name, item, folder) for item in value]
+        case Mapping() if not any(isinstance(item, Mapping | Section) for item in value.values()):
+            import tomlkit
+
+            # A table of its own would take all lines that somebody adds below it.
+            inline = tomlkit.inline_table()
+            inline.update({str(key): _to_toml("", item, folder) for key, item in value.items()})
+            return inline
         case Mapping():
             return {str(key): _to_toml("", item, folder) for key, item in value.items()}
         case Section():

@@ -44,7 +44,9 @@ class OverOptions(Section):
     """Numbers that can be shown for the last steps alone."""
 
     heading, scope = "Output", REMEMBERED
-    over: v.Positive | None = option("Show the numbers of this many last windows, in place of all.")
+    over: v.NotNegative | None = option(
+        "Show the numbers of this many last windows, in place of all; 0 shows all again."
+    )
 
 
 class UpstreamBoundOptions(Section):
@@ -77,7 +79,7 @@ class BoundOptions(Section):
     """A column of values, which are clipped to bounds and rounded to a grid."""
 
     heading, scope = "Statistic", STREAM
-    value: v.Column | None = option("Column of the values.")
+    value: v.Column | None = option("Column of the values, whose mean or sum is shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
     upper: v.Exact | None = option("Larger values count as this value.")
     resolution: v.Loss | None = option("Values are rounded to multiples of this number.")
@@ -144,7 +146,7 @@ class QuantilesJob(
 
     heading, scope = "Statistic", STREAM
     statistic: Literal["quantiles"] = "quantiles"
-    value: v.Column | None = option("Column of the values.")
+    value: v.Column | None = option("Column of the values, whose quantiles are shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
     upper: v.Exact | None = option("Larger values count as this value.")
     cells: v.Positive | None = option("Number of cells of equal width from lower to upper.")

@@ -347,9 +347,9 @@ def _whole_numbers(value: object) -> tuple[int, ...]:
 
 
 def _by_name(value: object) -> dict[str, Fraction]:
-    pairs: list[tuple[Any, Any]] = []
+    pairs: list[Sequence[Any]] = []
     if isinstance(value, str):
-        pairs = [tuple(pair.split("=", 1)) for pair in value.split(",") if "=" in pair]
+        pairs = [pair.split("=", 1) for pair in value.split(",") if "=" in pair]
     elif isinstance(value, Mapping):
         pairs = list(value.items())
     if not pairs:

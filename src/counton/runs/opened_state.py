@@ -70,7 +70,7 @@ class OpenedState:
     @property
     def names_of_groups(self) -> tuple[str, ...]:
         """Names of found groups, in the order of their cells. Secret."""
-        return () if self.saved is None else open_private(self.saved.labels())
+        return () if self.saved is None else _names_of_groups(self.saved)
 
     @property
     def units(self) -> list[SpentUnit]:
@@ -148,7 +148,7 @@ class OpenedState:
         )
         is_changed = self._stream.step != self.released
         is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
-        is_changed |= open_private(self._stream.labels()) != names
+        is_changed |= _names_of_groups(self._stream) != names
         if is_changed:
             raise StreamConflict(
                 f"another process has counted in stream {self.name!r} in the meantime, so nothing "
@@ -209,6 +209,11 @@ class OpenedState:
         opened = self._stream or self._store  # the stream closes the state that it was opened with
         if opened is not None:
             opened.close()
+
+
+def _names_of_groups(stream: JournalReader) -> tuple[str, ...]:
+    finds_groups = stream.design.counters is not None
+    return open_private(stream.labels()) if finds_groups else ()
 
 
 def name_in(store: Store, job: Job) -> str:

@@ -215,12 +215,12 @@ class _Book:
 
 
 def planned_jobs(
-    jobs: Mapping[str, Job], *, size: int | None = None
+    jobs: Mapping[str, Job | CountonError], *, size: int | None = None
 ) -> dict[str, PlannedJob | CountonError | OSError]:
     """Plan each job; a job that does not fit its state's limit beside those before it is refused.
 
     Args:
-        jobs: jobs by name.
+        jobs: jobs by name, or the errors for which jobs cannot be read.
         size: public number of rows by the last window; None: the number of each job.
 
     Returns:
@@ -238,9 +238,12 @@ def planned_jobs(
     """
     plans: dict[str, PlannedJob | CountonError | OSError] = {}
     books: dict[str, _Book] = {}
-    with JobStates(jobs) as states:
+    with JobStates({name: job for name, job in jobs.items() if isinstance(job, Job)}) as states:
         refuse_shared(states.jobs)
         for name, job in jobs.items():
+            if isinstance(job, CountonError):
+                plans[name] = job
+                continue
             try:
                 place = state_of(job)
                 if place not in books:

@@ -511,7 +511,7 @@ class PlannedSteps:
         return bool(self.span.new_steps or self.rows.digests or self.changed.size)
 
     def transactions(
-        self, new_facts: Mapping[str, Any] | None = None
+        self, new_facts: Mapping[str, Any] | None = None, *, is_needed: bool = False
     ) -> Iterator[tuple[float, Private[Addition]]]:
         """Yield the content of each transaction, in the order of the steps.
 
@@ -520,12 +520,13 @@ class PlannedSteps:
         Args:
             new_facts: what the stream keeps of its jobs from this run on, which belongs to the
                 first transaction; None: as before.
+            is_needed: whether there is a transaction even if nothing changes.
 
         Yields:
             The fraction of new steps that were written before it, and the content.
         """
         new = self.span.new_steps
-        if not self.changes_anything:
+        if not (self.changes_anything or is_needed):
             if new_facts is not None:
                 yield 0.0, Private(Addition(details=new_facts))
             return

@@ -83,6 +83,7 @@ from counton.runs.uncounted_files import (
 )
 from counton.state import Store, Stream
 from counton.state.addition import Arrivals
+from counton.state.database import CommitHook
 from counton.state.ledger_rows import SpentUnit
 from counton.state.stream import Amounts
 
@@ -316,6 +317,7 @@ def prepare(
     progress: Progress = no_progress,
     *,
     units: Sequence[SpentUnit] = (),
+    writes_files: bool = True,
 ) -> PreparedRun:
     """Plan the stream of a job, or load it and compare the job with it. No row is read.
 
@@ -326,6 +328,7 @@ def prepare(
         now: the current time.
         progress: function that is told the current task.
         units: further protected units for which the ledger of the state will have entries.
+        writes_files: False if the run writes no table and no chart, whatever its stream keeps.
 
     Raises:
         InvalidInput: an option or a column is wrong.
@@ -349,7 +352,7 @@ def prepare(
         job = job.with_options(within=None, least=None)
         spec = kept.remember(job)
     options = parse_run(job, spec.terms)
-    outputs = parse_outputs(job)
+    outputs = parse_outputs(job) if writes_files else OutputFiles()
     retention = job.value_of("retain")
     if retention is not None:
         check_retain(retention, spec)
@@ -532,10 +535,17 @@ def commit(
     read: ReadRows,
     ended: EndedWindows,
     progress: Progress = no_progress,
+    *,
+    also: CommitHook | None = None,
 ) -> Committed:
     """Turn the rows into the inputs of steps, and commit these to the journal.
 
     Rows that a new stream cannot take are refused before it is made.
+
+    Args:
+        also: function that writes more into a transaction of the run, even if no number changes;
+            its error undoes everything. Only for new rows of an existing stream, which are
+            committed in one transaction.
 
     Raises:
         StreamConflict: another process has written the stream.
@@ -553,9 +563,9 @@ def commit(
         stream = state.create(spec)
     elif stream.details != spec.facts():
         new_facts = spec.facts()
-    for fraction, addition in steps.transactions(new_facts):
+    for fraction, addition in steps.transactions(new_facts, is_needed=also is not None):
         progress("releasing", 0.4 + 0.3 * fraction)
-        stream.take(addition)
+        stream.take(addition, also=also)
     span = steps.span
     retention = prepared.job.value_of("retain")
     if retention is not None and span.new_steps:

@@ -405,4 +405,4 @@ def parse_display(value_of: Callable[[str], Any]) -> View:
         ask = checked_shares([float(share) for share in shares])
     elif intervals is not None:
         ask = tuple(dict.fromkeys(intervals))
-    return View(ask=ask, over=value_of("over"), top=value_of("top"), room=value_of("room"))
+    return View(ask=ask, over=value_of("over") or None, top=value_of("top"), room=value_of("room"))

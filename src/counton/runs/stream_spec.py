@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,7 @@ from counton.options.option_fields import (
     names_in_scope,
     scope_of,
 )
-from counton.options.statistics import model_of
+from counton.options.statistics import TopKJob, model_of
 from counton.options.values import QUARANTINE
 from counton.privacy import Contribution
 from counton.privacy.contribution import known_unit, without_clock
@@ -39,7 +39,7 @@ from counton.released.marks import WindowMark
 from counton.released.read_options import View
 from counton.rows.paths import names_tell_format
 from counton.runs.parsing import normal_form, parse_terms
-from counton.runs.statistic_parsing import parse_display
+from counton.runs.statistic_parsing import parse_display, parse_statistic
 from counton.runs.terms import Discovered, Revised, SingleTable, StreamTerms
 from counton.state import Store
 from counton.state.reader import JournalReader
@@ -53,6 +53,8 @@ from counton.strategies import StreamStrategy, strategy_from_dict
 STREAM_FORMAT = "rows in windows"
 #: What the kept options say in place of a strategy of the user's own.
 _OWN_STRATEGY = "own"
+#: Options that state the cells of a line, in two ways.
+_FORMS_OF_CELLS = (("edges",), ("lower", "upper", "cells"))
 #: Options whose text is the path of a file, which a stream keeps as an absolute path.
 _FILES = ("out", "plot")
 #: Most characters of a value in a message.
@@ -226,7 +228,16 @@ class StreamSpec:
                 name: value for name, value in kept.items() if scope_of(model, name) is not OUTPUT
             }
         missing = {name: value for name, value in kept.items() if not job.states(name)}
+        for form, other_form in (_FORMS_OF_CELLS, _FORMS_OF_CELLS[::-1]):
+            if any(map(job.states, form)):
+                missing = {name: value for name, value in missing.items() if name not in other_form}
         return job.with_options(**missing)
+
+    def with_remembered_options(self, job: Job) -> Job:
+        """Return a later job with those options of runs that it leaves out, as they are now."""
+        filled = self.fill_job(job)
+        names = names_in_scope(type(job), REMEMBERED)
+        return job.with_options(**{name: filled.value_of(name) for name in names})
 
     def _remembered_options(self, model: type[Job]) -> dict[str, Any]:
         """Return the remembered options as values of a model."""
@@ -422,7 +433,33 @@ def differences(spec: StreamSpec, job: Job) -> list[Difference]:
     if "discover" in (here.value_of("unknown"), spec.job.value_of("unknown")):
         names.append("unknown")
     pairs = [Difference(name, here.value_of(name), spec.job.value_of(name)) for name in names]
-    return [pair for pair in pairs if not pair.is_same]
+    differing = [pair for pair in pairs if not pair.is_same]
+    same = _same_in_other_form(here, spec.job, [pair.option for pair in differing])
+    return [pair for pair in differing if pair.option not in same]
+
+
+def _same_in_other_form(here: Job, there: Job, names: Collection[str]) -> Collection[str]:
+    """Return those differing options that mean the same, although they are written otherwise.
+
+    A ranking ignores the order of groups. Cells are stated by their edges, or by their number.
+
+    Args:
+        here: a job in its normal form.
+        there: the job that defines the stream.
+        names: the differing options.
+    """
+    same: set[str] = set()
+    if "domain" in names and isinstance(here, TopKJob):
+        groups_here = here.value_of("domain")
+        groups_there = there.value_of("domain")
+        if groups_here and groups_there and set(groups_here) == set(groups_there):
+            same.add("domain")
+    of_cells = {name for form in _FORMS_OF_CELLS for name in form}
+    if "edges" in names and of_cells & {*names}:
+        statistic = parse_statistic(here).of_group
+        if statistic.allows(parse_statistic(there).of_group):
+            same |= of_cells
+    return same
 
 
 def amend_public_notes(

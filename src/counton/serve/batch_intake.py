@@ -17,19 +17,18 @@ import polars as pl
 
 from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
-from counton.frame.groups import GroupNames
 from counton.frame.windows import microseconds
 from counton.rows.row_reading import mark_rows
 from counton.rows.sources import Source
 from counton.rows.tally import tally
-from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
-from counton.run.clock import length_of
-from counton.run.unordered_rows import labels_in
+from counton.runs.discovered_groups import find_group_names
+from counton.runs.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
 from counton.state.inbox import Batch, Inbox, Verdict
+from counton.state.stream import Amounts
 
 Clock = Callable[[], datetime]
 #: Largest number of batches that are committed together.
@@ -57,28 +56,32 @@ def checked_batch(
         InvalidInput: the message names the first refused row and the remedy; or sums would be too
             large. Nothing is taken.
     """
-    reading, definition, domain = served.reading, served.definition, served.definition.domain
+    reading = served.reading
+    spec = served.spec
+    groups = spec.terms.groups.names
     skips = reading.policies.missing == "skip"
-    part = read_rows(sent, definition.columns.names, BATCH_ROWS, "the batch", skips=skips)
+    part = read_rows(sent, reading.columns.names, BATCH_ROWS, "the batch", skips=skips)
     source = Source((part,), part.name)
-    if not definition.cells.named_beforehand:
-        domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
+    if spec.discovers_groups:
+        groups = find_group_names(source, reading, ()).all
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
     read = mark_rows(source, reading).collect(engine="in-memory")
     bad = read["step"] < 0  # it is the code of a row's problem
     if bad.any():
-        tally(source, reading, domain)  # refuses bad rows, unless they are skipped
+        tally(source, reading, groups)  # refuses bad rows, unless they are skipped
     frame = _with_moments(part.frame().collect(), read["us"], served).filter(~bad)
-    found = open_private(tally(source, reading, domain, marked=read.filter(~bad)))
-    sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
-    most: Any = sums["total"].max()
-    refuse_inexact_rows(definition, int(most or 0), place_sums(found.cells, definition.sums.places))
+    counted = open_private(tally(source, reading, groups, marked=read.filter(~bad)))
+    sums = counted.cells.rename({"group": "cell"})
+    of_cells = sums.group_by("cell").agg(pl.col("total").cast(pl.Float64).abs().sum())
+    largest: Any = of_cells["total"].max()
+    of_places = place_sums(sums, spec.terms.group_statistic.places)
+    refuse_inexact(spec, AddedSums(int(largest or 0), of_places), Amounts(0, 0.0))
     # Late rows are released with the next window that is due.
-    due = now - length_of(served.job.lateness.watermark)
-    late = pl.max_horizontal("step", definition.cut.ended_by(due) + 1).alias("step")
-    parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
+    due = now - served.release_delay
+    late = pl.max_horizontal("step", served.windows.ended_by(due) + 1).alias("step")
+    shares = shares_of_bounds(spec, served.bounds, sums.with_columns(late))
     refuse_overflow(
-        max(parts.values(), default=0.0),
+        max(shares.values(), default=0.0),
         MOST_SENT,
         lambda: (
             f"the rows of the batch add up to more than {MOST_SENT} of what the sums of the stream "
@@ -87,9 +90,9 @@ def checked_batch(
         ),
     )
     left = {
-        "before_first_window": found.before,
-        "after_last_window": found.beyond,
-        "of_undeclared_groups": found.unknown,
+        "before_first_window": counted.before,
+        "after_last_window": counted.beyond,
+        "of_undeclared_groups": counted.unknown,
         "lacking_something": int(bad.sum()),
     }
     answer = {
@@ -99,9 +102,9 @@ def checked_batch(
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
     return Batch(
-        *(served.job.keeping.name, id, digest, now, answer, read.height),
-        *(pack_rows(frame), Private(parts)),
-        over=definition.cut.ended_by(due - _LONG),
+        *(served.stream, id, digest, now, answer, read.height),
+        *(pack_rows(frame), Private(shares)),
+        over=served.windows.ended_by(due - _LONG),
     )
 
 
@@ -110,7 +113,7 @@ def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.D
 
     One that is also the group, the user, the id or a value stays as it is.
     """
-    columns = served.definition.columns
+    columns = served.reading.columns
     if columns.time in ("", columns.group, *columns.parts, columns.user, columns.id):
         return frame
     return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))

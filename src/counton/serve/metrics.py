@@ -86,7 +86,7 @@ def _all(
     yield "counton_steps", "steps released", steps
     yield "counton_lag_seconds", "how long a release is overdue", lags
     budgets = {
-        (name, journal.definition.unit): left
+        (name, journal.description.unit): left
         for name, journal in list(service.journals.items())
         if (left := journal.budget_left()) is not None
     }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,11 +19,11 @@ from counton.base.columns import ADDED
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import figures_above
 from counton.frame.windows import microseconds, parse_time
-from counton.job.job import Job
-from counton.numbers.intervals import check_level
+from counton.numbers.intervals import LEVEL, check_level
 from counton.numbers.strategy_words import strategy_in_words
 from counton.privacy.contribution import known_unit
 from counton.released.besides_noise import besides_noise
+from counton.released.description import Description
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import finite
@@ -32,11 +32,12 @@ from counton.released.stream_words import (
     people_note,
     protection_in_words,
 )
-from counton.run.clock import length_of
-from counton.run.definition import Definition
-from counton.run.journal_values import level_of, public_notes, read_released
-from counton.run.planned_errors import halfwidths_at, last_step
+from counton.runs.planned_accuracy import halfwidths_at, last_step
+from counton.runs.read_journal import public_notes, read_release
+from counton.runs.stream_spec import StreamSpec
+from counton.runs.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
+from counton.serve.served_jobs import ServedJob
 from counton.state import Store
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -78,21 +79,29 @@ def _steps_with_rows(released: ReleasedNumbers, steps: range) -> range:
     return range(max(steps.start, released.shown.over or 1), steps.stop)
 
 
+class _PublicFacts(NamedTuple):
+    """A stream, open for reading, and its public facts at one moment."""
+
+    reader: JournalReader
+    spec: StreamSpec
+    description: Description
+
+
 class Journal:
-    """Reader of one stream's releases and public facts, for several threads.
+    """Reader of one stream's releases and public facts, for several threads."""
 
-    ``job`` is completed with the options that the stream keeps.
-    """
-
-    def __init__(self, store: Store, job: Job) -> None:
-        self._store, self.job, self.name = store, job, job.keeping.name
+    def __init__(self, store: Store, served: ServedJob) -> None:
+        self._store = store
+        self.name = served.stream
+        self._key = served.job.key
+        self._release_delay = served.release_delay
         self._reading = Lock()  # so that many readers of a new step read the journal once
         self._kept: tuple[object, ReleasedNumbers | None] = (None, None)
         #: The newest answer of `page`, for which many readers ask, by what they ask.
         self._newest: tuple[object, Page] = (None, Page(pl.DataFrame(), None))
         self.refused = False
         self._position = self._store.position(self.name)
-        self._found = self._look()
+        self._facts = self._look()
 
     def refresh(self) -> int:
         """Read new steps, and return the number of released ones.
@@ -104,90 +113,98 @@ class Journal:
         try:
             position = self._store.position(self.name)
             if position != self._position or self.refused:
-                found = self._look()
+                facts = self._look()
                 self._store.position(self.name)  # raises if the state has become an older copy
-                self._found, self._position = found, position
+                self._facts, self._position = facts, position
         except StateError:
             self.refused = True
             raise
         self.refused = False
         return self.step
 
-    def _look(self) -> tuple[JournalReader, Definition]:
-        found = self._store.reader(self.name, self.job.keeping.key)
-        return found, Definition.reopen(found.design, found.details)
+    def _look(self) -> _PublicFacts:
+        reader = self._store.reader(self.name, self._key)
+        spec = StreamSpec.of_stream(reader)
+        return _PublicFacts(reader, spec, spec.description())
 
     @property
     def step(self) -> int:
         """Number of steps at the last `refresh`."""
-        return self._found[0].step
+        return self._facts.reader.step
 
     @property
-    def definition(self) -> Definition:
-        """Public facts of the stream, and how its rows are read."""
-        return self._found[1]
+    def spec(self) -> StreamSpec:
+        """The specification of the stream."""
+        return self._facts.spec
+
+    @property
+    def description(self) -> Description:
+        """The public description of the stream."""
+        return self._facts.description
 
     def ends(self, step: int) -> datetime | None:
         """Return the end of a step's window, in local time."""
-        windows = self.definition.cut
+        windows = self.description.cut
         if not 1 <= step <= windows.steps:
             return None
         return windows.local(int(windows.ends(range(step, step + 1))[0]))
 
     def due(self, step: int) -> datetime | None:
         """Return when a step is to be released: at its window's end plus the ``watermark``."""
-        end, last = self.ends(step), last_served_step(self.definition.strategy)
-        if end is None or self.definition.ended is not None or step > (last or step):
+        end = self.ends(step)
+        last = last_served_step(self.spec.strategy)
+        if end is None or self.spec.last_step is not None or step > (last or step):
             return None
-        return self.definition.cut.local(microseconds(end) + length_of(self.job.lateness.watermark))
+        return self.description.cut.local(microseconds(end) + self._release_delay)
 
     def about(self) -> dict[str, Any]:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
-        definition, step = self.definition, self.step
+        description = self.description
+        step = self.step
         last, due = self.ends(step), self.due(step + 1)
-        forever = definition.strategy.horizon is None
-        what = definition.subject if definition.inner.additive else definition.what
-        if not definition.inner.additive and is_keyword(what):
+        forever = description.strategy.horizon is None
+        what = description.subject if description.inner.additive else description.what
+        if not description.inner.additive and is_keyword(what):
             what = statistic_named(what).says
         return {
             "name": self.name,
-            "statistic": definition.what,
+            "statistic": description.what,
             "what": what,
             **self.promise(),
-            "release": definition.release,
-            "every": definition.cut.every,
-            "timezone": definition.cut.timezone,
+            "release": description.release,
+            "every": description.cut.every,
+            "timezone": description.cut.timezone,
             "level": self.level,
-            "group": definition.columns.group,
+            "group": description.by,
             "groups": self.groups(),
-            "units": measured_in(definition),
+            "units": measured_in(description),
             "steps": step,
-            "horizon": None if forever else definition.cut.steps,
+            "horizon": None if forever else description.cut.steps,
             "last_window_end": None if last is None else last.isoformat(),
             "next_release": None if due is None else due.isoformat(),
         }
 
     def promise(self) -> dict[str, str]:
         """Return unit and guarantee; answers with few numbers repeat them for their readers."""
-        definition = self.definition
+        description = self.description
         return {
-            "unit": definition.unit,
-            "protected": definition.contribution.describe(definition.unit),
-            "guarantee": str(definition.guarantee),
+            "unit": description.unit,
+            "protected": description.contribution.describe(description.unit),
+            "guarantee": str(description.guarantee),
         }
 
     def groups(self) -> list[str]:
         """Return the shown groups."""
-        if self.definition.cells.named_beforehand:
-            return list(self.definition.groups)
+        if self.description.cells.named_beforehand:
+            return list(self.description.groups)
         return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
         """Return `about`, the guarantee in words, errors besides noise, and the budget left."""
-        found, definition = self._found
+        reader, spec, description = self._facts
         ledger = self._store.ledger
-        unit = definition.unit
-        counted = definition.unit_in_ledger
+        unit = description.unit
+        counted = spec.unit_in_ledger
         left = None if ledger is None else ledger.remaining(unit=counted)
         totals = self._store.totals
         _, spent = totals.get(known_unit(counted, totals), (None, None))
@@ -197,19 +214,19 @@ class Journal:
         return {
             **self.about(),
             "description": [
-                f"{definition.guarantee}, {definition.guarantee.scope}",
-                definition.guarantee.meaning_for(unit),
-                *filter(None, [people_note(definition)]),
-                strategy_in_words(definition.strategy, definition.cut.noun),
+                f"{description.guarantee}, {description.guarantee.scope}",
+                description.guarantee.meaning_for(unit),
+                *filter(None, [people_note(description)]),
+                strategy_in_words(description.strategy, description.cut.noun),
             ],
-            "protects": protection_in_words(definition),
-            "people": people_note(definition),
+            "protects": protection_in_words(description),
+            "people": people_note(description),
             "besides_noise": [
-                *public_notes(definition),
-                *besides_noise(definition),
+                *public_notes(spec),
+                *besides_noise(description),
             ],
             "planned_error": self.planned_error,
-            "key_fingerprint": found.key_fingerprint,
+            "key_fingerprint": reader.key_fingerprint,
             "budget": {
                 "unit": unit,
                 "spent": None if spent is None else str(spent),
@@ -222,11 +239,11 @@ class Journal:
     @cached_property
     def planned_error(self) -> str | None:
         """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
-        definition = self.definition
-        last = last_step(definition)
-        if last is None or not definition.statistic.additive:
+        spec = self.spec
+        last = None if isinstance(spec.terms.windowing, Endless) else last_step(spec)
+        if last is None or not spec.tally_statistic.additive:
             return None
-        planned = halfwidths_at(definition, [last], self.level)
+        planned = halfwidths_at(spec, [last], self.level)
         said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
         return ", ".join(said)
 
@@ -235,7 +252,7 @@ class Journal:
         ledger = self._store.ledger
         if ledger is None:
             return None
-        left = ledger.remaining(unit=self.definition.unit_in_ledger)
+        left = ledger.remaining(unit=self.spec.unit_in_ledger)
         if left is None:
             return 0.0
         for name in ("rho", "epsilon"):
@@ -247,7 +264,7 @@ class Journal:
     @property
     def level(self) -> float:
         """Probability of intervals by default: that of the stream's last job."""
-        return level_of(self.definition)
+        return check_level(self.spec.remembered_level, usual=LEVEL)
 
     def read(self, level: float | None = None) -> ReleasedNumbers:
         """Read all released numbers.
@@ -289,8 +306,8 @@ class Journal:
             asked = (self._position, self.level)
             known, released = self._kept
             if released is None or known != asked:
-                reader = self._store.reader(self.name, self.job.keeping.key)
-                released = read_released(reader, self.definition, self.level)
+                reader = self._store.reader(self.name, self._key)
+                released = read_release(reader, self.spec, level=self.level).numbers
                 self._store.position(self.name)  # raises if it is an older copy
                 self._kept = (asked, released)
         return released if level == released.level else released.at(level)
@@ -327,20 +344,21 @@ class Journal:
 
     def _rows_of_step(self, groups: Sequence[str] = ()) -> int:
         """Return the largest number of rows of a step, as far as public facts tell it."""
-        definition, released = self.definition, self._kept[1]
-        if not definition.inner.additive:
-            return max(math.prod(definition.statistic.cells), 1)
+        description = self.description
+        released = self._kept[1]
+        if not description.inner.additive:
+            return max(math.prod(description.statistic.cells), 1)
         if groups:
             return len(groups)
-        if definition.cells.named_beforehand:
-            return max(len(definition.groups), 1)
+        if description.cells.named_beforehand:
+            return max(len(description.groups), 1)
         return FEW_ROWS if released is None else max(len(released.groups), 1)
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None
     ) -> range:
         """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
-        windows = self.definition.cut
+        windows = self.description.cut
         first, stop = 1, released + 1
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
@@ -420,7 +438,7 @@ class Journal:
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
-        known = list(groups) if self.definition.cells.named_beforehand else None
+        known = list(groups) if self.description.cells.named_beforehand else None
         empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
         more = [name for name in ADDED if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

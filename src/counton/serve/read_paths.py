@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from counton.base.errors import InvalidInput, field
 from counton.numbers.intervals import check_level
-from counton.run.written_files import no_formulas
+from counton.runs.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
 from counton.serve.public_series import Journal, json_rows, refuse_many_rows
@@ -220,7 +220,7 @@ def _csv_parts(
     rows = journal.rows(groups, start, until, of, level, last)
     refuse_many_rows(rows.known_rows)
     for number, table in enumerate(rows.parts()):
-        shown = no_formulas(table.lazy()).collect()
+        shown = escape_formulas(table.lazy()).collect()
         text = shown.write_csv(
             include_header=number == 0, datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z"
         )

@@ -11,20 +11,26 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property, partial
 from time import monotonic
 
-from counton.base.errors import StateError
+from counton.base.errors import StateError, StreamConflict
+from counton.base.private import Private, open_private
 from counton.frame.windows import moment
-from counton.job.job import Job
-from counton.run.clock import length_of
-from counton.run.runs import run
-from counton.run.settlement import open_job
+from counton.rows.sources import Rows
+from counton.runs.exports import publish_again
+from counton.runs.opened_state import OpenedState
+from counton.runs.run_job import RowCounts, commit, decide, prepare, read_rows
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
 from counton.state import Store
+from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
+from counton.state.sqlite_file import NoState
 from counton.strategies.strategy import last_served_step
 
 #: Most windows that a run releases, and most numbers in them: the rest follows in further runs,
@@ -34,27 +40,77 @@ _RUN_WINDOWS, _RUN_NUMBERS = 10_000, 2**20
 _FOUND_GROUPS = 1_000
 
 
+@dataclass(frozen=True, repr=False)
+class ServiceRun:
+    """What a run of a service did.
+
+    Attributes:
+        before, after: number of steps released before the run and after it.
+        counts: exact numbers of rows, for the operator.
+    """
+
+    before: int
+    after: int
+    counts: Private[RowCounts]
+
+    def for_operator(self) -> RowCounts:
+        """Return the exact numbers of rows. Only for people who may see the rows."""
+        return open_private(self.counts)
+
+
+def run(
+    served: ServedJob, parts: Sequence[Rows], now: datetime, also: CommitHook | None = None
+) -> ServiceRun:
+    """Count rows of batches, and release the windows that have ended.
+
+    Args:
+        parts: the rows; none: windows are released in which nothing happened.
+        now: the time up to which windows are released.
+        also: function that writes more into the transaction that counts the rows.
+
+    Raises:
+        CountonError: see `counton.runs.run_job.run`.
+    """
+    with OpenedState(served.job) as state:
+        rows = served.accepted_rows(parts)
+        prepared = prepare(served.job, state, rows, now, writes_files=False)
+        read = read_rows(prepared)
+        committed = commit(prepared, read, decide(prepared, read), also=also)
+        if not prepared.begins_stream:
+            publish_again(committed.stream)
+        return ServiceRun(state.released, committed.stream.step, committed.counts)
+
+
 def begin(served: ServedJob) -> None:
     """Create the stream of a job; refuse one that cannot be continued, such as an old copy."""
-    with open_job(served.job) as opened:
-        if opened.store is not None and opened.saved is not None:
-            _check(served.job, opened.store)
-            return
+    if _has_begun(served):
+        return
     try:
-        run(served.with_rows([]), now=served.definition.cut.start).close()
-    except StateError:
-        with open_job(served.job) as opened:
-            if opened.saved is None:
-                raise  # otherwise another server has created it
-    with Store(served.job.keeping.state) as store:
-        _check(served.job, store)
+        run(served, (), served.windows.start)
+    except (StateError, StreamConflict):
+        if not _has_begun(served):
+            raise  # otherwise another server has created it
+    _has_begun(served)
 
 
-def _check(job: Job, store: Store) -> None:
-    store.reader(
-        job.keeping.name, job.keeping.key
-    ).secret()  # the key is there, and is the stream's
-    store.position(job.keeping.name)  # the state has forgotten nothing
+def _has_begun(served: ServedJob) -> bool:
+    """Return whether the stream of a job exists.
+
+    Raises:
+        WrongKey: the key is missing, or another one.
+        StateError: the state is an old copy, or cannot be used.
+    """
+    try:
+        store = Store(served.state)
+    except NoState:
+        return False
+    with store:
+        reader = store.find(served.stream, served.job.key)
+        if reader is None:
+            return False
+        reader.secret()  # this asks for the key
+        store.position(served.stream)  # the state has forgotten nothing
+        return True
 
 
 class Releaser:
@@ -93,19 +149,19 @@ class Releaser:
 
     @property
     def name(self) -> str:
-        return self._served.job.keeping.name
+        return self._served.stream
 
     @cached_property
     def windows(self) -> int:
         """Number of windows that the stream can release."""
-        steps, definition = self._served.definition.cut.steps, self._served.definition
-        return min(steps, last_served_step(definition.strategy) or steps)
+        steps = self._served.windows.steps
+        return min(steps, last_served_step(self._served.spec.strategy) or steps)
 
     @cached_property
     def last(self) -> int:
         """When the last window is due; later batches are not taken."""
-        ends = self._served.definition.cut.ends(range(self.windows, self.windows + 1))
-        return int(ends[0]) + self._late()
+        ends = self._served.windows.ends(range(self.windows, self.windows + 1))
+        return int(ends[0]) + self._served.release_delay
 
     def forget(self) -> None:
         """Discard what is cached, because another process may have released meanwhile."""
@@ -149,12 +205,13 @@ class Releaser:
 
     def _cut(self, us: int) -> int:
         """Return the end of the fold of ``us``: the next multiple, or when a window is due."""
-        windows = self._served.definition.cut
+        windows = self._served.windows
         fold = (us // self._every + 1) * self._every
-        ended = windows.ended_by(us - self._late())
+        ended = windows.ended_by(us - self._served.release_delay)
         if ended >= self.windows:
             return fold
-        return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
+        end = int(windows.ends(range(ended + 1, ended + 2))[0])
+        return min(fold, end + self._served.release_delay)
 
     def _release(self, us: int) -> bool:
         """Release the windows due at ``us``, some in each run; return whether there was one."""
@@ -163,7 +220,8 @@ class Releaser:
         while self._due(us) and not self._stopping.is_set():
             assert self._step is not None
             some = min(self._step + self._windows_of_run, self.windows)
-            end = int(self._served.definition.cut.ends(range(some, some + 1))[0]) + self._late()
+            end = int(self._served.windows.ends(range(some, some + 1))[0])
+            end += self._served.release_delay
             if not self._run(None, min(until, end)):
                 break
             released = True
@@ -172,34 +230,38 @@ class Releaser:
     @cached_property
     def _windows_of_run(self) -> int:
         """Largest number of windows that a run releases."""
-        definition = self._served.definition
-        numbers = math.prod(definition.shape) * (definition.cut.lags + 1)
-        if not definition.cells.named_beforehand:
+        spec = self._served.spec
+        numbers = math.prod(spec.shape) * (self._served.windows.lags + 1)
+        if spec.discovers_groups:
             numbers *= _FOUND_GROUPS
         return min(max(_RUN_NUMBERS // max(numbers, 1), 1), _RUN_WINDOWS)
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         """Count a fold, and release the windows due; return whether a step was released."""
         began = monotonic()
-        job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
+        parts = [] if fold is None else unpack_rows(fold.bodies)
         taken = None if fold is None else partial(self._inbox.take, fold=fold)
-        with run(job, also=taken, now=moment(us)) as outcome:
-            self._step, self.seconds = outcome.after, monotonic() - began
-            new, exact = outcome.after - outcome.before, outcome.for_operator()
-            self.counts.update(runs=1, releases=new, rows=exact.rows, over=exact.beyond_most)
-            self.counts.update(known=exact.known, closed=exact.closed)
-            if new:
-                self.counts["late"] += exact.late  # they are counted now
-                seconds = round(self.seconds, 3)
-                note("released", stream=self.name, step=outcome.after, seconds=seconds)
+        result = run(self._served, parts, moment(us), also=taken)
+        self._step = result.after
+        self.seconds = monotonic() - began
+        new = result.after - result.before
+        self._add_counts(result.for_operator(), new)
+        if new:
+            seconds = round(self.seconds, 3)
+            note("released", stream=self.name, step=result.after, seconds=seconds)
         return new > 0
 
-    def _late(self) -> int:
-        return length_of(self._served.job.lateness.watermark)
+    def _add_counts(self, exact: RowCounts, new_steps: int) -> None:
+        choice = exact.input.choice
+        self.counts.update(runs=1, releases=new_steps, rows=exact.rows.read)
+        self.counts.update(over=choice.beyond_bound, known=choice.duplicates)
+        self.counts.update(closed=choice.after_final + exact.input.after_final)
+        if new_steps:
+            self.counts["late"] += exact.input.waiting  # they are counted now
 
     def due_by(self, us: int) -> int:
         """Return how many windows are due, after the wait for late rows, released or not."""
-        return min(self._served.definition.cut.ended_by(us - self._late()), self.windows)
+        return min(self._served.windows.ended_by(us - self._served.release_delay), self.windows)
 
     def _due(self, us: int) -> bool:
         """Return whether an unreleased window is due."""

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,29 @@ import polars as pl
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
-from counton.job.job import Job
-from counton.job.jobfile import load_each, published_to, select_jobs
-from counton.job.stated_options import refuse_of_service, words_of_files
+from counton.frame.windows import Windows
 from counton.numbers.intervals import LEVEL, check_level
+from counton.options.common_options import Job
+from counton.options.job_file import (
+    file_keys,
+    load_each,
+    published_to,
+    refuse_of_service,
+    select_jobs,
+)
+from counton.options.saved_job import stream_name
 from counton.released.read_options import check_shown
 from counton.rows.row_reading import RowReading
 from counton.rows.sources import EventFrame, Rows, Source
-from counton.run.changes import SumBounds
-from counton.run.definition import Definition
-from counton.run.journal_values import shown_of
-from counton.run.settlement import open_job, resolve
-from counton.run.shared_paths import refuse_shared
-from counton.run.unordered_rows import reading_of
+from counton.runs.exactness import SumBounds
+from counton.runs.opened_state import OpenedState
+from counton.runs.parsing import parse_run
+from counton.runs.path_conflicts import refuse_shared
+from counton.runs.reading import columns_of, row_reading
+from counton.runs.row_source import named_columns
+from counton.runs.run_job import prepare
+from counton.runs.stream_spec import StreamSpec
+from counton.runs.terms import SingleTable
 from counton.serve.settings import MOST_NAME
 
 
@@ -36,7 +47,7 @@ class AcceptedRows(Source):
     accepted = True
 
 
-def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
+def empty_inbox(columns: Sequence[str] = ("time",)) -> Source:
     """Return a source without rows, to release windows in which nothing happened."""
     nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     return Source((EventFrame(nothing, "the inbox"),), "the inbox")
@@ -44,28 +55,48 @@ def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
 
 @dataclass(frozen=True)
 class ServedJob:
-    """A job that a service runs: its name, and its options completed by its stream's."""
+    """A job that a service runs.
+
+    Attributes:
+        called: name of the job in its file.
+        job: the job, with the options of earlier runs that its stream remembers.
+        stream: name of its stream.
+        spec: the specification of the stream.
+        reading: how rows are read.
+        release_delay: microseconds from the end of a window to its release.
+    """
 
     called: str
     job: Job
-    definition: Definition
+    stream: str
+    spec: StreamSpec
     reading: RowReading
+    release_delay: int
+
+    @property
+    def windows(self) -> Windows:
+        """The windows of the stream."""
+        return self.spec.terms.windowing.windows
+
+    @property
+    def state(self) -> str:
+        """Path or URL of the state."""
+        return str(self.job.state)
 
     @cached_property
     def bounds(self) -> SumBounds:
         """Largest sums that the stream can compute and release exactly."""
-        return SumBounds.of(self.definition)
+        return SumBounds.of(self.spec)
 
-    def with_rows(self, parts: Sequence[Rows]) -> Job:
-        """Return the job with accepted rows as its events."""
-        given = tuple(parts) or empty_inbox(self.definition.columns.names).parts
-        source: Any = AcceptedRows(given, "the inbox")
-        return self.job.having(events=source)
+    def accepted_rows(self, parts: Sequence[Rows]) -> AcceptedRows:
+        """Return the rows of batches as the source of a run."""
+        given = tuple(parts) or empty_inbox(self.reading.columns.names).parts
+        return AcceptedRows(given, "the inbox")
 
 
 def explain(error: CountonError) -> str:
     """Return a message with option names as in job files."""
-    return error.translate(words_of_files())
+    return error.translate(file_keys())
 
 
 @contextmanager
@@ -85,7 +116,7 @@ def about(name: str) -> Iterator[None]:
         raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
 
 
-def prepare(
+def prepare_jobs(
     path: str | Path, only: str | Sequence[str] | None = None
 ) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
     """Prepare the jobs of a file; an error in one leaves the others.
@@ -97,30 +128,33 @@ def prepare(
         InvalidInput: the file cannot be read, or two jobs exclude each other.
     """
     jobs = select_jobs(load_each(path, empty_inbox()), only)
-    found, failed = dict[str, ServedJob](), dict[str, CountonError]()
+    prepared: dict[str, ServedJob] = {}
+    failed: dict[str, CountonError] = {}
     names: set[str] = set()
     for name, job in jobs.items():
         if isinstance(job, CountonError):
             failed[name] = job  # the error names the job itself
             continue
-        if job.keeping.name in names:
+        stream = stream_name(job)
+        if stream in names:
             raise InvalidInput(
-                f"job {name!r}: another job has a stream named {job.keeping.name!r} too, and "
-                "clients ask by that name; serve only one of them"
+                f"job {name!r}: another job has a stream named {stream!r} too, and clients ask by "
+                "that name; serve only one of them"
             )
-        names.add(job.keeping.name)
+        names.add(stream)
         try:
             with about(name):
-                found[job.keeping.name] = serve_job(name, job)
+                prepared[stream] = serve_job(name, job)
         except CountonError as error:
-            failed[job.keeping.name] = error
-    refuse_shared({each.called: each.job for each in found.values()})
-    if (to := published_to(path)) is not None:
+            failed[stream] = error
+    refuse_shared({served.called: served.job for served in prepared.values()})
+    to = published_to(path)
+    if to is not None:
         raise InvalidInput(
             f"[publish] to {to!r} is only for counton run, because a service answers "
             "readers itself: leave it out, or run counton publish too"
         )
-    return found, failed
+    return prepared, failed
 
 
 def serve_job(name: str, job: Job) -> ServedJob:
@@ -135,37 +169,37 @@ def serve_job(name: str, job: Job) -> ServedJob:
         StateError: the job's state cannot be used, or its stream was made with other options.
     """
     refuse_of_service(job)
-    _refuse_name(job.keeping.name)
-    with open_job(job) as opened:
-        job, known = opened.job, opened.saved
-        counted = job.option("value") or job.option("counts")
-        named = (job.times.time, job.groups.by, counted, job.people.user, job.rows.id)
-        columns = tuple(name for name in named if name is not None)
-        opened = opened.having(
-            **dict.fromkeys(("out", "plot")),
-            events=empty_inbox(columns or ("time",)),
-            append=True,
-            yes=True,
-        )
-        job = opened.job
-        if known is not None and known.details.get("once"):
+    _refuse_name(stream_name(job))
+    with OpenedState(job) as state:
+        kept = None if state.saved is None else StreamSpec.of_stream(state.saved)
+        if kept is None and job.time is None:
             raise InvalidInput(
-                f"{job.keeping.name!r} is a table that was released once, but a service releases "
-                f"at the end of each window: give another {field('name')} with {field('time')}, or "
-                "leave the job out"
+                "the job has no column of times, so it releases once, but a service releases at "
+                f"the end of each window: give {field('time')}, or use counton run"
             )
-        if isinstance(job.what, str) and job.times.time is None and known is None:
+        if kept is not None and isinstance(kept.terms.windowing, SingleTable):
             raise InvalidInput(
-                "the job has no column of times, so it releases once, but a "
-                f"service releases at the end of each window: give {field('time')}, or use counton "
-                "run"
+                f"{state.name!r} is a table that was released once, but a service releases at the "
+                f"end of each window: give another {field('name')} with {field('time')}, or leave "
+                "the job out"
             )
-        if known is not None and known.details.get("ended") is not None:
-            definition = Definition.reopen(known.design, known.details)  # no run goes on with it
+        job = job.with_options(append=True, yes=True)
+        columns: Sequence[str] = named_columns(job, ())
+        if kept is not None and type(job) is type(kept.job):
+            job = kept.with_remembered_options(job)
+            columns = columns_of(kept).names
+        if kept is not None and kept.last_step is not None:  # no run goes on with it
+            options = parse_run(kept.fill_job(job), kept.terms)
+            level = check_level(job.level, usual=LEVEL)
+            check_shown(options.display, kept.description(), level)
+            spec = kept
         else:
-            definition = resolve(opened).definition
-        check_shown(shown_of(job.option), definition, check_level(job.view.level, usual=LEVEL))
-        return ServedJob(name, job, definition, reading_of(job, definition))
+            rows = empty_inbox(columns)
+            prepared = prepare(job, state, rows, datetime.now(UTC), writes_files=False)
+            options = prepared.options
+            spec = prepared.spec
+        reading = row_reading(spec, options)
+        return ServedJob(name, job, state.name, spec, reading, options.release_delay)
 
 
 def _refuse_name(name: str) -> None:

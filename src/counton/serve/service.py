@@ -27,7 +27,7 @@ from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
 from counton.serve.read_paths import UNSURE
 from counton.serve.release_times import Releaser, begin
-from counton.serve.served_jobs import ServedJob, about, prepare
+from counton.serve.served_jobs import ServedJob, about, prepare_jobs
 from counton.serve.settings import Settings, settings_of
 from counton.serve.steady_clock import SteadyClock, machine_clock, machine_seconds
 from counton.serve.tokens import tokens_of
@@ -129,7 +129,7 @@ class Service:
         self.clock: Clock = clock if self.steady is None else self.steady
         self.began = monotonic()
         self.under_way = UnderWay(self.clock)
-        self._jobs = partial(prepare, file, only)
+        self._jobs = partial(prepare_jobs, file, only)
         found, self.failed = self._jobs()
         self.served: dict[str, ServedJob] = {}
         self.states: dict[str, State] = {}
@@ -163,7 +163,7 @@ class Service:
                 self.failed.pop(name, None)
 
     def _open_stream(self, name: str, served: ServedJob) -> None:
-        address = str(served.job.keeping.state)
+        address = served.state
         if address not in self.states:
             self.states[address] = State(address, name)
         state = self.states[address]
@@ -177,42 +177,41 @@ class Service:
             self.under_way,
             self.stopping,
         )
-        self.journals[name] = Journal(state.store, served.job)
+        self.journals[name] = Journal(state.store, served)
 
     @property
     def remarks(self) -> list[str]:
         """Sentences for the operator: places of witnesses, ended streams, and failed jobs."""
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
-            f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
+            f"{journal.spec.last_step:,}: what it released is shown, and it takes no rows"
             for name, journal in list(self.journals.items())
-            if journal.definition.ended is not None
+            if journal.spec.last_step is not None
         ]
         reasons = [
             remark_on_witness(
-                keeping.state,
-                keeping.witness,
-                opened=self.states[str(keeping.state)].store.database,
+                served.state,
+                served.job.witness,
+                opened=self.states[served.state].store.database,
             )
-            for keeping in (one.job.keeping for one in self.served.values())
+            for served in self.served.values()
         ]
         witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons) if why is not None]
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
-        return self.states[str(self.served[name].job.keeping.state)]
+        return self.states[self.served[name].state]
 
     def why_closed(self, name: str, came: int) -> str | None:
         """Return why a stream does not take a batch; it may still close before the commit."""
-        definition = self.journals[name].definition
+        last_step = self.journals[name].spec.last_step
         releaser = self.releasers[name]
-        if definition.ended is not None:
-            ended = definition.ended
-            return f"the stream has ended at step {ended:,}; send rows to another stream"
+        if last_step is not None:
+            return f"the stream has ended at step {last_step:,}; send rows to another stream"
         if came >= releaser.last:
             return (
                 f"the last of the {releaser.windows:,} windows of the stream was due at "
-                f"{definition.cut.at(releaser.last)}; begin another stream"
+                f"{self.served[name].windows.at(releaser.last)}; begin another stream"
             )
         return None
 
@@ -255,7 +254,7 @@ class Service:
         return {
             name
             for name, journal in list(self.journals.items())
-            if journal.definition.ended is None and self.releasers[name].due_by(now) < journal.step
+            if journal.spec.last_step is None and self.releasers[name].due_by(now) < journal.step
         }
 
     def is_old_copy(self, name: str) -> bool:

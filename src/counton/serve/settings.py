@@ -5,51 +5,78 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
 
 from counton.base.errors import InvalidInput, field
-from counton.job.job import JobPart, option, options_of
-from counton.job.jobfile import SERVICE, read_file, read_table
-from counton.run.clock import length_of
+from counton.options import values as v
+from counton.options.job_file_tables import read_table, read_tables
+from counton.options.option_fields import Section, option
+from counton.runs.parsing import microseconds_of
 
 #: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
 BATCH_BYTES, BATCH_ROWS, WAITING_BYTES = 8 * 2**20, 500_000, 256 * 2**20
 #: Largest number of characters of the name of a stream that is served.
 MOST_NAME = 200
+#: Table of a job file with the settings of a service.
+_TABLE: Final = "serve"
+#: Shortest and longest length of time in a setting.
+_LEAST: Final = "1s"
+_MOST: Final = "1h"
+
+
+def _within_bounds(length: str) -> str:
+    if not microseconds_of(_LEAST) <= microseconds_of(length) <= microseconds_of(_MOST):
+        raise ValueError(f"is not from {_LEAST} to {_MOST}; write a length such as 90s")
+    return length
+
+
+_Interval = Annotated[v.Delay, AfterValidator(_within_bounds)]
+
+
+class ServiceTable(Section):
+    """The table ``[serve]``; each setting has a default."""
+
+    heading = f"[{_TABLE}]"
+    tokens: v.File | None = option(
+        "File of the two tokens, relative to the job file. [default: JOBFILE.tokens]"
+    )
+    public: bool = option("Whether released series are read without a token.", default=False)
+    fold: _Interval = option(
+        "How often rows are taken from the inbox into the state, as in 10s.", default="10s"
+    )
+    timeout: _Interval = option(
+        "How long a request may take to arrive, or an answer be left unread, as in 30s.",
+        default="30s",
+    )
 
 
 @dataclass(frozen=True)
-class Settings(JobPart):
-    """Settings of a service, the keys of the table ``[serve]``; each has a default.
+class Settings:
+    """Settings of a service.
 
-    >>> Settings().fold_seconds
-    10.0
+    Attributes:
+        tokens: file of the two tokens.
+        public: whether released series are read without a token.
+        fold: how often rows are taken from the inbox into the state.
+        timeout: how long a request may take to arrive, or an answer be left unread.
     """
 
-    tokens: str = option(
-        "file of the two tokens, relative to the job file; default: JOBFILE.tokens", default=""
-    )
-    public: bool = option("whether released series are read without a token", default=False)
-    fold: str = option(
-        "how often rows are taken from the inbox into the state, as in 10s",
-        default="10s",
-        bounds=("1s", "1h"),
-    )
-    timeout: str = option(
-        "how long a request may take to arrive, or an answer be left unread, as in 30s",
-        default="30s",
-        bounds=("1s", "1h"),
-    )
+    tokens: str
+    public: bool
+    fold: str
+    timeout: str
 
     @property
     def fold_seconds(self) -> float:
         """Length of the intervals whose batches are counted together."""
-        return length_of(self.fold) / 1e6
+        return microseconds_of(self.fold) / 1e6
 
     @property
     def timeout_seconds(self) -> float:
         """Seconds in which a request must arrive whole, and in which an answer makes progress."""
-        return length_of(self.timeout) / 1e6
+        return microseconds_of(self.timeout) / 1e6
 
 
 def settings_of(path: str | Path) -> Settings:
@@ -59,28 +86,13 @@ def settings_of(path: str | Path) -> Settings:
         InvalidInput: the file is missing, or has an unknown key, or a value out of range.
     """
     file = Path(path)
-    known = {item.key: item for item in options_of(Settings).values()}
-    types: dict[str, tuple[type, ...]] = {key: (type(one.default),) for key, one in known.items()}
-    stated: dict[str, Any] = {}
-    for name, value in read_table(file, read_file(file), SERVICE, types).items():
-        item = known[name]
-        if item.bounds is not None and not _is_within(value, *item.bounds):
-            least, most = item.bounds
-            raise InvalidInput(
-                f"[{SERVICE}] of {str(file)!r}: {name} is {value!r}; it must be a length from "
-                f"{least} to {most}, such as 90s or 6h"
-            )
-        stated[item.name] = value
-    tokens = stated.get("tokens") or f"{file.name}.tokens"
-    return Settings(**{**stated, "tokens": str(file.parent / tokens)})
-
-
-def _is_within(value: str, least: str, most: str) -> bool:
-    """Return whether a length of time lies within bounds."""
-    try:
-        return length_of(least) <= length_of(value) <= length_of(most)
-    except InvalidInput:
-        return False
+    table = read_table(file, read_tables(file), _TABLE, ServiceTable)
+    return Settings(
+        tokens=str(file.parent / f"{file.name}.tokens" if table.tokens is None else table.tokens),
+        public=table.public,
+        fold=str(table.fold),
+        timeout=str(table.timeout),
+    )
 
 
 def address(listen: str) -> tuple[str, int]:
