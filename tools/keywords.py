@@ -1,32 +1,30 @@
 """Write the keywords of jobs for editors and type checkers: ``python -m tools.keywords``.
 
 A type checker does not run programs, so each name and type must stand in a file. The file is
-written from the fields of `Job` and from the options of statistics, which state their types.
+written from the models of `counton.options`, whose fields have types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from fractions import Fraction
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from counton.frame.options import Option
-from counton.job.job import Job, RowFormat, fields_of, options_of
-from counton.job.stated_options import all_options
+from counton.options.common_options import InputOptions, Job
+from counton.options.custom_statistic import CustomStatisticJob
+from counton.options.statistics import all_models
 from counton.statistics.catalogue import OWN
 
-FILE = Path(__file__).parent.parent / "src/counton/job/keywords.py"
-#: What Python says otherwise than files, by `Option.words`: in place of what a field's type says.
-_WIDER = {
-    "length": ("str", "str | timedelta"),
-    "moment": ("str | datetime", "str | date"),
-    "columns": ("str", "str | Sequence[str]"),
-}
-_START = '''"""The fields of a job as keyword arguments, for editors and type checkers.
+FILE = Path(__file__).parent.parent / "src/counton/options/typed_kwargs.py"
+_START = '''"""The options of jobs as keyword arguments, for editors and type checkers.
 
-`Job` says what each of them means, and ``python -m tools.keywords`` writes this file from it. A
-length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and several columns a
-list.
+`counton.options` says what each of them means, and ``python -m tools.keywords`` writes this file
+from its models. A length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and
+several columns a list.
 """
 
 from __future__ import annotations
@@ -34,17 +32,34 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from counton.base.exact import Number
-    from counton.state.keys import Kept
+    from counton.noise import Key
     from counton.strategies.strategy import StreamStrategy
 
 #: Names of the statistics of counton. A statistic of another package is given as an object.
 StatisticName: TypeAlias = Literal[
     NAMES
 ]
+
+
+class ArrowTable(Protocol):
+    """A data frame of any library that exports its rows by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as an Arrow stream in a PyCapsule, as Arrow's C stream interface
+        prescribes.
+        """
+
+
+#: Sources of events.
+EventSource: TypeAlias = (
+    "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.LazyFrame | ArrowTable"
+)
 
 
 class RowFields(TypedDict, total=False):
@@ -62,66 +77,103 @@ class JobFields(RowFields, total=False):
     """
 
 '''
+#: Arguments that functions of jobs take by position, and what no keyword states.
+_POSITIONAL = ("statistic", "events", "state", "definition")
+#: Options of a row's format.
+_OF_ROWS = tuple(
+    name for name in InputOptions.model_fields if name not in ("id", "query", "append", "covers")
+)
+#: Types that the models take without checks of their own.
+_TYPES = {
+    "key": "Key | str | os.PathLike[str] | None",
+    "strategy": "str | StreamStrategy | None",
+    "statistics": "str | Mapping[str, Mapping[str, Any]] | None",
+}
+_NUMBER = frozenset({int, float, str, Fraction})
 
 
 def text() -> str:
-    """Return the text that ``src/counton/job/keywords.py`` must have."""
-    how, told = options_of(RowFormat), options_of(Job)
-    types = {item.name: str(item.type) for _, item in fields_of(Job)}
-    rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}
-    own = [f"    {name}: {_of_statistic(one)}" for name, one in all_options().items()]
+    """Return the text that ``src/counton/options/typed_kwargs.py`` must have."""
+    fields: dict[str, list[Any]] = {}
+    for model in (Job, *all_models().values(), CustomStatisticJob):
+        for name, field in model.model_fields.items():
+            fields.setdefault(name, []).append(field.annotation)
+    types_of = {
+        name: _TYPES.get(name) or type_in_words(annotations)
+        for name, annotations in fields.items()
+        if name not in _POSITIONAL
+    }
     names = "\n".join(f'    "{name}",' for name in OWN)
+    others = [name for name in types_of if name not in _OF_ROWS]
     return (
         _START.replace("    NAMES", names)
-        + "\n".join(_fields(types, how))
+        + "\n".join(_line(name, types_of[name]) for name in _OF_ROWS)
         + "\n"
         + _JOBS
-        + "\n".join([*_fields(types, rest), *own])
+        + "\n".join(_line(name, types_of[name]) for name in others)
         + "\n"
     )
 
 
-#: What `release` takes besides.
-_POSITIONAL = ("what", "events", "state")
-
-
-def _fields(types: Mapping[str, str], told: Mapping[str, Option | None]) -> Iterator[str]:
-    for name, said in told.items():
-        before, after = _WIDER.get("" if said is None else said.words, ("", ""))
-        found = types[name].replace(before, after) if before else types[name]
-        if said is not None and said.choices:
-            found = found.replace("str", _literal(said.choices), 1)
-        yield _line(name, found)
-
-
-def _line(name: str, found: str) -> str:
+def _line(name: str, kind: str) -> str:
     """Return the line of a field with its type, broken over several lines if it is too long."""
-    line = f"    {name}: {found}"
-    if len(line) <= 100:
-        return line
-    inner, _, rest = found.removeprefix("Literal[").partition("]")
-    return f"    {name}: (\n        Literal[{inner}]{rest}\n    )"
+    line = f"    {name}: {kind}"
+    return line if len(line) <= 100 else f"    {name}: (\n        {kind}\n    )"
 
 
-def _literal(choices: Sequence[str]) -> str:
-    return f"Literal[{', '.join(map(repr, choices))}]".replace("'", '"')
+def type_in_words(annotations: Iterable[Any]) -> str:
+    """Return the type of an option as text, which may differ between models.
+
+    >>> type_in_words([bool]), type_in_words([int | None, str])
+    ('bool', 'int | str | None')
+    """
+    parts: list[Any] = []
+    for annotation in annotations:
+        parts += [part for part in _parts_of(annotation) if part not in parts]
+    words: list[str] = []
+    choices = [choice for part in parts for choice in _choices_of(part)]
+    if choices:
+        texts = ", ".join(f'"{choice}"' for choice in dict.fromkeys(choices))
+        words.append(f"Literal[{texts}]")
+    is_number = set(parts) >= _NUMBER
+    if is_number:
+        words.append("Number")
+    for part in parts:
+        if part is not type(None) and not _choices_of(part) and not (is_number and part in _NUMBER):
+            words.append(_word_of(part))
+    if type(None) in parts:
+        words.append("None")
+    return " | ".join(words)
 
 
-def _of_statistic(said: Option) -> str:
-    """Return the Python type of a statistic's option, as text."""
-    if said.kind == "flag":
-        return "bool"
-    types: dict[Any, str] = {"whole": "int", "number": "float"}
-    found = "Number" if said.exact else types.get(said.kind, "str")
-    if said.choices:
-        found = _literal(said.choices)
-    if said.nested:
-        found += " | Mapping[str, Mapping[str, Any]]"
-    elif said.by_name:
-        found += " | Mapping[str, float]"
-    elif said.several:
-        found += " | Sequence[str]" if said.column else " | Sequence[str] | Sequence[float]"
-    return f"{found} | None"
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    """Yield the types of a union, without their checks."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _parts_of(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _parts_of(part)
+    else:
+        yield annotation
+
+
+def _choices_of(part: Any) -> tuple[str, ...]:
+    return get_args(part) if get_origin(part) is Literal else ()
+
+
+def _word_of(part: Any) -> str:
+    """Return one type as text."""
+    origin = get_origin(part)
+    arguments = ", ".join(_word_of(argument) for argument in get_args(part))
+    if origin in (Sequence, Mapping, PathLike):
+        name = "os.PathLike" if origin is PathLike else origin.__name__
+        return f"{name}[{arguments}]"
+    if part in (date, timedelta, str, int, float, bool):
+        return str(part.__name__)
+    if part is Any:
+        return "Any"
+    raise TypeError(f"no text for the type {part!r}")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import polars as pl
 import pytest
 from every_statistic import HEADER, ONCE, OWN, ROWS, TABLES, TALLIED, made, written
 from recalled import recall
+from run_results import counts_of, releases_of
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
-from counton.job.stated_options import is_once, kind_of
-from counton.run import Job, run
+from counton.options.statistics import model_of
+from counton.runs import Job, run
+from counton.runs.parsing import is_single_table
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
 
@@ -29,7 +31,7 @@ def table(job: Job) -> pl.DataFrame:
 
 def test_all_kinds_are_here() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
-    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
+    assert {name for name in keywords() if model_of(name).may_be_single_table} == {*ONCE}
 
 
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
@@ -37,10 +39,10 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     plans: tuple[dict[str, Any], ...] = (
         *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
     )
-    for plan in [{}] if is_once(job) else plans:
+    for plan in [{}] if is_single_table(job) else plans:
         with pytest.raises(InvalidInput, match="epsilon"):
             run(job.having(epsilon="0.000000000000001", **plan))
-        assert not Path(str(job.keeping.state)).exists()
+        assert not Path(str(job.state)).exists()
 
 
 def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    if is_once(job):  # all times are refused, and there are none to leave out
+    if is_single_table(job):  # all times are refused, and there are none to leave out
         of_times = {*changed} <= {"until", "start", "every", "steps"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInput
     if error is None:
@@ -79,26 +81,26 @@ def test_every_guard_stands_before_every_statistic(
         return
     with pytest.raises(error):
         run(job.having(**changed))
-    assert not Path(str(job.keeping.state)).exists()
+    assert not Path(str(job.state)).exists()
 
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    policy = {"missing": "skip"} if is_once(job) else {"watermark": "1h"}
+    policy = {"missing": "skip"} if is_single_table(job) else {"watermark": "1h"}
     first = table(job.having(out=out, **policy))
-    again = Job(job.what, job.events, job.keeping.state, name="it", until=job.times.until)
+    again = Job(job.statistic, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
-    assert recall(again).output.out == str(out)
-    assert {name: recall(again).option(name) for name in policy} == policy
+    assert recall(again).out == str(out)
+    assert {name: recall(again).value_of(name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
     )
     for changed in others:
         with pytest.raises(StateError):
             run(job.having(**changed))
-    other = "average" if job.what != "average" else "count"
-    with pytest.raises(StateError, match=f"{job.what}.*{other}|{other}.*{job.what}"):
-        run(made(other, tmp_path).having(state=job.keeping.state))
+    other = "average" if job.statistic != "average" else "count"
+    with pytest.raises(StateError, match=f"{job.statistic}.*{other}|{other}.*{job.statistic}"):
+        run(made(other, tmp_path).having(state=job.state))
 
 
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
@@ -107,9 +109,9 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
     }  # fmt: skip
     lenient = job.having(**policies)
-    if is_once(job):
+    if is_single_table(job):
         whole = job.having(name="whole", epsilon=10**9)
-        seen, number = table(whole), "value" if job.what == "quantiles" else "estimate"
+        seen, number = table(whole), "value" if job.statistic == "quantiles" else "estimate"
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
         again = table(lenient.having(name="more", epsilon=10**9))
         assert again[number].round().equals(seen[number].round())
@@ -131,13 +133,13 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
     late = "00:50,shop,cy,2,v,w,1,b,4"
     written(tmp_path, [ROWS[1], late])  # one row again, one late
     with run(job.having(until="2024-03-01T05:00")) as outcome:
-        assert (outcome.after, outcome.for_operator().known) == (5, 1)
-        together = outcome.stream.releases().values[-1]
+        assert (outcome.after, counts_of(outcome).known) == (5, 1)
+        together = releases_of(outcome)[-1]
     folder = tmp_path / "whole"
     folder.mkdir()
     whole = made(name, folder, [*ROWS, late]).having(until="2024-03-01T05:00", epsilon=10**6)
     with run(whole) as outcome:
-        assert (outcome.stream.releases().values[-1] == together).all()
+        assert (releases_of(outcome)[-1] == together).all()
 
 
 def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
@@ -146,10 +148,10 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
         try:
             run(job).close()
         except CountonError:
-            assert not Path(str(job.keeping.state)).exists()
+            assert not Path(str(job.state)).exists()
         else:
-            Path(str(job.keeping.state)).unlink()
-            Path(f"{job.keeping.state}.key").unlink()
+            Path(str(job.state)).unlink()
+            Path(f"{job.state}.key").unlink()
 
 
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
@@ -160,10 +162,10 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
         asked = made(name, tmp_path, rows).having(by="page", domain="home,shop")
         with pytest.raises(InvalidInput, match="needs most"):
             run(asked)
-        assert not Path(str(asked.keeping.state)).exists()
+        assert not Path(str(asked.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(job.having(most=most, name=f"{most}")) as outcome:
-            assert outcome.definition.subject == f"number of distinct users {words}".strip()
+            assert outcome.spec.description().subject == f"number of distinct users {words}".strip()
             released = outcome.read()
             assert released.numbers.series.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
@@ -206,7 +208,7 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
     first = first.having(what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
-    later = Job("average", first.events, first.keeping.state, until=first.times.until, name="it")
+    later = Job("average", first.events, first.state, until=first.until, name="it")
     said: dict[str, Any]
     wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
@@ -227,6 +229,6 @@ def test_a_ranking_with_users_goes_on_by_itself(first: bool, tmp_path: Path) -> 
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
     until = "2024-03-01T04:00"
     for more in ({}, {"by": "page"}, {"top": 1}, asked):
-        again = Job("top-k", job.events, job.keeping.state, name="it")
+        again = Job("top-k", job.events, job.state, name="it")
         with run(again.having(**{**more, "until": until})) as outcome:
             assert outcome.after == 4

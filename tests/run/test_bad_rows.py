@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
-from counton.job.job import RowFormat
-from counton.run import Job, run
-from counton.run.dry_run import dry_run
+from counton.runs import Job, run
+from counton.runs.dry_run import dry_run
+from counton.runs.parsing import parse_policies
 
 GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
 #: Rows that no run could count, whatever else is in the file.
@@ -53,7 +54,7 @@ def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **
 
 def released(job: Job) -> tuple[Any, Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
+        return np.asarray(releases_of(outcome), float).tolist(), counts_of(outcome)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
@@ -111,7 +112,9 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInput, match=words):
-        RowFormat(bad_rows=bad_rows, bad_rows_most=most, missing=missing).policies()
+        parse_policies(
+            Job("count", "v.csv", "s.db", bad_rows=bad_rows, bad_rows_most=most, missing=missing)
+        )
 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])

@@ -16,12 +16,12 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
-from counton.run import Job, export, run
+from counton.runs import Job, export, run
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -247,8 +247,8 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"counts": None, "row": None}, "moves=5 needs counts, the column of a table of counts"),
-        ({"counts": None, "user": "u", "most": 2}, "moves=5 does not go with user=u"),
+        ({"counts": None, "row": None}, "moves=5 needs counts"),
+        ({"counts": None, "user": "u", "most": 2}, "moves=5 needs counts"),
         ({"user": "u", "most": 2}, "user=u does not go with counts=visits"),
         ({"id": "i"}, "id=i does not go with counts=visits"),
         ({"moves": 0}, "moves=0 would count nothing"),
@@ -275,4 +275,4 @@ def test_a_ledger_knows_that_a_bounded_table_protects_people(tmp_path: Path) -> 
         ("unbounded", {"counts": "visits"}, "event"),
     ):
         with run(Job("count", rows, state, name=name, **same, **more)) as outcome:
-            assert outcome.definition.unit == unit, name
+            assert outcome.spec.description().unit == unit, name

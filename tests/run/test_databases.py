@@ -9,13 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 from postgresql_server import Server
+from run_results import counts_of
 from sources import in_postgresql, in_sqlite, told
 from spark_jobs import events, job
 
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
 from counton.rows.databases import open_query
-from counton.run import Job, run
+from counton.runs import Job, run
 
 
 def moments(rows: pl.DataFrame, zone: str | None = None) -> pl.DataFrame:
@@ -65,7 +66,7 @@ def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
             run(asked.having(**given | {"query": query}))
         assert not list(tmp_path.glob("there*")), query
     with run(asked.having(**given)) as outcome:
-        assert outcome.for_operator().rows == events().height
+        assert counts_of(outcome).rows == events().height
 
 
 @pytest.mark.slow
@@ -105,11 +106,11 @@ def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: P
     for number, role in enumerate((by, {"user": "feeling", "most": 1}, {"id": "mood"})):
         asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
         with run(asked.having(**fixed, **role)) as outcome:
-            tally = outcome.for_operator()
+            tally = counts_of(outcome)
         assert (tally.rows, tally.unknown) == (1, 0)
     pair = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, id="pair")
     with run(pair.having(**fixed)) as outcome:
-        assert outcome.for_operator().rows == 1
+        assert counts_of(outcome).rows == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_rows_that_were_counted_change_nothing(
     with run(asked.having(**put(rows))) as outcome:
         steps = outcome.after
     with run(asked.having(**put(rows.reverse()))) as outcome:
-        assert (outcome.again, outcome.before) == (True, steps)
+        assert (outcome.is_duplicate_input, outcome.before) == (True, steps)
 
 
 def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
@@ -300,8 +301,8 @@ def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
             expected = told(outcome)[3:]
         with run(asked.having(until=until)) as outcome:
             assert told(outcome)[3:] == expected
-            assert outcome.for_operator().gone == 0  # rows of released windows are not asked for
-            read.append(outcome.for_operator().rows)
+            assert counts_of(outcome).gone == 0  # rows of released windows are not asked for
+            read.append(counts_of(outcome).rows)
     first = events().filter(pl.col("at") < "2024-03-05").height
     assert read[:2] == [first, 0]
     assert sum(read) == events().filter(pl.col("at") < "2024-03-17").height
@@ -318,7 +319,7 @@ def test_moments_are_of_the_zone_of_the_stream(tmp_path: Path) -> None:
         timezone="Europe/Zurich", start="2024-03-02", steps=9, until="2024-03-03", epsilon=1,
     )  # fmt: skip
     with run(asked) as outcome:
-        assert outcome.for_operator().rows == 2
+        assert counts_of(outcome).rows == 2
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.options.stream_name import usual_name
+from counton.runs import Job, run
 from counton.state import Store
 
 ROWS = pl.DataFrame(
@@ -52,6 +53,6 @@ def test_a_count_of_rows_does_not_go_on_with_one_of_counts(tmp_path: Path) -> No
 def test_a_name_may_name_a_file_or_a_table(tmp_path: Path) -> None:
     rows = ROWS.rename({"paid": 'a/b "c";\n\u200bd'})
     job = Job("sum", rows, tmp_path / "s.db", value=rows.columns[1], **BOUNDS, **NEW)
-    assert job.keeping.name == "sum_of_a_b_c_d"
+    assert usual_name(job) == "sum_of_a_b_c_d"
     run(job).close()
-    assert len(Job("sum", rows, tmp_path / "s.db", value="v" * 999).keeping.name) == 100
+    assert len(usual_name(Job("sum", rows, tmp_path / "s.db", value="v" * 999))) == 100

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from run_results import counts_of, design_of, labels_of
 from some_cases import long
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
@@ -21,11 +22,11 @@ from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.numbers.intervals import laplace_tail
+from counton.options.stream_name import usual_name
 from counton.released.release_facts import facts_of
 from counton.rows.row_reading import label
-from counton.run import Job, export, methods, publish, read, run, unordered_rows
-from counton.run.new_stream import define
-from counton.run.outputs import Outputs
+from counton.runs import Job, export, methods, publish, read, run
+from counton.runs.planning import plan_stream
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -203,10 +204,10 @@ def folders(path: Path, number: int) -> list[Path]:
 def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -> None:
     request = asked(tmp_path, visits(), epsilon=100)
     with run(request) as outcome:
-        discovery = outcome.definition.cells
+        discovery = outcome.spec.description().cells
         assert isinstance(discovery, Discovery)
         released = outcome.read()
-        least = discovery.thresholds(outcome.stream.design, released.steps)
+        least = discovery.thresholds(design_of(outcome), released.steps)
         entry = Store(tmp_path / "visits.db").spends
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
@@ -227,8 +228,7 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     for ending in ("csv", "json"):
         out = tmp_path / f"{what}.{ending}"
         job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
-        with run(job) as outcome:
-            outcome.outputs.write(outcome.stream, outcome.definition)
+        run(job).close()
         reads: Any = {"csv": pl.read_csv, "json": pl.read_json}[ending]
         shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
@@ -237,10 +237,9 @@ def test_a_label_is_no_formula_in_csv(what: str, tmp_path: Path) -> None:
     declared = job.having(unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
     out = tmp_path / "own.csv"
     declared = declared.having(out=out)
-    with run(declared) as outcome:
-        outcome.outputs.write(outcome.stream, outcome.definition)
-        assert shown[0] == set(pl.read_csv(out)["group"])
-        assert set(read(out).numbers.groups) == set(labels)
+    run(declared).close()
+    assert shown[0] == set(pl.read_csv(out)["group"])
+    assert set(read(out).numbers.groups) == set(labels)
 
 
 def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
@@ -285,8 +284,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     out, state = tmp_path / "t.csv", tmp_path / "visits.db"
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
     with run(job) as outcome:
-        written = outcome.outputs.write(outcome.stream, outcome.definition).released
-        assert written is not None
+        written = outcome.release.numbers
         own = written.table()
         assert outcome.read().table().equals(own)
     for found in (export(state), read(out)):
@@ -301,7 +299,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
         with pytest.raises(InvalidInput, match="room is"):
-            Outputs.of(job.having(room=room), outcome.definition)
+            run(job.having(room=room))
 
 
 def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
@@ -339,7 +337,7 @@ def test_what_is_shown_does_not_hang_on_how_many_groups_are_hidden(
         monkeypatch.chdir(folder)
         job = asked(folder, rows, what=what)
         with run(job) as outcome:
-            assert len(open_private(outcome.stream.labels())) == 2 + 300 * (rows is not others)
+            assert len(labels_of(outcome)) == 2 + 300 * (rows is not others)
             assert set(outcome.read().table()["group"]) == {"home", "shop"}
         for kind in ("csv", "json"):
             export(folder / "visits.db", folder / f"out.{kind}")
@@ -372,7 +370,9 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
-    monkeypatch.setattr(unordered_rows, "_CHUNK", 40)  # several transactions
+    monkeypatch.setattr(
+        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 40
+    )  # several transactions
     write, left = journal.write_observed, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:
@@ -396,9 +396,9 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     options = {"user": "visitor", "most": 2, "per": "1d"}
     request = asked(tmp_path, sorted(rows + flood), **options)
     with run(request) as outcome:
-        assert outcome.for_operator().beyond_most >= 298
-        labels = open_private(outcome.stream.labels())
-        discovery = outcome.definition.cells
+        assert counts_of(outcome).beyond_most >= 298
+        labels = labels_of(outcome)
+        discovery = outcome.spec.description().cells
     assert labels == ("home", "shop", "flood-0000", "flood-0001")
     assert isinstance(discovery, Discovery)
     assert (discovery.groups, discovery.change) == (2, 2)
@@ -409,7 +409,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
         tmp_path, sorted(rows + flood + later), until=START + timedelta(days=13), **options
     )
     with run(more) as outcome:
-        assert open_private(outcome.stream.labels()) == labels
+        assert labels_of(outcome) == labels
         assert outcome.read().table().filter(pl.col("step") <= 12).equals(again)
 
 
@@ -449,11 +449,9 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from counton.cli.command_options import Printing
-    from counton.cli.look_commands import print_state
-    from counton.cli.run_statistic import perform
-
-    from counton.cli.__main__ import main  # noqa: F401
+    from counton.cli.app import app
+    from counton.cli.statistic_commands import CommandActions
+    from counton.cli.statistic_run import perform
 
     state = tmp_path / "visits.db"
     events = tmp_path / "visits.csv"
@@ -462,11 +460,11 @@ def test_labels_of_groups_not_shown_are_nowhere(
     for out, as_json in zip(files[:3], (False, True, False), strict=True):
         job = asked(tmp_path, [], events=str(events), what=what)
         job = job.having(out=str(out), plot=str(files[3]) if what == "count" else None)
-        perform(job, Printing(json=as_json))
+        perform(job, CommandActions(json=as_json))
     if what != "count":  # only counts and sums are drawn
         files[3].write_text("svg")
     summary = state_summary(state)
-    print_state(str(state), None, as_json=False)
+    app(["show", str(state)], standalone_mode=False)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     table(asked(tmp_path, rows, what=what))
     files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]
@@ -487,7 +485,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
         assert (
-            len(open_private(store.reader(job.keeping.name).labels())) == 2 + 36
+            len(open_private(store.reader(usual_name(job)).labels())) == 2 + 36
         )  # the state knows them
 
 
@@ -530,10 +528,10 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
 
 
 def test_no_group_is_there_before_the_rows_are_read(tmp_path: Path) -> None:
-    found = define(asked(tmp_path, visits(2)))
+    found = plan_stream(asked(tmp_path, visits(2)), ()).description()
     assert [*found.groups] == [*found.declared_groups] == []
-    total = define(asked(tmp_path, visits(2), by=None, unknown=None, delta=None))
-    assert [*total.groups] == ["all"]
+    total = plan_stream(asked(tmp_path, visits(2), by=None, unknown=None, delta=None), ())
+    assert [*total.description().groups] == ["all"]
 
 
 def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
@@ -549,4 +547,4 @@ def test_names_of_rows_that_count_nowhere_are_not_kept(tmp_path: Path) -> None:
         frame = pl.DataFrame(rows, schema=["at", "group"], orient="row")
         until = f"2024-03-{night + 1:02}"
         with run(Job("count", frame, tmp_path / "s.db", until=until, **told)) as outcome:
-            assert open_private(outcome.stream.labels()) == ("a",)
+            assert labels_of(outcome) == ("a",)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_results import counts_of, releases_of
 
-from counton.run import Job, run
-from counton.run.erasure import forget
+from counton.runs import Job, run
+from counton.runs.erasure import forget
 
 Row = tuple[str, str, str, str]
 HEADER = "time,page,reader,paid\n"
@@ -58,8 +59,8 @@ def asked(events: Any, folder: Path, what: str, until: str, **more: Any) -> Job:
 def totals(job: Job) -> tuple[list[list[int]], Any]:
     """All that was released, to the nearest whole number, and numbers of rows for the operator."""
     with run(job) as outcome:
-        values = np.asarray(outcome.stream.releases().values, float)
-        return np.rint(values.reshape(len(values), -1)).astype(int).tolist(), outcome.for_operator()
+        values = np.asarray(releases_of(outcome), float)
+        return np.rint(values.reshape(len(values), -1)).astype(int).tolist(), counts_of(outcome)
 
 
 def steps_of(folder: Path, what: str, nights: Sequence[Sequence[Row]], **more: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 import pytest
+from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 HEADER = "time,page,user,paid\n"
 ROWS = [f"2024-03-01T{k % 5:02}:{k % 60:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
@@ -63,7 +64,7 @@ def asked(events: object, folder: Path, what: str = "count", **more: Any) -> Job
 
 def released(job: Job) -> tuple[list[Any], Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome
+        return np.asarray(releases_of(outcome), float).tolist(), outcome
 
 
 @pytest.mark.parametrize("what", WHATS)
@@ -76,12 +77,12 @@ def test_several_files_are_one_input(what: str, tmp_path: Path) -> None:
         for number, some in enumerate(rows):
             (folder / f"{number}.csv").write_bytes(csv_of(some))
         found, outcome = released(asked(folder, tmp_path / name, what))
-        assert outcome.for_operator().rows == 40
+        assert counts_of(outcome).rows == 40
         values.append(np.rint(found))
     assert np.allclose(values[0], values[1], atol=1)
     (folder / "1.csv").write_bytes(csv_of(ROWS[7:]))
     _, outcome = released(asked(folder, tmp_path, what))
-    assert outcome.for_operator().rows == 66
+    assert counts_of(outcome).rows == 66
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
@@ -99,12 +100,12 @@ def test_a_file_is_the_same_by_any_name_and_compression(
 
     before, _ = released(asked(write("a", first), tmp_path, append=True))
     after, outcome = released(asked(write("b", kind), tmp_path, append=True))
-    assert outcome.again
+    assert outcome.is_duplicate_input
     assert after == before
     both = [tmp_path / f"a.{first}", tmp_path / f"b.{kind}"]
     (tmp_path / "new").mkdir()
     _, outcome = released(asked(both, tmp_path / "new", append=True))
-    assert outcome.for_operator().rows == len(ROWS)
+    assert counts_of(outcome).rows == len(ROWS)
 
 
 @pytest.mark.parametrize("kind", OTHER_BYTES)
@@ -117,8 +118,8 @@ def test_each_row_of_a_file_with_other_bytes_is_new(what: str, kind: str, tmp_pa
     again.write_bytes(OTHER_BYTES[kind](ROWS))
     job = asked(again, tmp_path, what, append=True, until="2024-03-01T06:00")
     after, outcome = released(job)
-    assert not outcome.again
-    assert outcome.for_operator().late == (0 if what == "distinct" else len(ROWS))
+    assert not outcome.is_duplicate_input
+    assert counts_of(outcome).late == (0 if what == "distinct" else len(ROWS))
     last, then = np.asarray(before[-1]), np.asarray(after[-1])
     assert np.array_equal(np.rint(then), np.rint(last * (1 if what == "distinct" else 2)))
 
@@ -133,10 +134,10 @@ def test_a_copy_in_a_folder_is_no_news_on_any_night(tmp_path: Path) -> None:
     (folder / "copy.csv").write_bytes(csv_of(ROWS[:20]))
     later = asked(folder, tmp_path, append=True)
     counts, outcome = released(later)
-    assert not outcome.again
-    assert outcome.for_operator().rows == 20
+    assert not outcome.is_duplicate_input
+    assert counts_of(outcome).rows == 20
     again, outcome = released(later)
-    assert outcome.again
+    assert outcome.is_duplicate_input
     assert again == counts
 
 
@@ -173,7 +174,7 @@ def test_a_corrected_file_under_its_name_is_refused_by_name(
     (folder / "1.csv").write_bytes(csv_of(ROWS[:20]))
     events["both"] = sorted(folder.iterdir())
     values, outcome = released(later.having(events=events[given]))
-    assert outcome.for_operator().rows == len(LATER)
+    assert counts_of(outcome).rows == len(LATER)
     assert values[: len(before)] == before
 
 
@@ -193,14 +194,14 @@ def test_a_single_path_may_have_new_rows_every_night(tmp_path: Path) -> None:
     for rows in (ROWS[:20], ROWS[20:], LATER):
         (tmp_path / "new.csv").write_bytes(csv_of(rows))
         _, outcome = released(asked(tmp_path / "new.csv", tmp_path, append=True))
-        assert not outcome.again
+        assert not outcome.is_duplicate_input
     other = tmp_path / "other"
     other.mkdir()
     for night in ("1", "2"):
         (other / night).mkdir()
         (other / night / "part.csv").write_bytes(csv_of([*LATER, LATER[0] * int(night)]))
         _, outcome = released(asked(other / night, tmp_path, append=True))
-        assert outcome.for_operator().rows == len(LATER) + int(night)
+        assert counts_of(outcome).rows == len(LATER) + int(night)
 
 
 # -------------------------------------------------------------------- frames, by values alone
@@ -220,7 +221,7 @@ def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> 
     first, *_ = released(asked(frame, tmp_path, "sum", append=True))
     for how, changed in types.items():
         values, outcome = released(asked(frame.with_columns(changed), tmp_path, "sum", append=True))
-        assert outcome.again, how
+        assert outcome.is_duplicate_input, how
         assert values == first
     (tmp_path / "zones").mkdir()
     units: tuple[tuple[Literal["us", "ns", "ms"], str], ...] = (
@@ -232,7 +233,7 @@ def test_a_frame_is_known_by_its_values_whatever_their_types(tmp_path: Path) -> 
         times = pl.col("time").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
         given = frame.with_columns(times.dt.cast_time_unit(unit))
         _, outcome = released(asked(given, tmp_path / "zones", append=True))
-        assert outcome.again == (zone != "UTC")
+        assert outcome.is_duplicate_input == (zone != "UTC")
 
 
 # ------------------------------------------------------------------------- nights without news

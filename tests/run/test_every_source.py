@@ -37,11 +37,10 @@ from sources import (
     odd_ends,
 )
 
-from counton.job.jobfile import save
-from counton.job.stated_options import kind_of
-from counton.run import export
+from counton.options.saved_job import save
+from counton.runs import export
 from counton.statistics import TallyStatistic
-from counton.statistics.catalogue import keywords
+from counton.statistics.catalogue import keywords, statistic_named
 
 LONG = int(os.environ.get("COUNTON_FUZZ", "0"))
 DRAWN = secrets.token_bytes
@@ -87,7 +86,9 @@ def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
 
 def test_every_statistic_that_is_added_up_is_here() -> None:
     here = {what for what, _ in STATISTICS.values()}
-    assert here >= {name for name in keywords() if issubclass(kind_of(name), TallyStatistic)}
+    assert here >= {
+        name for name in keywords() if issubclass(statistic_named(name), TallyStatistic)
+    }
     assert "distinct" in here  # added up where it is not of windows
 
 

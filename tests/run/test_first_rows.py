@@ -8,6 +8,7 @@ import os
 import random
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ import numpy as np
 import polars as pl
 import pytest
 from databases import rows_in
+from run_results import counts_of, releases_of
 
 from counton.base.errors import StreamConflict
-from counton.run import Job, first_rows, run
-from counton.run import contribution_bounds as people
-from counton.run.first_rows import HeldRows, Pool
-from counton.state import Stream
+from counton.runs import Job, contribution_choice, run
+from counton.runs.chosen_rows import RowChoice
+from counton.runs.row_buffer import RowBuffer
 from counton.state.seen import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -43,7 +44,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
-    monkeypatch.setattr("counton.run.first_rows._TOGETHER", 4)
+    monkeypatch.setattr("counton.runs.row_buffer._ROWS_OF_PORTION", 4)
 
 
 def nights(seed: int) -> list[pl.DataFrame]:
@@ -76,7 +77,7 @@ def counted(way: dict[str, Any], rows: list[pl.DataFrame], state: Path) -> tuple
     for night, one in enumerate(rows):
         asked = job(way, state, events=one, until=START + timedelta(days=night + 1))
         with run(asked) as outcome:
-            told.append((outcome.for_operator(), outcome.stream.releases().values.tolist()))
+            told.append((counts_of(outcome), releases_of(outcome).tolist()))
     kept = rows_in(state, "SELECT * FROM counton_marks")
     marks: Counter[Any] = Counter()
     for part in kept:
@@ -112,9 +113,9 @@ def by_the_rule(way: dict[str, Any], rows: list[pl.DataFrame]) -> dict[Any, int]
 
 def check(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     way, rows = WAYS[seed % len(WAYS)], nights(seed)
-    monkeypatch.setattr(Pool, "least", 10**9)
+    monkeypatch.setattr(RowBuffer, "least", 10**9)
     expected = counted(way, rows, folder / "all.db")
-    monkeypatch.setattr(Pool, "least", 0)
+    monkeypatch.setattr(RowBuffer, "least", 0)
     assert counted(way, rows, folder / "few.db") == expected
     last = np.array(expected[0][-1][1]).reshape(48, len(GROUPS))
     sums = by_the_rule(way, rows)
@@ -133,16 +134,15 @@ def test_the_same_rows_count_whatever_is_left_out_meanwhile(
 def test_a_thinning_that_drops_a_tie_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = people.ContributionBounder._thin
+    right = RowChoice.that_may_count
 
-    def by_time_alone(self: people.ContributionBounder, rows: HeldRows) -> HeldRows:
-        named, self._named = self._named, np.zeros_like(self._named)
-        try:
+    def by_time_alone(self: RowChoice, rows: pl.DataFrame) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            by_time = partial(pl.DataFrame.sort, by="us", maintain_order=True)
+            patch.setattr(contribution_choice, "in_order", lambda rows, _: by_time(rows))
             return right(self, rows)
-        finally:
-            self._named = named
 
-    monkeypatch.setattr(people.ContributionBounder, "_thin", by_time_alone)
+    monkeypatch.setattr(RowChoice, "that_may_count", by_time_alone)
 
     def check_some() -> None:
         for seed in range(6):
@@ -156,29 +156,18 @@ def test_a_thinning_that_drops_a_tie_is_caught(
 def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pool, "least", 0)
+    monkeypatch.setattr(RowBuffer, "least", 0)
     rows = pl.DataFrame({"at": [START] * 9, "page": "a", "who": "ann", "paid": 1})
     asked = job({"most": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12))
     asked = asked.having(append=False)
-    right, done = people.ContributionBounder.choose, list[bool]()
+    right, done = RowChoice.choose, list[bool]()
 
-    def meanwhile(self: people.ContributionBounder, *arguments: Any) -> Any:
+    def meanwhile(self: RowChoice, *arguments: Any) -> Any:
         if not done:
             done.append(True)
             run(asked).close()
-            with Stream.open(asked.keeping.state, asked.keeping.name) as stream:
-                return right(self, stream, stream.step)
         return right(self, *arguments)
 
-    monkeypatch.setattr(people.ContributionBounder, "choose", meanwhile)
-    with pytest.raises(StreamConflict, match="another process has released steps"):
+    monkeypatch.setattr(RowChoice, "choose", meanwhile)
+    with pytest.raises(StreamConflict, match="another process"):
         run(asked)
-
-
-def test_keys_that_begin_alike_are_told_apart() -> None:
-    chance = np.random.default_rng(1)
-    for size in (0, 1, 2, 50, 3000):
-        key = chance.integers(0, 40, size).astype(np.uint64) | np.uint64(7 << 60)
-        period = chance.integers(-2, 3, size)
-        expected = np.lexsort((np.arange(size), period, key))
-        assert first_rows.by_key(key, period).tolist() == expected.tolist()

@@ -18,8 +18,9 @@ from some_cases import long
 from counton import Release, read
 from counton.base.arrays import Floats
 from counton.numbers import Counter, StepRelease
-from counton.run import Definition, Job, export, run
-from counton.run.job_plan import planned_job
+from counton.released.description import Description
+from counton.runs import Job, export, run
+from counton.runs.plan_job import planned_job
 from counton.statistics import Report
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import read_release
@@ -113,10 +114,10 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     planned = planned_job(job, size=ROWS)
     with run(job) as outcome:
         released = Release(outcome.read().numbers)
-        assert outcome.definition.contribution == planned.definition.contribution
-        assert outcome.definition.strategy == planned.definition.strategy
+        assert outcome.spec.description().contribution == planned.description.contribution
+        assert outcome.spec.description().strategy == planned.description.strategy
     found = halfwidths(released.table())
-    report = planned.definition.inner
+    report = planned.description.inner
     assert isinstance(report, Report)
     for one in planned.numbers:
         of_rows = one.what.split()[-1] in ("mean", "std") or one.part == "spread"
@@ -130,7 +131,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     shares = {one.part: one.share for one in planned.numbers if one.share is not None}
     assert sum(shares.values()) == pytest.approx(1)
     assert shares.keys() | report.derived_from.keys() == report.statistics.keys()
-    export(job.keeping.state, tmp_path / "report.parquet")
+    export(job.state, tmp_path / "report.parquet")
     again = read(tmp_path / "report.parquet")
     assert again.table().equals(released.table())
     for part in report.statistics:
@@ -156,7 +157,7 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
     return report.measure(sums)[0]
 
 
-def missed(definition: Definition, steps: int) -> tuple[dict[str, int], dict[str, int]]:
+def missed(definition: Description, steps: int) -> tuple[dict[str, int], dict[str, int]]:
     """How often each interval of the last step does not hold the truth, over many keys, and how
     often it did not if it were two fifths narrower.
     """
@@ -196,7 +197,7 @@ def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:
     """And intervals of the first report that are too narrow are seen."""
     planned = planned_job(made(name, tmp_path))
     steps = planned.steps[-1]
-    found, narrow = missed(planned.definition, steps)
+    found, narrow = missed(planned.description, steps)
     most = binom.ppf(1 - 1e-4 / len(found), KEYS, 0.05)
     assert max(found.values()) <= most, found
     assert max(narrow.values()) > most or name != "pure, people", narrow
@@ -214,7 +215,7 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     own: dict[str, Any] = {"statistics": FINE, "within": None, "rho": 0.002}
     job = made("zCDP, events", folder).having(**own)
     planned = planned_job(job, size=ROWS)
-    report = planned.definition.statistic
+    report = planned.description.statistic
     assert isinstance(report, Report)
     said = report.encode(np.arange(ROWS) * 101 // ROWS)  # spread evenly, as the plan supposes
     sums = np.zeros((1, report.places), np.int64)
@@ -223,9 +224,9 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     cells, found = report.measure(sums)[0], []
     for number in range(keys):
         counter = Counter(
-            planned.definition.strategy, planned.definition.guarantee, name="quantiles",
+            planned.description.strategy, planned.description.guarantee, name="quantiles",
             key=chosen_key(number.to_bytes(32, "big")), shape=report.cells,
-            contribution=planned.definition.contribution, statistic=statistic_to_dict(report),
+            contribution=planned.description.contribution, statistic=statistic_to_dict(report),
         )  # fmt: skip
         rest = np.zeros((STEPS - 1, *report.cells), np.int64)
         last = [counter.release(each) for each in (cells, *rest)][-1]

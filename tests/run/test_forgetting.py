@@ -16,9 +16,10 @@ from some_cases import long
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.run import Job, run
-from counton.run import contribution_bounds as people
-from counton.run.erasure import forget, forget_older
+from counton.runs import Job, run
+from counton.runs import remembered_rows as people
+from counton.runs.erasure import forget, forget_older
+from counton.runs.row_buffer import PURPOSES
 from counton.state import Store
 from counton.state import seen as marks
 from counton.strategies import Binary
@@ -83,7 +84,7 @@ def test_no_byte_of_a_person_stays(
     with Store(state) as store:
         secret = store.reader("count", key).secret()
     assert secret is not None
-    (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), people.USER)
+    (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), PURPOSES["user"])
     with Stream.open(state, "count", key=key) as stream:
         before = [*open_private(stream.marks("user"))]
     packed = [marks.pack(part.digests, part.facts) for part in before]
@@ -166,15 +167,8 @@ def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bu
 @pytest.mark.usefixtures("same_secret")
 @pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
 def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
-    new_path: Any = getattr(people, "RememberedRows", None)
-    if wrong == "their room comes back" and new_path is not None:
-        monkeypatch.setattr(new_path, "without_refused", lambda _, rows: rows)
-    elif wrong == "their room comes back":
-        monkeypatch.setattr(
-            people.ContributionBounder,
-            "_not_refused",
-            lambda _, rows, *others: np.arange(len(rows)),
-        )
+    if wrong == "their room comes back":
+        monkeypatch.setattr(people.RememberedRows, "without_refused", lambda _, rows: rows)
     else:
         right = marks.write
 
@@ -266,7 +260,7 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
     with Store(state) as store:
         secret = store.reader("count", None).secret()
     assert secret is not None
-    gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), people.USER)
+    gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), PURPOSES["user"])
     (done,) = forget_older(state, "2d", now=NOW)
     assert (open_private(done.marks), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
     with Stream.open(state, "count") as stream:

@@ -28,14 +28,14 @@ from found_groups import (
 )
 from keys import chosen_key
 from revised_jobs import released, share_used
+from run_results import counts_of, labels_of
 from some_cases import long
 
 from counton import Contribution
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, StateError
-from counton.base.private import open_private
 from counton.released.release_facts import facts_of
-from counton.run import export, read, run
+from counton.runs import export, read, run
 from counton.state import Store, Stream, journal, verify
 from counton.state.state_witness import Witness
 from counton.statistics.discovery import Discovery
@@ -71,7 +71,7 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
             result = outcome.read()
             if night == 3:
                 expected = shown_by_numbers_alone(outcome, 3)
-                assert outcome.definition.cells.compared == (1, 1)
+                assert outcome.spec.description().cells.compared == (1, 1)
     assert result.numbers.since == expected
 
 
@@ -105,8 +105,8 @@ def test_rows_of_final_days_bring_no_group(people: dict[str, Any], tmp_path: Pat
     late = [(1, f"late{n}", "someone", f"late{n}", 1.0) for n in range(9)]
     new = [(4, "new", "someone", "new", 1.0)]
     with run(job_of(tmp_path, late + new, 4, **people)) as outcome:
-        labels = open_private(outcome.stream.labels())
-        assert outcome.for_operator().closed == 9
+        labels = labels_of(outcome)
+        assert counts_of(outcome).closed == 9
     assert set(labels) == {"home", "shop", "hush1", "hush2", "hush3", "new"}
 
 
@@ -203,7 +203,7 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
 @pytest.mark.parametrize(
     ("what", "more", "why"),
     [
-        ("count", {"steps": None}, "needs steps: each version of each window"),
+        ("count", {"steps": None}, "needs steps: each version of a window"),
         (
             "count",
             {"every": "1h", "steps": 10**7},

@@ -19,7 +19,7 @@ from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.released.release_facts import facts_of
-from counton.run import export, methods, read, run
+from counton.runs import export, methods, read, run
 from counton.state import verify
 from counton.statistics.discovery import ComparedCells, Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
@@ -86,7 +86,7 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
                 result = outcome.read()
                 if night == 3:
                     expected = shown_by_numbers_alone(outcome, 3)
-                    assert outcome.definition.cells.compared == (2, 2)
+                    assert outcome.spec.description().cells.compared == (2, 2)
         shown.append(result.numbers.since)
     assert shown[0] == shown[1] == shown[2] == expected
 
@@ -293,7 +293,7 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     rows = rows_of(1, "home", [1.0])
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
-        (known, {"value": "value", "revise": None}, "takes events in their order"),
+        (known, {"value": "value", "revise": None}, "unknown=discover is not possible for custom"),
         ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
     ):

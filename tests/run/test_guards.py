@@ -11,7 +11,7 @@ from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.privacy import Ledger
 from counton.privacy.guarantees import guarantee_from
-from counton.run import Job, publish, run
+from counton.runs import Job, publish, run
 from counton.state import Store, state_summary
 from counton.strategies import Binary
 
@@ -46,9 +46,7 @@ class TestDelta:
         assert not (tmp_path / "visits.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("most", "words"), [(10**9, "is too large, because the noise grows"), (0, "count nothing")]
-)
+@pytest.mark.parametrize(("most", "words"), [(10**9, "is above 1,000,000"), (0, "count nothing")])
 def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         run(visits(tmp_path, user="cookie", most=most))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.statistics import Average, Grouped
 
 ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"
@@ -55,7 +55,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
     """It would release thousands of windows before they end."""
     (folder / "visits.csv").write_text(f"{ROWS}2124-07-01T00:00,a,x,y\n")
     asked = {**NEW, "steps": 40_000, "strategy": "binary"}
-    with pytest.raises(InvalidInput, match=r"newest event \(2124.* lies in the future"):
+    with pytest.raises(InvalidInput, match=r"newest row \(2124.* lies in the future"):
         job(folder, **asked, until="newest")
     assert not (folder / "s.db").exists()
     assert job(folder, **asked, until="2024-03-03") == 2
@@ -81,7 +81,7 @@ def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None
 def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -> None:
     """Comments of job files and the refusal say so."""
     count = JOBS["count"]
-    why = r"1 window, but the newest event is of 2024-03-02.*: 1 window has ended since, more "
+    why = r"1 window, but the newest row is of 2024-03-02.*: 1 window has ended since, more "
     why += r"than 0\."
     with pytest.raises(InvalidInput, match=why):
         count(folder, **NEW, until="2024-03-03", quiet=0)
@@ -90,7 +90,7 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
     with pytest.raises(InvalidInput) as refused:
         count(folder, **NEW, until="2024-03-06", quiet=3)
     first, second = re.split(r"\. (?=[A-Z])", str(refused.value))
-    assert first.startswith("until=2024-03-06 would release 4 windows, but the newest event is of")
+    assert first.startswith("until=2024-03-06 would release 4 windows, but the newest row is of")
     assert second.startswith("Add the missing file; or give yes=True if nothing happened")
     assert len(second.split()) <= 35
     assert count(folder, **NEW, until="2024-03-05", quiet=3) == 4
@@ -240,7 +240,7 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     events, state = tmp_path / "visits.csv", tmp_path / "s.db"
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
-        assert outcome.definition.unit == "user"
+        assert outcome.spec.description().unit == "user"
     with pytest.raises(
         InvalidInput, match="'user' means one user in the release 'average_of_paid'"
     ):

@@ -13,6 +13,7 @@ from calls import calls_of
 from counton.cli.run_options import RunOptions
 from counton.cli.run_statistic import carried_out
 from once import kept_line
+from run_results import design_of
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, StateError
@@ -20,7 +21,8 @@ from counton.cli.run_command import perform as perform_jobs
 from counton.job.jobfile import load
 from counton.numbers import design
 from counton.released.figures import totals_curves
-from counton.run import Job, commit, planned_jobs, read_rows, resolve, run
+from counton.run import commit, read_rows, resolve
+from counton.runs import Job, planned_jobs, run
 from counton.state import Store
 from counton.state.database import Database
 
@@ -57,16 +59,14 @@ def test_numbers_may_be_numbers(request_: Job) -> None:
         assert outcome.read().numbers.series.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
-        assert outcome.definition.strategy.parameters["growth"] == "0"
+        assert outcome.spec.description().strategy.parameters["growth"] == "0"
 
 
 def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
     first = request_.having(what="average", name="a", by=None, domain=None, **bounds)
     run(first).close()
-    again = Job(
-        "average", request_.events, request_.keeping.state, name="a", until="2013-01-01T06:00"
-    )
+    again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
     with pytest.raises(StateError, match="lower"):
         run(again.having(lower=0))
     with run(again) as outcome:
@@ -95,7 +95,7 @@ def test_the_run_reports_where_it_is(request_: Job) -> None:
 def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Job) -> None:
     with resolve(request_) as settled:
         rows = read_rows(settled)
-        assert not Path(request_.keeping.state).exists()
+        assert not Path(request_.state).exists()
         with commit(settled, rows) as outcome:
             released = outcome.read().table()
     with run(request_) as again:
@@ -117,7 +117,7 @@ def by_run(job: Job) -> None:
 
 
 def by_release(job: Job) -> None:
-    release("count", job.events, state=job.keeping.state, until=job.times.until).table()
+    release("count", job.events, state=job.state, until=job.until).table()
 
 
 def by_command(job: Job) -> None:
@@ -132,7 +132,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     design._rebuilt.cache_clear()
     opened = calls_of(monkeypatch, Database, "_look_at_format")
     rebuilt = calls_of(monkeypatch, design, "strategy_from_dict")
-    door(Job("count", request_.events, request_.keeping.state, until="newest"))
+    door(Job("count", request_.events, request_.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
@@ -146,7 +146,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         f"""
         [defaults]
         events = "{request_.events}"
-        state = "{request_.keeping.state}"
+        state = "{request_.state}"
         time = "time"
         every = "1h"
         start = "2013-01-01"
@@ -156,7 +156,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         [jobs.two]
         """
     )
-    with Store(request_.keeping.state, create=True) as store:
+    with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(2))
     night = RunOptions(file=str(file), until="2013-01-01T02:00")
     perform_jobs(night)
@@ -177,26 +177,26 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> 
 
 def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
-    with Store(request_.keeping.state, create=True) as store:
+    with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(1))
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceeded, match="one event"):
-        kept_line([1, 2, 3], request_.keeping.state)
+        kept_line([1, 2, 3], request_.state)
     other = request_.having(name="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceeded, match="one event"):
             run(other.having(unit=unit))
-    with Store(request_.keeping.state) as store:
+    with Store(request_.state) as store:
         store.set_limit(PureDP(2), allow_raise=True)
     with run(other.having(unit=" event ")) as outcome:
-        assert outcome.definition.unit == outcome.stream.design.contribution.unit == "event"
+        assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"
     run(other.having(unit="event\n")).close()
 
 
 def test_a_table_made_in_parts_is_the_table_made_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.run.written_files import write_table
+    from counton.runs.output_files import write_table
 
     with run(request_.having(release="both")) as outcome:
         released = outcome.read()

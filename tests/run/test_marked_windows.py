@@ -15,7 +15,7 @@ from counton import read
 from counton.base.errors import InvalidInput, OldCopy
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
-from counton.run import Job, commit, export, mark, publish, read_rows, resolve, run
+from counton.runs import Job, export, mark, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
 
@@ -232,11 +232,13 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
 def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 2, **KINDS["windows"])).close()
-    with resolve(job(state, 3)) as settled:
-        rows = read_rows(settled)
+
+    def mark_a_window(*_: object) -> None:
         mark(state, "2024-03-02", "counter broken", withdraw=True)
-        with commit(settled, rows) as outcome:
-            assert 2 not in outcome.read().table()["step"].to_list()
+
+    with run(job(state, 3), before_commit=mark_a_window) as outcome:
+        assert 2 not in outcome.read().table()["step"].to_list()
+        assert 2 not in outcome.release.table()["step"].to_list()
     assert set(notes(read_again(state)).values()) == set()
     assert 2 not in read_again(state)["step"].to_list()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import run_results
 from measured_streams import (
     ALLOWED,
     HUGE,
@@ -31,9 +32,8 @@ from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.privacy import Contribution, calibrate
-from counton.run import run
-from counton.run.definition import Definition
-from counton.run.new_stream import ask, define
+from counton.runs import StreamSpec, run
+from counton.runs.planning import plan_stream
 
 
 def check_noise(case: Case, design: Design, statistic: Any) -> None:
@@ -86,9 +86,8 @@ def check_stream(case: Case, folder: Path) -> None:
     measured = []
     for day in range(1, RUNS + 1):
         with run(case.job(folder, day, HUGE)) as outcome:
-            design = outcome.stream.design
-            statistic = None if design.statistic is None else outcome.definition.statistic
-            assert statistic is None or statistic == outcome.stream.statistic
+            design = run_results.design_of(outcome)
+            statistic = None if design.statistic is None else outcome.spec.description().statistic
             measured.append(np.array(case.columns(statistic)))
             check_noise(case, design, statistic)
             table = outcome.read().table()
@@ -110,14 +109,14 @@ def check_stream(case: Case, folder: Path) -> None:
 
 def check_plan(case: Case, folder: Path) -> None:
     """Check the noise of a stream that is planned for a small loss."""
-    definition = define(case.job(folder, 1, SMALL))
-    statistic = None if definition.statistic.additive else definition.statistic
-    check_noise(case, design_of(definition, definition.contribution), statistic)
+    spec = plan_stream(case.job(folder, 1, SMALL), ())
+    statistic = None if spec.tally_statistic.additive else spec.tally_statistic
+    check_noise(case, design_of(spec, spec.contribution), statistic)
 
 
-def design_of(definition: Definition, contribution: Contribution) -> Design:
-    """Return the design of a defined stream, calibrated to a contribution bound."""
-    return design_for(definition.strategy, definition.guarantee, contribution, definition.shape)
+def design_of(spec: StreamSpec, contribution: Contribution) -> Design:
+    """Return the design of a planned stream, calibrated to a contribution bound."""
+    return design_for(spec.strategy, spec.terms.loss, contribution, spec.shape)
 
 
 @pytest.mark.slow
@@ -135,11 +134,11 @@ def test_check_of_noise_rejects_bound_of_unsettled_statistic(
 ) -> None:
     case = Case(statistic, "rho", "expire", "events")
     job = case.job(tmp_path, 1, SMALL)
-    definition, request = define(job), ask(job)
-    unsettled = request.contribution(request.statistic)
-    design = design_of(definition, unsettled)
+    spec = plan_stream(job, ())
+    unsettled = spec.terms.unit.contribution(spec.terms.statistic_of_groups())
+    design = design_of(spec, unsettled)
     with pytest.raises(AssertionError):
-        check_noise(case, design, definition.statistic)
+        check_noise(case, design, spec.tally_statistic)
 
 
 @pytest.mark.long
@@ -160,4 +159,4 @@ def test_noise_at_small_loss_hides_largest_change(case: Case, tmp_path: Path) ->
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_stream_of_excluded_options_is_refused(case: Case, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=case.refusal()):
-        define(case.job(tmp_path, 1, HUGE))
+        plan_stream(case.job(tmp_path, 1, HUGE), ())

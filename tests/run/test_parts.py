@@ -1,82 +1,77 @@
-"""Each part of a job checks itself, and a job has each option once."""
+"""Each section of a job's options checks itself, and a job has each option once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.frame.options import Statement
-from counton.job.job import JobPart, JobStatement, fields_of, option, options_of
-from counton.job.stated_options import all_options
-from counton.run import Job
+from counton.options import common_options
+from counton.options.option_fields import Section
+from counton.options.statistics import all_models
+from counton.runs import Job
 
-PARTS = [item.metadata["part"] for item in fields(Job) if "part" in item.metadata]
 WRONG: dict[str, Any] = {
-    "Keeping": {"state": "s.db", "name": 3},
-    "Times": {"steps": "30"},
-    "Lateness": {"revise": 3},
-    "Groups": {"unknown": "maybe"},
-    "Promise": {"expire": 1},
-    "Arrangement": {"release": "all"},
-    "Users": {"most": True},
-    "RowFormat": {"clock_change": "often"},
-    "RowPolicies": {"append": "keep"},
-    "OutputFiles": {"out": 5},
-    "Showing": {"level": "high"},
+    "StateOptions": {"name": True},
+    "WindowOptions": {"steps": "30"},
+    "DomainOptions": {"domain": 3},
+    "GroupOptions": {"by": 3},
+    "UnlistedGroupOptions": {"unknown": "maybe"},
+    "DiscoveredGroupOptions": {"unknown": "perhaps"},
+    "PrivacyOptions": {"expire": 1},
+    "SeriesOptions": {"release": "all"},
+    "PeriodSeriesOptions": {"release": "every"},
+    "NoiseOptions": {"metric": "least"},
+    "UserOptions": {"most": True},
+    "UserPeriodOptions": {"per": "soon"},
+    "UserRowOptions": {"row": True},
+    "InputOptions": {"clock_change": "often"},
+    "OutputOptions": {"level": "high"},
 }
+SECTIONS = [
+    section
+    for section in vars(common_options).values()
+    if isinstance(section, type) and issubclass(section, Section) and section not in (Section, Job)
+]
 
 
-def test_a_job_has_each_option_once() -> None:
-    own = {"what", "events", "options", *all_options()}
-    named = [item.name for part in PARTS for item in fields(part)]
-    assert len(set(named)) == len(named)
-    assert not own & set(named)
-    assert {item.name for _, item in fields_of(Job)} == {*named, "what", "events", "options"}
-    assert all(option.help for part in PARTS for option in options_of(part).values())
-
-
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-def test_a_part_refuses_by_itself_what_a_job_refuses(part: Any) -> None:
-    wrong = WRONG[part.__name__]
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_section_refuses_wrong_value_as_a_job_does(section: type[Section]) -> None:
+    wrong = WRONG[section.__name__]
+    (name,) = wrong
     with pytest.raises(InvalidInput) as alone:
-        part(**wrong)
-    (name,) = set(wrong) - {"state"}
+        section(**wrong)
     assert name in alone.value.fields
     with pytest.raises(InvalidInput) as whole:
-        Job(**{"what": "count", "events": "e.csv", "state": "s.db"} | wrong)
-    assert str(whole.value) == str(alone.value)
+        Job("distinct" if "release" in wrong else "count", "e.csv", "s.db", **wrong)
+    assert name in whole.value.fields
 
 
-def public(kind: type) -> set[str]:
-    named = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
-    return {name for name in named if not name.startswith("_")}
+@pytest.mark.parametrize("statistic", all_models())
+def test_job_has_each_option_once_with_a_help(statistic: str) -> None:
+    model = all_models()[statistic]
+    for name, item in model.model_fields.items():
+        assert item.description or name == "statistic"
+    of_common = [name for section in SECTIONS for name in section.__annotations__]
+    own = {*model.model_fields} - {*of_common, *Job.model_fields}
+    assert not own & {*of_common}
 
 
-def test_a_job_shows_its_parts_and_no_part_is_large() -> None:
-    """A reader sees at a place what it uses: 94 names stood side by side on a job."""
-    assert len(public(Job)) <= 19
-    assert max(len(public(part) - public(JobPart)) for part in PARTS) <= 11
-    with pytest.raises(AttributeError):
-        Job("count", "e.csv", "s.db").every  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_what_statistics_read_of_a_job_is_flat() -> None:
+def test_job_of_any_statistic_is_the_model_of_its_name() -> None:
     job = Job("average", "e.csv", "s.db", by="page", lower=0)
-    stated = JobStatement(job)
-    assert (stated.by, stated["lower"], job.groups.by) == ("page", 0, "page")
-    assert {name for name in Statement.__annotations__ if not hasattr(stated, name)} == set()
-    part = stated.of_part("count", {}, None, None)
-    assert (part.statistic, part.by, job.groups.by) == ("count", None, "page")
+    assert isinstance(job, Job)
+    assert isinstance(job, all_models()["average"])
+    assert (job.value_of("lower"), job.value_of("by")) == (0, ("page",))
+    with pytest.raises(AttributeError):
+        job.average  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_a_field_of_a_new_part_is_checked() -> None:
-    @dataclass(frozen=True)
-    class Weather(JobPart):
-        rain: bool = option("whether it rains", default=False)
-
-    Weather(True)
-    with pytest.raises(InvalidInput, match="rain is 'yes', of type str; give True or False"):
-        Weather("yes")  # type: ignore[arg-type]
+def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
+    job = Job("average", "e.csv", "s.db", lower=0, steps=9)
+    assert (job.having(steps=None).steps, job.steps) == (None, 9)
+    assert job.having(what="sum").statistic == "sum"
+    with pytest.raises(InvalidInput, match="steps"):
+        job.having(steps="many")
+    with pytest.raises(InvalidInput, match="no option 'stepz'"):
+        job.having(stepz=3)

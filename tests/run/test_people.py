@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from databases import looked_into
 from numpy.typing import NDArray
+from run_results import counts_of, design_of, releases_of
 from some_cases import long
 
 from counton import Key
@@ -22,8 +23,8 @@ from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
 from counton.released.description import Bounded
 from counton.released.periods import period_of
-from counton.run import Job, run
-from counton.run.contribution_bounds import USER, _digests
+from counton.runs import Job, run
+from counton.runs.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.seen import Secret
 from counton.strategies import StreamStrategy
@@ -91,8 +92,8 @@ def inputs(log: Log, folder: Path) -> tuple[NDArray[np.int64], Any]:
         asked = request(log, folder / "s.db", events=events, until=until)
         with run(asked) as outcome:
             if number == len(log.files) - 1:
-                releases, terms = outcome.stream.releases(), outcome.stream.design
-    totals = np.asarray(terms.contribution.grid_total(releases.values), np.int64)
+                released, terms = releases_of(outcome), design_of(outcome)
+    totals = np.asarray(terms.contribution.grid_total(released), np.int64)
     return np.diff(totals.reshape(-1, len(GROUPS)), axis=0, prepend=0), terms
 
 
@@ -251,12 +252,12 @@ def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], 
             log, folder / "s.db", **{**options, "events": events, "until": f"2013-{until}", **more}
         )
         with run(asked) as outcome:
-            values = outcome.stream.releases().values
+            values = releases_of(outcome)
             released.append(values[-1].tolist() if len(values) else [0, 0])
             notes = (
-                outcome.for_operator().beyond_most,
-                outcome.for_operator().known,
-                outcome.for_operator().closed,
+                counts_of(outcome).beyond_most,
+                counts_of(outcome).known,
+                counts_of(outcome).closed,
             )
     return released, notes
 
@@ -341,7 +342,7 @@ def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: 
 def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]))
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
-    with pytest.raises(RequestMismatch, match=r"hold all rows of windows .* hold new rows"):
+    with pytest.raises(RequestMismatch, match=r"in append"):
         run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
@@ -355,7 +356,7 @@ def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_pat
     released, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs)
     assert [sum(night) for night in released] == [sum(without[0])] * 3
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
-        assert outcome.for_operator().gone == 1  # of the first user another row says the same
+        assert counts_of(outcome).gone == 1  # of the first user another row says the same
 
 
 # ----------------------------------------------------------------------------- ids
@@ -374,7 +375,7 @@ def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
     assert released == [[4, 0], [6, 1], [6, 1]]
     assert notes == (0, 7, 0)
     with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as again:
-        assert again.stream.releases().values[-1].tolist() == [6, 1]
+        assert releases_of(again)[-1].tolist() == [6, 1]
 
 
 def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
@@ -580,7 +581,7 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
         ({"first": True, "per": "1d"}, "does not go with first"),
         ({"first": True, "distinct": True}, "does not go with first"),
         ({"first": True, "most": None}, "by=page with first=True needs most"),
-        ({"first": True, "most": 2, "by": None, "domain": None}, "there are no groups"),
+        ({"first": True, "most": 2, "by": None, "domain": None}, "there are none"),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -593,10 +594,10 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3, "per": "1d"}, ("03-02", FLOOD))
     changes = {"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}, {"most_a_window": 1}
     for change in changes:
-        with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
+        with pytest.raises(StateError, match=f"differs from .* in {next(iter(change))}"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
-        assert outcome.definition.counting == Bounded(3, "1d")
+        assert outcome.spec.description().counting == Bounded(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
@@ -632,6 +633,7 @@ def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Pat
 def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
     """However long they are, and however polars holds them: states keep them."""
     secret = Secret.fresh()
+    purpose = PURPOSES["user"]
     names = [letter * size for size in range(90) for letter in ("a", "ä", "\0", "€")]
     texts = pl.concat(
         [pl.Series(names), pl.Series(names[::-1])[7:], pl.Series(["u7"] * 20_000 + names)],
@@ -640,9 +642,9 @@ def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
     want: dict[str, int] = {}
     for name in [*names, "u7"]:
         length = np.array([len(name.encode())])
-        want[name] = int(secret.digests(name.encode(), length, USER)[0])
-    found = _digests(secret, USER, texts)
+        want[name] = int(secret.digests(name.encode(), length, purpose)[0])
+    found = _digests(secret, purpose, texts)
     assert found.to_list() == [want[name] for name in texts.to_list()]
     assert len(set(want.values())) == len(set(names)) + 1
-    assert not set(_digests(secret, USER + 1, texts)) & set(found)
-    assert _digests(secret, USER, texts[:0]).to_list() == []
+    assert not set(_digests(secret, purpose + 1, texts)) & set(found)
+    assert _digests(secret, purpose, texts[:0]).to_list() == []

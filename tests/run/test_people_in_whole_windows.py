@@ -13,15 +13,16 @@ from typing import Any
 import polars as pl
 import pytest
 from revised_jobs import share_used
+from run_results import counts_of
 from some_cases import long
 from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInput
 from counton.base.private import Private, open_private
 from counton.numbers.counter_state import read_checkpoint
-from counton.run import Job, run
 from counton.run.contribution_bounds import ContributionBounder
-from counton.run.erasure import forget
+from counton.runs import Job, run
+from counton.runs.erasure import forget
 from counton.state import Stream
 from counton.state.seen import Change
 
@@ -96,7 +97,7 @@ def test_a_slot_keeps_its_row_or_takes_another(tmp_path: Path) -> None:
             pass
         again = people_job(tmp_path / f"{recounts} again.db", second, 2, recounts=recounts)
         with run(again) as outcome:
-            told = outcome.for_operator()
+            told = counts_of(outcome)
             assert (told.gone, told.taken_back) == ((0, 1) if recounts else (1, 0))
         last = [(2, "b", "u"), (2, "a", "w")]
         assert now(people_job(state, last, 2, recounts=recounts)) == wanted
@@ -109,7 +110,7 @@ def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) ->
     job = partial(people_job, tmp_path / "s.db", recounts=1, most=2)
     assert now(job([(1, "a", "u"), (1, "b", "v")], 1, covers="1d")) == [[1, 1]]
     with run(job([(2, "a", "u")], 2, covers="1d")) as outcome:
-        assert (outcome.for_operator().gone, outcome.for_operator().taken_back) == (0, 0)
+        assert (counts_of(outcome).gone, counts_of(outcome).taken_back) == (0, 0)
     assert now(job([(2, "a", "u"), (3, "b", "w")], 3, covers="2d")) == [[1, 1], [1, 0], [0, 1]]
     assert now(job([], 4, covers="9d")) == [[0, 0]] * 4
 
@@ -125,7 +126,7 @@ def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -
         others += [(until, "b", "v")] * (per == "1d")
         days.append([0, int(per == "1d")])
         with run(job(others, until)) as outcome:
-            assert outcome.for_operator().taken_back == (until == 2)
+            assert counts_of(outcome).taken_back == (until == 2)
         assert _sums(tmp_path / "s.db", until) == days
     assert now(job([], 3)) == days  # what was released says the same
     # Its slot was replaced once: a row that comes back stays, although it leaves again.
@@ -153,7 +154,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     ]
     rows = [(1, "b", "v"), (1, "b", "w"), (2, "b", "u"), (2, "b", "x")]
     with run(people_job(state, rows, 2, covers="1d", **more)) as outcome:
-        assert outcome.for_operator().outside == 2
+        assert counts_of(outcome).outside == 2
     assert now(people_job(state, rows, 2, covers="2d", **more)) == [[1, 0], [0, 1]]
     with pytest.raises(InvalidInput, match="give also the rows"):
         run(people_job(state, rows, 4, covers="1d", **more))
@@ -186,7 +187,7 @@ def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: P
     forget(state, "u0")
     later = [(2, "b", person) for person in people[1:]]
     with run(people_job(state, later, 2, recounts=1)) as outcome:
-        told = outcome.for_operator()
+        told = counts_of(outcome)
         assert (told.taken_back, told.beyond_most) == (3999, 0)
     assert now(people_job(state, later, 3, recounts=1))[:2] == [[1, 0], [0, 3999]]
 
@@ -206,9 +207,7 @@ def _users(stream: Stream) -> Any:
 def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
     for more in ({"most_a_window": 1, "most": 2}, {"distinct": True}):
         job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, recounts=1, **more)
-        with pytest.raises(
-            InvalidInput, match=r"recounts=1 .* go with user, because .* only for counts and sums"
-        ):
+        with pytest.raises(InvalidInput, match=r"recounts=1 does not go with"):
             run(job)
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import polars as pl
 import pytest
 from every_statistic import ONCE, OWN, TABLES, made
+from run_results import design_of
 
 from counton import ApproxDP, PureDP
 from counton.base.errors import CountonError, InvalidInput
-from counton.run import Job, run
-from counton.run.job_plan import PlannedJob, planned_job, planned_jobs
+from counton.runs import Job, run
+from counton.runs.plan_job import PlannedJob, planned_job, planned_jobs
 from counton.state import Store
 from counton.statistics.catalogue import keywords
 
@@ -55,16 +56,16 @@ def whole(name: str, folder: Path, **more: Any) -> Job:
 def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Path) -> None:
     job = whole(name, tmp_path)
     planned = planned_job(job)
-    assert not Path(str(job.keeping.state)).exists()
+    assert not Path(str(job.state)).exists()
     assert planned.steps == ((1,) if name.endswith("once") else (1, 3, 6))
     last = {one.what: one.halfwidths[-1] for one in planned.numbers}
     with run(job) as outcome:
-        assert outcome.definition.guarantee == planned.spend.guarantee
-        assert outcome.definition.strategy == planned.definition.strategy
+        assert outcome.spec.description().guarantee == planned.spend.guarantee
+        assert outcome.spec.description().strategy == planned.description.strategy
         # A period of a user has one clock, which the ledger says beside it.
-        assert outcome.definition.unit == planned.spend.unit.partition(" (")[0]
+        assert outcome.spec.description().unit == planned.spend.unit.partition(" (")[0]
         released = halfwidths(outcome.read().table())
-        spends = outcome.stream.design.contribution.relation
+        spends = design_of(outcome).contribution.relation
     assert spends == planned.spend.relation
     if name.startswith("quantiles"):  # whose half-widths depend on the rows
         assert planned.needs_size
@@ -132,7 +133,7 @@ UNITS = ["event", "event", "user", "event"]
 
 def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
     for job in jobs.values():
-        with Store(job.keeping.state, create=True) as store:
+        with Store(job.state, create=True) as store:
             store.set_limit(limit)
 
 
@@ -161,7 +162,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     events = tmp_path / "pages.csv"
     events.write_text("time,page\n2024-03-01T00:10,home\n")
     wrong = {
-        "later": Job("count", job.events, job.keeping.state),
+        "later": Job("count", job.events, job.state),
         "lines": made("ranges once", tmp_path).having(
             label=None, domain=None, counts="paid", name="lines"
         ),
@@ -170,7 +171,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     found = planned_jobs(wrong)
     assert all(isinstance(one, CountonError) for one in found.values())
     said = {name: str(error) for name, error in found.items()}
-    assert "a new stream needs" in said["later"]
+    assert "a new stream of count needs" in said["later"]
     assert "ranges needs label" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):

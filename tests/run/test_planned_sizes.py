@@ -9,8 +9,8 @@ import pytest
 
 from counton import PureDP, plan
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
-from counton.run.job_plan import planned_job
+from counton.runs import Job, run
+from counton.runs.plan_job import planned_job
 from counton.statistics import Average, Quantiles
 from counton.strategies import Binary
 
@@ -181,7 +181,7 @@ def test_rank_error_of_windows_is_a_part_of_their_rows(tmp_path: Path) -> None:
 
 
 def planned_again(planned: Any, folder: Path) -> Job:
-    form = "totals" if planned.definition.release == "totals" else "windows"
+    form = "totals" if planned.description.release == "totals" else "windows"
     return job_of("quantiles", form, folder)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import PureDP, Release, plan, read, release
 from counton.base.errors import InvalidInput

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from run_results import design_of, releases_of
 
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.released.release import Release
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
 REGIONS = ["N", "S", "W"]
@@ -59,9 +60,9 @@ def changes(
         until = f"2024-03-0{3 * (night + 1)}"
         job = Job(report, frame, state, **{**STREAM, "append": True, "until": until, **more})
         with run(job) as outcome:
-            stream, pattern = outcome.stream, outcome.definition.contribution.pattern
-            values = np.asarray(stream.releases().values, float)
-            values = np.rint(values / float(stream.design.units.exact)).astype(np.int64)
+            pattern = outcome.spec.contribution.pattern
+            values = np.asarray(releases_of(outcome), float)
+            values = np.rint(values / float(design_of(outcome).units.exact)).astype(np.int64)
             released = Release(outcome.read().numbers)
     assert isinstance(pattern, BoundedChange)
     return np.diff(values, axis=0, prepend=0), pattern, released
@@ -123,7 +124,7 @@ def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:
 def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
     frame = pl.DataFrame([row(1, "ann", "N")])
     stream = {key: value for key, value in STREAM.items() if key != "user"}
-    with pytest.raises(InvalidInput, match="counts users needs user"):
+    with pytest.raises(InvalidInput, match="counts users; give user"):
         run(Job(ONLY_USERS, frame, str(tmp_path / "s.db"), **stream))
     job = Job(MIXED, frame, str(tmp_path / "s.db"), **STREAM, most=2, by="city", domain="a,b")
     with pytest.raises(InvalidInput, match="give by and domain inside the statistics"):

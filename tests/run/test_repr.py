@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from run_results import counts_of
 from telling import tells
 
 from counton import PureDP, TopK
 from counton.base.errors import InvalidInput
-from counton.run import Job, release, run
+from counton.runs import Job, release, run
 
 #: 7,919 rows of which none is counted, and 31 that are.
 FRAME = pl.DataFrame(
@@ -41,9 +42,9 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
     done = release("count", FRAME, guarantee=PureDP(1), **asked)
     job = Job("count", FRAME, **asked)
     with run(job) as outcome:
-        assert (outcome.for_operator().unknown, outcome.for_operator().rows) == (7919, 7950)
+        assert (counts_of(outcome).unknown, counts_of(outcome).rows) == (7919, 7950)
         shown: list[object] = [
-            done, [done], job, outcome, outcome.for_operator(), outcome.stream, outcome.definition,
+            done, [done], job, outcome, counts_of(outcome), outcome.spec.description(),
         ]  # fmt: skip
         for found in shown:
             said = repr(found)
@@ -54,8 +55,8 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
     asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
     request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
     with run(request) as outcome:
-        assert outcome.for_operator().unknown == 7919
-        for found in (request, outcome, outcome.stream):
+        assert counts_of(outcome).unknown == 7919
+        for found in (request, outcome):
             said = repr(found)
             assert not shows_a_row(said), said
 
@@ -77,7 +78,7 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
     for job in (tree, table):
         with run(job) as outcome:
             assert round(float(outcome.read().table()["estimate"][0])) == 700178
-            for found in (job, outcome, outcome.stream):
+            for found in (job, outcome):
                 assert not tells(repr(found), 700123)
     other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
     with pytest.raises(InvalidInput, match="county") as refused:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 COUNT = Job(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
@@ -44,7 +44,7 @@ def test_a_field_of_a_wrong_type_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
-    with pytest.raises(InvalidInput, match=f"{field} is .*{words}"):
+    with pytest.raises(InvalidInput, match=f"{field}( is |=).*{words}"):
         run(COUNT.having(**{field: value}))
     assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
 
@@ -54,4 +54,4 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
     with run(COUNT.having(events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
-        assert outcome.definition.cut.steps == 3
+        assert outcome.spec.description().cut.steps == 3

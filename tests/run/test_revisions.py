@@ -17,8 +17,8 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
 from counton.run.changes import Intake
+from counton.runs import Job, run
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -225,7 +225,7 @@ def test_rows_beyond_count_nowhere_later_either() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"release": "both"}, "release=both does not go with revise"),
+        ({"release": "both"}, "revise=2d does not go with release=both"),
         ({"expire": True}, "does not go with"),
         ({"around": 99}, "around=99 does not go with revise"),
         ({"revise": "36h"}, "not a multiple of the window length 1d"),
@@ -259,7 +259,9 @@ def test_users_count_in_each_window_or_not_at_all(
 ) -> None:
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
-    with pytest.raises(InvalidInput, match="revise=2d revises the users of each window of 1d"):
+    with pytest.raises(
+        InvalidInput, match="revise=2d (revises|does not go with statistic=distinct)"
+    ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from run_results import releases_of
 
-from counton.run import Job, run
+from counton.runs import Job, run
 
 NIGHTS = 5
 USERS = ("ann", "bob", "cyd")
@@ -77,7 +78,7 @@ def released(state: Path, kind: str, nights: list[list[Row]]) -> np.ndarray[Any,
         until = f"2024-03-{night + 1:02}"
         job = Job("sum", frame, state, name="it", until=until, **options)
         with run(job) as outcome:
-            values = np.asarray(outcome.stream.releases().values, np.float64)
+            values = np.asarray(releases_of(outcome), np.float64)
     return np.asarray(np.rint(values))
 
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
-from counton.run.new_stream import define
+from counton.runs import Job, run
+from counton.runs.planning import plan_stream
 
 FIRST: dict[str, Any] = {"time": "at", "steps": 20, "user": "u", "epsilon": 10**9, "yes": True}
 
@@ -52,7 +52,7 @@ def test_new_stream_with_shifted_periods_is_refused(
     for what, bound in BOUNDS:
         given = job(tmp_path, what, [start], per=per, **windows, **bound)
         with pytest.raises(InvalidInput) as refused:
-            define(given)
+            plan_stream(given, ())
         message = str(refused.value)
         assert message.startswith(f"per={per}: a period begins at {begins}, inside the window")
         assert f"of {every} that begins at {start}" in message
@@ -88,7 +88,8 @@ def test_periods_of_other_lengths_or_of_same_begin_are_allowed(
     every: str, per: str, start: str, zone: str, tmp_path: Path
 ) -> None:
     windows = {"every": every, "start": start, "timezone": zone}
-    assert define(job(tmp_path, "count", [start], per=per, most=1, **windows)).counting.per == per
+    spec = plan_stream(job(tmp_path, "count", [start], per=per, most=1, **windows), ())
+    assert spec.terms.unit.rule.per == per
 
 
 @pytest.mark.parametrize(("per", "times"), [("1mo", (31, 32)), ("1d", (28, 29))])

@@ -16,11 +16,12 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, open_private
-from counton.run import Definition, Job
+from counton.run import Definition
 from counton.run.clock import covered_windows
 from counton.run.contribution_bounds import ContributionBounder
 from counton.run.new_stream import define
 from counton.run.slots import Slots, row_hashes
+from counton.runs import Job
 from counton.state.seen import Change, MarkSet
 
 #: A person's rows: the window and the group (0 or 1) of each.

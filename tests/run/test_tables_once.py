@@ -13,14 +13,15 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from once import released
+from run_results import counts_of
 
 import counton
 from counton import ZCDP, Contingency, Hierarchy, PureDP, Ranges
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.run import Job, export, methods, publish, run
-from counton.run.job_plan import planned_job
-from counton.run.stream_end import end_stream
+from counton.runs import Job, export, methods, publish, run
+from counton.runs.close_stream import end_stream
+from counton.runs.plan_job import planned_job
 from counton.state import Store, verify
 from counton.tables import Tree
 from counton.tables.line_catalogue import NAMES as LINES
@@ -68,14 +69,14 @@ WHOLE = {
 
 
 def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
-    assert numbers(job) == WHOLE[str(job.what)]
+    assert numbers(job) == WHOLE[job.statistic]
     with run(job) as outcome:
-        assert (outcome.before, outcome.after, outcome.for_operator().late) == (1, 1, 0)
-        assert not outcome.definition.cut.goes_on
-        assert outcome.definition.strategy.horizon == 1
+        assert (outcome.before, outcome.after, counts_of(outcome).late) == (1, 1, 0)
+        assert not outcome.spec.description().cut.goes_on
+        assert outcome.spec.description().strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"step", "window_start", "window_end"} & {*shown.columns}
-    assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
+    assert all(one.right for one in verify(job.state, key=job.key))
 
 
 def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
@@ -86,14 +87,14 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
     ]  # fmt: skip
     for rows, gone, shut in others:
         with run(job.having(events=written(tmp_path, rows))) as outcome:
-            counts = outcome.for_operator()
+            counts = counts_of(outcome)
             assert outcome.read().table()["estimate"].round().to_list() == first
         # Of a line alone a row says its label and nothing else: others' labels may be the same.
         assert (counts.gone, counts.shut) == (gone, shut) or job.what == "ranges", rows
-    assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
+    assert all(one.right for one in verify(job.state, key=job.key))
     assert numbers(job.having(events=written(tmp_path, ROWS[::-1]))) == first
-    assert numbers(Job(job.what, job.events, job.keeping.state, key=job.keeping.key)) == first
-    with Store(job.keeping.state) as store:
+    assert numbers(Job(job.what, job.events, job.state, key=job.key)) == first
+    with Store(job.state) as store:
         assert len(store.spends) == 1
 
 
@@ -112,7 +113,7 @@ def test_other_rows_of_ids_and_users_change_nothing_too(
         assert numbers(people.having(events=written(tmp_path, rows))) == first
     again = written(tmp_path, [*ROWS[::-1], *([ROWS[0]] if "id" in more else [])])
     assert numbers(people.having(events=again)) == first
-    assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
+    assert all(one.right for one in verify(job.state, key=job.key))
 
 
 def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
         other = found.having(events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
         assert numbers(other) == first
         with run(other) as outcome:
-            assert (outcome.for_operator().gone, outcome.for_operator().shut) == (1, 1)
+            assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
     for more in ({"user": "who", "most": 3}, {"id": "id"}):
         with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts"):
             run(table("hierarchy", tmp_path, counts="number", **more))
@@ -134,12 +135,12 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
 def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
     people = job.having(user="who", most=1)
     with run(people) as outcome:
-        assert outcome.for_operator().beyond_most == 2
-        assert outcome.definition.contribution.unit == "user"
+        assert counts_of(outcome).beyond_most == 2
+        assert outcome.spec.description().contribution.unit == "user"
     first = numbers(people)
     assert first[0] <= 3
     with run(people.having(events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
-        assert again.for_operator().beyond_most == 3
+        assert counts_of(again).beyond_most == 3
     assert numbers(people) == first
     one: Any = run(job.having(name="rows")).definition.contribution.pattern
     many: Any = run(job.having(name="three", user="who", most=3)).definition.contribution.pattern
@@ -191,10 +192,10 @@ def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
             run(job.having(domain=domain, **more))
     for what, own in (("ranges", {"label": "region"}), ("contingency", {"columns": "region"})):
         frame: Any = pl.DataFrame({"region": ["N", "S"]})
-        wrong = Job(what, rows, job.keeping.state, domain=frame, **{**asked, "levels": None, **own})
+        wrong = Job(what, rows, job.state, domain=frame, **{**asked, "levels": None, **own})
         with pytest.raises(InvalidInput, match="domain is of type DataFrame"):
             run(wrong)
-    assert not Path(str(job.keeping.state)).exists()
+    assert not Path(str(job.state)).exists()
     for number, domain in enumerate((frame, frame.lazy(), {"region": ["N", "S"]})):
         run(job.having(domain=domain, name=f"{number}")).close()
     if not timed:  # events may have no other columns than a public list has
@@ -226,12 +227,12 @@ def test_it_needs_no_end(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
     with pytest.raises(InvalidInput, match="is released once, so it needs no end"):
-        end_stream(str(job.keeping.state), job.keeping.name)
+        end_stream(str(job.state), job.name)
     assert numbers(job) == first
 
 
 def test_the_limit_is_kept(job: Job) -> None:
-    with Store(job.keeping.state, create=True) as store:
+    with Store(job.state, create=True) as store:
         store.set_limit(PureDP(1))
     with pytest.raises(BudgetExceeded):
         run(job)
@@ -241,28 +242,28 @@ def test_the_limit_is_kept(job: Job) -> None:
 def test_its_file_answers_as_the_run_does(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.json"
     done = counton.release(
-        cast("Any", job.what), job.events, state=job.keeping.state, out=out,
-        domain=job.groups.domain, key=job.keeping.key, epsilon=1, **job.options,
+        cast("Any", job.what), job.events, state=job.state, out=out,
+        domain=job.domain, key=job.key, epsilon=1, **job.options,
     )  # fmt: skip
     read: Any = counton.read(out)
     assert read.table().equals(done.table())
     assert read.methods() == done.methods()
     assert counton.read(out, level=0.5).table().equals(done.at(0.5).table())
     assert read.reading.total == done.table()["estimate"][0] or job.what == "ranges"
-    assert export(job.keeping.state).table().equals(done.table())
-    assert "was published once" in methods(job.keeping.state)[job.keeping.name]
-    assert "was released once" in methods(job.keeping.state, full=True)[job.keeping.name]
+    assert export(job.state).table().equals(done.table())
+    assert "was published once" in methods(job.state)[job.name]
+    assert "was released once" in methods(job.state, full=True)[job.name]
     assert done._repr_html_()
 
 
 def test_it_is_published_for_sql(job: Job) -> None:
     numbers(job)
-    assert publish(job.keeping.state, key=job.keeping.key).after == 1
-    with closing(sqlite3.connect(str(job.keeping.state))) as database:
+    assert publish(job.state, key=job.key).after == 1
+    with closing(sqlite3.connect(str(job.state))) as database:
         found = database.execute(
             'select "group", round(estimate), window_end from counton_releases'
         ).fetchall()
-    assert [estimate for _, estimate, _ in found] == WHOLE[str(job.what)]
+    assert [estimate for _, estimate, _ in found] == WHOLE[job.statistic]
     assert {end for *_, end in found} == {None}
 
 
@@ -271,12 +272,12 @@ def test_what_targets_cost(tmp_path: Path) -> None:
     wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
     with run(wanted) as outcome:
         shown = outcome.read().table()
-        rho: Any = outcome.definition.guarantee
+        rho: Any = outcome.spec.description().guarantee
         stds = shown.group_by("level", maintain_order=True).agg(pl.col("std").max())["std"]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
         assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
     with run(wanted.having(name="people", user="who", most=3)) as outcome:
-        people: Any = outcome.definition.guarantee
+        people: Any = outcome.spec.description().guarantee
         assert people.rho == 9 * rho.rho
         assert planned_job(wanted).spend.guarantee == rho
         assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
@@ -375,9 +376,9 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
 
 def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None:
     with run(table("hierarchy", tmp_path, epsilon=None, rho="0.5")) as outcome:
-        once: Any = outcome.definition.statistic
+        once: Any = outcome.spec.description().statistic
         assert once.measuring.strategy.total >= 2**20
-        assert outcome.definition.strategy.facts.lattice_bits == 0
+        assert outcome.spec.description().strategy.facts.lattice_bits == 0
     over: Any = Hierarchy(once.tree).settle(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
     line = Ranges(64).settle(PureDP(1), 1).grid.axes[0]

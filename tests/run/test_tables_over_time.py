@@ -8,12 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from counton.cli.export_commands import print_published
-from counton.cli.show_options import PublishOptions
 from keys import chosen_key
+from run_results import counts_of
 
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.run import Job, Outcome, View, export, mark, run
+from counton.runs import Job, RunResult, View, export, mark, publish, run
 from counton.state import verify
 
 ROWS = [
@@ -40,7 +39,7 @@ def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
     return Job("hierarchy", written(folder, rows), folder / "s.db", **{**asked, **more})
 
 
-def nodes(outcome: Outcome) -> list[list[int]]:
+def nodes(outcome: RunResult) -> list[list[int]]:
     """Of each step the total, N, S, N a and N b."""
     table = outcome.read().table()
     away = (table["estimate"] - table["estimate"].round()).abs()
@@ -59,11 +58,11 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         window = [Fraction(one) for one in last["estimate"].to_list()]
         assert [a - b for a, b in zip(whole[5:], whole[:5], strict=True)] == window[-5:]
         assert whole[5] == whole[6] + whole[7] == whole[7] + whole[8] + whole[9]
-        assert outcome.stream.name == "hierarchy"
+        assert outcome.name == "hierarchy"
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
     with run(again.having(key=tmp_path / "key", until="2024-04-01")) as outcome:
-        counts = outcome.for_operator()
+        counts = counts_of(outcome)
         assert (outcome.before, outcome.after, counts.late, counts.shut) == (2, 3, 0, 1)
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
@@ -75,15 +74,15 @@ def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
     more = months(tmp_path, ROWS[1:], append=True, id="number", until="2024-04-01")
     with run(more) as outcome:
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
-        assert outcome.for_operator().known + outcome.for_operator().closed == 2
+        assert counts_of(outcome).known + counts_of(outcome).closed == 2
 
 
 def test_rows_may_count_several_times(tmp_path: Path) -> None:
     with run(months(tmp_path, counts="number")) as outcome:
         assert nodes(outcome) == [[6, 3, 3, 3, 0], [15, 7, 8, 3, 4]]
-        one = outcome.definition.contribution
+        one = outcome.spec.description().contribution
     with run(months(tmp_path, name="rows")) as outcome:
-        assert outcome.definition.contribution == one  # a row of 5 is five units
+        assert outcome.spec.description().contribution == one  # a row of 5 is five units
 
 
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many"])
@@ -95,7 +94,7 @@ def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> 
     aside = tmp_path / "bad.csv"
     with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
         assert nodes(outcome)[1] == [15, 7, 8, 3, 4]
-        assert outcome.for_operator().quarantined == 1
+        assert counts_of(outcome).quarantined == 1
     assert aside.read_text().count("\n") == 2
 
 
@@ -109,7 +108,7 @@ def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path
     aside = tmp_path / "bad.csv"
     with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
         assert nodes(outcome)[1][0] == 15 + max(2**32 - abs(2**32 - many), 0)
-        assert outcome.for_operator().quarantined == (many >= 2**33)
+        assert counts_of(outcome).quarantined == (many >= 2**33)
 
 
 @pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
@@ -120,7 +119,7 @@ def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
     dropped = months(tmp_path, rows, unknown="drop")
     with run(dropped) as outcome:
         assert nodes(outcome)[1] == [5, 3, 2, 2, 1]
-        assert outcome.for_operator().unknown == 1
+        assert counts_of(outcome).unknown == 1
 
 
 def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_a_stream_keeps_its_table(tmp_path: Path) -> None:
         run(months(tmp_path, target="city=3"))
     with run(months(tmp_path, ROWS[1:], until="2024-04-01")) as outcome:
         assert outcome.after == 3
-        assert outcome.for_operator().gone == 1
+        assert counts_of(outcome).gone == 1
         assert nodes(outcome)[1:] == [[5, 3, 2, 2, 1]] * 2
 
 
@@ -168,11 +167,11 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     written(tmp_path)
     named = months(tmp_path)
     with run(named) as outcome:
-        statistic, values = outcome.definition.statistic, outcome.read().table()["estimate"]
+        statistic, values = outcome.spec.description().statistic, outcome.read().table()["estimate"]
     other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
     with run(other.having(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
-        assert outcome.definition.strategy.horizon == 6
+        assert outcome.spec.description().strategy.horizon == 6
         assert len(values) == 10
 
 
@@ -181,7 +180,7 @@ def other(folder: Path, what: str, **more: Any) -> Job:
     return months(folder, **asked).having(what=what, name=what)
 
 
-def whole(outcome: Outcome, shown: View | None = None) -> list[tuple[Any, ...]]:
+def whole(outcome: RunResult, shown: View | None = None) -> list[tuple[Any, ...]]:
     """The last step: names, and estimates as whole numbers."""
     table = outcome.read(shown=shown).table()
     last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
@@ -199,9 +198,7 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
         with pytest.raises(InvalidInput, match="is not an interval"):
             outcome.read(shown=View(("x",)))
-    with run(
-        Job("ranges", job.events, job.keeping.state, key=job.keeping.key, until="2024-04-01")
-    ) as outcome:
+    with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInput, match="'number' that are not listed: '5'"):
         run(job.having(domain="1,2,3,4", state=tmp_path / "t.db"))
@@ -235,7 +232,7 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     late = [*rows, "2024-01-09,1,6,u4,4"]
     later = job.having(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
-        assert outcome.for_operator().shut == 1
+        assert counts_of(outcome).shut == 1
     with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
         run(later.having(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInput, match="two numbers for each"):
@@ -290,7 +287,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     found = {}
     for name, job in jobs.items():
         run(job).close()
-        print_published(PublishOptions(str(tmp_path / "s.db"), name=name, key=str(job.keeping.key)))
+        publish(tmp_path / "s.db", name=name)
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             numbers = "window_estimate" if name == "revised" else "estimate"
             asked = (
@@ -324,7 +321,7 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     before = export(place).table()
     mark(place, "2024-01-03", "wrong")
     assert export(place).table().select(before.columns).equals(before)
-    print_published(PublishOptions(place, name="contingency", key=str(job.keeping.key)))
+    publish(place, name="contingency")
     with closing(sqlite3.connect(place)) as database:
         found = database.execute('select distinct "group", note from counton_releases').fetchall()
     assert {(f"{one} N, {two} a", note) for note in (None, "wrong")} <= {*found}

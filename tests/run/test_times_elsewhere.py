@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from run_results import counts_of
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 TERMS: dict[str, Any] = {
     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 10**6,
@@ -30,19 +31,19 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 ) -> None:
     """It switched off the guard, and 13 empty windows were released."""
     given = job(tmp_path, ["2024-03-01", far], append=append)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest event is"):
+    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
         run(given)
     assert not (tmp_path / "s.db").exists()
     with run(given.having(yes=True)) as outcome:
         assert outcome.after == 14
-        assert outcome.for_operator().empty == 13
-        assert outcome.for_operator().beyond == 1
+        assert counts_of(outcome).empty == 13
+        assert counts_of(outcome).beyond == 1
 
 
 def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
     given = job(tmp_path, ["2024-03-01", "9999-12-31"], steps=None, expire=True, epsilon=1)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest event is"):
+    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
         run(given)
 
 
@@ -93,7 +94,7 @@ def test_a_night_without_rows_and_a_later_run_without_rows_in_windows_go_on(tmp_
     late = Job("count", pl.DataFrame({"time": ["2023-03-01"]}), tmp_path / "s.db",
                until="2024-03-04", yes=True)  # fmt: skip
     with run(late) as outcome:
-        assert outcome.for_operator().before == 1
+        assert counts_of(outcome).before == 1
 
 
 @pytest.mark.parametrize("kind", [pl.Float64, pl.Int64, pl.String])

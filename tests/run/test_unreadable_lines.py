@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
+from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
 from counton.rows import lines as text_lines
-from counton.run import Job, run
+from counton.runs import Job, run
 
 GOOD = {
     "csv": b"2024-03-01T00:10,a,ann,1,x\n2024-03-01T01:10,b,bob,2,y\n2024-03-01T02:10,a,cy,3,z\n",
@@ -76,7 +77,7 @@ def asked(events: Path, what: str, folder: Path, **more: Any) -> Job:
 
 def released(job: Job) -> tuple[list[Any], Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
+        return np.asarray(releases_of(outcome), float).tolist(), counts_of(outcome)
 
 
 def among(bad: bytes, kind: str) -> bytes:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from every_statistic import ROWS, made, written
+from run_results import details_of
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInput, StateError
-from counton.job.jobfile import load
-from counton.run import Job, run
-from counton.run.job_plan import PlannedJob, planned_job
+from counton.options.job_file import load_jobs as load
+from counton.runs import Job, run
+from counton.runs.plan_job import PlannedJob, planned_job
 
 from .test_planned import NAMES, halfwidths
 
@@ -27,7 +28,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     """And no more than four digits of epsilon allow."""
     job = asked(name, tmp_path)
     with run(job) as outcome:
-        guarantee = outcome.definition.guarantee
+        guarantee = outcome.spec.description().guarantee
         released = halfwidths(outcome.read().table())
     assert isinstance(guarantee, PureDP)
     if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
@@ -52,8 +53,8 @@ def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
             events=written(tmp_path / name, rows), id=None
         )
         with run(job) as outcome:
-            found.append(outcome.definition.guarantee)
-            assert "within" not in str(outcome.stream.details)
+            found.append(outcome.spec.description().guarantee)
+            assert "within" not in str(details_of(outcome))
     assert found[0] == found[1] == plan(6, within=200).guarantee
 
 
@@ -76,7 +77,7 @@ def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path
     assert type(planned.spend.guarantee) is kind
     assert 0.9 * 200 < planned.numbers[0].halfwidths[-1] <= 200
     with run(job) as outcome:
-        assert outcome.definition.guarantee == planned.spend.guarantee
+        assert outcome.spec.description().guarantee == planned.spend.guarantee
 
 
 def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     with run(later) as outcome:
         assert outcome.after == 4
     run(later.having(within=300)).close()
-    with pytest.raises(StateError, match="within=100 asks for another error than stream 'it' has"):
+    with pytest.raises(StateError, match="within=100 is less than stream 'it' has"):
         run(later.having(within=100))
     with pytest.raises(StateError, match="the guarantee is"):
         run(later.having(within=None, epsilon=1))
@@ -110,7 +111,7 @@ def test_what_does_not_go_with_it_is_refused(
     job = asked("count", tmp_path)
     with pytest.raises((InvalidInput, StateError), match=words):
         run(job.having(**more))
-    assert not Path(str(job.keeping.state)).exists()
+    assert not Path(str(job.state)).exists()
 
 
 REPORT = """

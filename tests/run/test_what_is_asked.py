@@ -9,13 +9,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
+from run_results import details_of
 
 from counton.base.errors import InvalidInput, StateError
 from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release
-from counton.run import Definition, Job, run
+from counton.runs import Job, run
+from counton.runs.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
 
@@ -167,18 +169,18 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = year.having(epsilon=None, rho=1, simple=True, until="2024-01-03")
     assert released(simple).table()["estimate"].dtype == pl.Int64
     assert (
-        released(Job("count", year.events, year.keeping.state, until="2024-01-04")).numbers.totals
+        released(Job("count", year.events, year.state, until="2024-01-04")).numbers.totals
         is not None
     )
     assert released(simple).numbers.totals is not None
     run(simple.having(name="best", simple=False)).close()
-    with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
+    with pytest.raises(StateError, match="differs from stream 'best' in simple"):
         run(simple.having(name="best"))
 
 
 def test_a_delay_goes_with_totals_alone(year: Job) -> None:
     forever = year.having(steps=None, expire=True, delay=2)
-    with pytest.raises(InvalidInput, match="release=windows does not go with delay=2"):
+    with pytest.raises(InvalidInput, match="delay=2 does not go with release=windows"):
         run(forever.having(release="windows"))
     with pytest.raises(InvalidInput, match="sums=1d does not go with delay=2"):
         released(forever).sums("1d")
@@ -209,7 +211,7 @@ def test_all_that_is_missing_is_named_at_once(
     what: str, stated: dict[str, Any], missing: str, tmp_path: Path
 ) -> None:
     (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")
-    with pytest.raises(InvalidInput, match=f"^a new stream needs {missing}"):
+    with pytest.raises(InvalidInput, match=rf"^a new stream of \w+ needs {missing}"):
         run(Job(what, tmp_path / "e.csv", tmp_path / "s.db", **stated))
     assert not (tmp_path / "s.db").exists()
 
@@ -223,14 +225,14 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         until="2024-03-02", watermark="6h", level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
-        created, details = outcome.definition, outcome.stream.details
+        created, details = outcome.spec.description(), details_of(outcome)
     assert details["record"] == {
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
         "user": "who", "most": 2, "per": "1w", "unit": "user", "release": "totals",
-        "strategy": "auto", "metric": "mean", "delay": 0, "watermark": "6h",
-        "level": 0.9,
+        "strategy": "auto", "clock_change": "raise", "decimal": ".", "epsilon": "1",
     }  # fmt: skip
+    assert details["remembered"] == {"watermark": "6h", "level": 0.9}
     with Store(state) as store:
-        reader = store.reader(job.keeping.name)
-        assert Definition.reopen(reader.design, reader.details) == created
+        reader = store.reader("sum_of_paid")
+        assert StreamSpec.of_stream(reader).description() == created

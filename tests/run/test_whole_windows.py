@@ -16,16 +16,17 @@ import numpy as np
 import polars as pl
 import pytest
 from revised_jobs import share_used
+from run_results import counts_of
 from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, released, share_of_closed
 
 from counton import Contribution, read
 from counton.base.errors import InvalidInput
-from counton.base.private import open_private
 from counton.frame.windows import Windows, microseconds, parse_time
 from counton.released.description import BoundedBefore
-from counton.run import Job, export, read_rows, resolve, run
 from counton.run.changes import _differing
 from counton.run.clock import covered_windows
+from counton.runs import Job, export, run
+from counton.runs.input_notes import differing_rows_note
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
@@ -69,7 +70,7 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a"), (1, "b")], 1, covers="2d"))
     with run(whole_job(state, [(1, "a")], 1, covers="2d")) as outcome:
-        said, told = outcome.differing_rows or "", outcome.for_operator()
+        said, told = differing_rows_note(outcome) or "", counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
         assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("the next release counts what its rows say of windows that are still open")
@@ -93,8 +94,8 @@ def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path
     state = tmp_path / "s.db"
     run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, covers="9d")).close()
     with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, covers="2d")) as outcome:
-        assert outcome.for_operator().outside == 2
-        assert outcome.differing_rows is not None
+        assert counts_of(outcome).outside == 2
+        assert differing_rows_note(outcome) is not None
 
 
 def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     now(whole_job(state, [(1, "a")], 1, covers="1d"))
     with pytest.raises(
         InvalidInput,
-        match=r"covers=2d covers the windows from 2024-03-03.* first window that is not released "
+        match=r"covers=2d reaches back to 2024-03-03.* first window that is not released "
         r"yet begins at 2024-03-02.*: give also the rows from 2024-03-02.* to 2024-03-03",
     ):
         run(whole_job(state, [(4, "a")], 4, covers="2d"))
@@ -207,9 +208,8 @@ def test_a_query_is_told_what_is_covered(
         with pytest.raises(InvalidInput, match="give also the rows"):
             run(then)
         return
-    with resolve(then) as settled:
-        found = read_rows(settled)
-        told = open_private(found.counts).rows
+    with run(then) as outcome:
+        told = counts_of(outcome).rows
     assert told == (date.fromisoformat(edges[1]) - date.fromisoformat(edges[0])).days
 
 
@@ -371,7 +371,7 @@ def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> No
         rows = pl.DataFrame({"at": ["2024-03-01", f"2024-03-0{until - 1}"], "n": [n, 0]})
         job = Job("count", rows, tmp_path / "s.db", **given, until=day(until))
         with run(job) as outcome:
-            told = outcome.for_operator().differing
+            told = counts_of(outcome).differing
     assert [tuple(one) for one in told] == [(1, 4996, 2546, 0, 2450, True)]
 
 
@@ -413,5 +413,5 @@ def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path)
         until = f"{day(night + 1)}T03:15"
         with run(Job("count", rows, tmp_path / "s.db", until=until, **given)) as outcome:
             found = outcome.read().numbers.series.estimates.round().ravel()
-            assert outcome.for_operator().outside == 0
+            assert counts_of(outcome).outside == 0
             assert found.astype(int).tolist() == [5] * (night - 1)

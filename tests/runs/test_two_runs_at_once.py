@@ -33,14 +33,14 @@ def job(folder: Path, until: str, *, append: bool = False) -> CountJob:
 @pytest.mark.parametrize("append", [False, True])
 def test_commit_overtaken_run_releases_nothing(tmp_path: Path, append: bool) -> None:
     key = Key.generate()
-    first = run(job(tmp_path, "2024-03-02", append=append), NOW, rows=ROWS[:1], key=key)
+    first = run(job(tmp_path, "2024-03-02", append=append), now=NOW, rows=ROWS[:1], key=key)
     rows = ROWS[1:] if append else ROWS
     slow_job = job(tmp_path, "2024-03-03", append=append)
     with OpenedState(slow_job, key) as state:
-        slow = prepare(slow_job, state, rows, NOW)
+        slow = prepare(slow_job, state, rows, now=NOW)
         read = read_rows(slow)
         ended = decide(slow, read)
-        fast = run(job(tmp_path, "2024-03-04", append=append), NOW, rows=rows, key=key)
+        fast = run(job(tmp_path, "2024-03-04", append=append), now=NOW, rows=rows, key=key)
         with pytest.raises(StreamConflict, match="run the same command again"):
             commit(slow, read, ended)
     assert (first.after, fast.before, fast.after) == (1, 1, 3)
@@ -49,13 +49,13 @@ def test_commit_overtaken_run_releases_nothing(tmp_path: Path, append: bool) -> 
 def test_commit_new_rows_that_both_runs_read_count_once(tmp_path: Path) -> None:
     """Neither run releases a step, so only the digest of the rows says that they are counted."""
     key = Key.generate()
-    run(job(tmp_path, "2024-03-02", append=True), NOW, rows=ROWS[:1], key=key)
+    run(job(tmp_path, "2024-03-02", append=True), now=NOW, rows=ROWS[:1], key=key)
     again = job(tmp_path, "2024-03-02", append=True)
     with OpenedState(again, key) as state:
-        slow = prepare(again, state, ROWS[1:], NOW)
+        slow = prepare(again, state, ROWS[1:], now=NOW)
         read = read_rows(slow)
         ended = decide(slow, read)
-        run(again, NOW, rows=ROWS[1:], key=key)
+        run(again, now=NOW, rows=ROWS[1:], key=key)
         with pytest.raises((ReplayMismatch, StreamConflict)):
             commit(slow, read, ended)
 
@@ -63,25 +63,25 @@ def test_commit_new_rows_that_both_runs_read_count_once(tmp_path: Path) -> None:
 def test_commit_stream_that_another_run_began_is_not_begun_again(tmp_path: Path) -> None:
     key = Key.generate()
     with OpenedState(job(tmp_path, "2024-03-02"), key) as state:
-        slow = prepare(job(tmp_path, "2024-03-02"), state, ROWS, NOW)
+        slow = prepare(job(tmp_path, "2024-03-02"), state, ROWS, now=NOW)
         read = read_rows(slow)
         ended = decide(slow, read)
-        run(job(tmp_path, "2024-03-02"), NOW, rows=ROWS, key=key)
+        run(job(tmp_path, "2024-03-02"), now=NOW, rows=ROWS, key=key)
         with pytest.raises(CountonError):
             commit(slow, read, ended)
-    assert run(job(tmp_path, "2024-03-03"), NOW, rows=ROWS, key=key).before == 1
+    assert run(job(tmp_path, "2024-03-03"), now=NOW, rows=ROWS, key=key).before == 1
 
 
 def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> None:
     """The other run releases no step, but changes what the stream remembers."""
     key = Key.generate()
-    run(job(tmp_path, "2024-03-02"), NOW, rows=ROWS, key=key)
+    run(job(tmp_path, "2024-03-02"), now=NOW, rows=ROWS, key=key)
     slow_job = job(tmp_path, "2024-03-03")
     with OpenedState(slow_job, key) as state:
-        slow = prepare(slow_job, state, ROWS, NOW)
+        slow = prepare(slow_job, state, ROWS, now=NOW)
         read = read_rows(slow)
         ended = decide(slow, read)
         other = job(tmp_path, "2024-03-02").with_options(missing="skip")
-        run(other, NOW, rows=ROWS, key=key)
+        run(other, now=NOW, rows=ROWS, key=key)
         with pytest.raises(StreamConflict):
             commit(slow, read, ended)

@@ -22,7 +22,7 @@ from typer.main import get_command
 from counton.cli.app import app
 from counton.cli.exits import ExitCode
 from counton.job.jobfile import schema
-from counton.run import run
+from counton.runs import run
 
 RECORD = Path(__file__).parents[1] / "project" / "border.json"
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

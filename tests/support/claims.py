@@ -19,10 +19,10 @@ from counton import Release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, paper_of
-from counton.job.job import Job
 from counton.numbers import Design
 from counton.numbers.strategy_words import strategy_in_words
 from counton.planning import factors_of_design
+from counton.runs import Job
 from counton.statistics.by_group import inner_of
 from counton.statistics.statistic import Statistic
 from counton.strategies import AsOf, StreamStrategy, WindowVersions, matrices
@@ -315,7 +315,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     form = truth.form
     if form in ("endless", "expire"):
         form = "totals"
-    if truth.job.what == "reach" and form == "totals" and truth.job.noise.release is None:
+    if truth.job.what == "reach" and form == "totals" and truth.job.release is None:
         form = "periods"
     require(of_form[form] in what.replace("far,", "far"), match)
     for other in set(of_form.values()) - {of_form[form]}:
@@ -345,7 +345,7 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
     rest, place = change, truth.noun
     user = truth.unit != "event"
     groups = "group" if truth.is_additive else "cell"
-    grouped = truth.job.groups.by is not None or not truth.is_additive
+    grouped = truth.job.by is not None or not truth.is_additive
     explained = "; a cell is one of the counts behind the numbers"
     if rest.endswith(explained):
         rest = rest.removesuffix(explained)
@@ -906,7 +906,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         "expire": "so far",
     }  # fmt: skip
     when = forms[truth.form]
-    if truth.job.what == "reach" and truth.job.noise.release is None and truth.form == "endless":
+    if truth.job.what == "reach" and truth.job.release is None and truth.form == "endless":
         when = "in each day so far"
     require(match["when"] == when, match)
     require(match["what"].startswith(words_of_subject(truth).removesuffix(",")), match)
@@ -989,7 +989,7 @@ def check_line(line: str, truth: Truth) -> None:
     name, _, rest = line.strip().partition(": ")
     match = re.match(".*", line)
     assert match is not None
-    if name == truth.job.keeping.name:
+    if name == truth.job.name:
         what = "released once" if truth.is_once else f"{truth.windows} windows of 1h released"
         require(rest.endswith(what), match)
     elif name == "unit of privacy":

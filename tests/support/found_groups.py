@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from keys import chosen_key
 from revised_jobs import Row, day_in_march, frame
+from run_results import design_of, labels_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
-from counton.base.private import open_private
 from counton.released.release import Release
-from counton.run import Job, Outcome, run
+from counton.runs import Job, RunResult, run
 from counton.statistics.discovery import Discovery
 from counton.strategies import WindowVersions
 
@@ -58,15 +58,15 @@ def some_nights(last: int = 6) -> list[list[Row]]:
     return nights
 
 
-def shown_by_numbers_alone(outcome: Outcome, last: int) -> dict[str, int]:
+def shown_by_numbers_alone(outcome: RunResult, last: int) -> dict[str, int]:
     """Since when each group of one row is shown, from the released numbers until night ``last``.
 
     A name is that of the row's night, a hyphen, and a number; about as many groups of the first
     night are there as the exact probability says.
     """
-    values, terms = np.asarray(outcome.stream.releases().values), outcome.stream.design
-    names = open_private(outcome.stream.labels())
-    cells, windows, law = outcome.definition.cells, terms.strategy, terms.law
+    values, terms = np.asarray(releases_of(outcome)), design_of(outcome)
+    names = labels_of(outcome)
+    cells, windows, law = outcome.spec.description().cells, terms.strategy, terms.law
     assert isinstance(cells, Discovery)
     assert isinstance(windows, WindowVersions)
     assert isinstance(law, DiscreteLaplace)

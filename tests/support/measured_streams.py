@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.numbers import Design
-from counton.run import Job
+from counton.runs import Job
 from counton.strategies import Expiring, WindowVersions
 from counton.strategies.strategy import StreamStrategy, column_until, node_law
 
@@ -392,7 +392,7 @@ class Case:
         if self.windows == "table" and self.measured.what not in (
             "quantiles", "hierarchy", "ranges", "contingency"
         ):  # fmt: skip
-            return "a new stream needs time"
+            return "a new stream of .* needs time"
         if self.statistic == "quantiles by page" and self.windows == "table":
             return None
         if self.windows in ONE_STEP:

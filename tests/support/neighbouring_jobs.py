@@ -17,13 +17,14 @@ import numpy as np
 import polars as pl
 import pytest
 from folders import job_folder
+from run_results import design_of, releases_of
 
 from counton import Contribution, CountonError
 from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivity
 from counton.numbers import Design
 from counton.numbers.node_law import sensitivity_of
 from counton.released.release_facts import facts_of
-from counton.run import Job, export, methods, run
+from counton.runs import Job, export, methods, run
 from counton.state import Store, verify
 from counton.state.seen import Secret
 from counton.strategies.strategy import column_until, node_law
@@ -187,10 +188,10 @@ def published(
                         fixed.remove("name")
                     if options.get("unknown") == "discover":
                         fixed = []
-                    values = np.asarray(outcome.stream.releases().values, float)
-                    values = values / float(outcome.stream.design.units.exact)
-                    contribution = outcome.definition.contribution
-                    design = outcome.stream.design
+                    values = np.asarray(releases_of(outcome), float)
+                    values = values / float(design_of(outcome).units.exact)
+                    contribution = outcome.spec.description().contribution
+                    design = design_of(outcome)
                     said.append(f"{table.schema} {table.select(fixed).rows()}")
                 if thorough:
                     said.append(_all_words(Path(folder, "s.db"), folder))
@@ -318,8 +319,8 @@ def published_once(
                 with run(job) as outcome:
                     table = outcome.read().table()
                     fixed = [name for name in table.columns if name not in NUMBERS]
-                    changes = np.asarray(outcome.stream.releases().values, float)
-                    contribution = outcome.definition.contribution
+                    changes = np.asarray(releases_of(outcome), float)
+                    contribution = outcome.spec.description().contribution
                     spent = (outcome.before, outcome.after, str(table.schema))
                     said.append(f"{spent} {table.select(fixed).rows()}")
             except CountonError as error:

@@ -12,6 +12,8 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+from counton.runs.statistic_objects import job_of_statistic
+
 import counton.run.dry_run
 import counton.run.job_plan
 from counton.options.common_options import Job as NewJob
@@ -30,7 +32,6 @@ from counton.runs import (
 from counton.runs import dry_run as dry_run_new
 from counton.runs.row_buffer import PURPOSES
 from counton.runs.run_job import run as run_new
-from counton.runs.statistic_objects import job_of_statistic
 from counton.state import Stream
 
 

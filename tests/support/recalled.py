@@ -1,9 +1,12 @@
 """A job with the options that its stream keeps, as a run completes it."""
 
-from counton.run import Job
-from counton.run.settlement import open_job
+from counton.runs import Job
+from counton.runs.opened_state import OpenedState
+from counton.runs.stream_spec import StreamSpec
 
 
 def recall(job: Job) -> Job:
-    with open_job(job) as opened:
-        return opened.job
+    with OpenedState(job) as state:
+        if state.saved is None:
+            return job
+        return StreamSpec.of_stream(state.saved).fill_job(job)

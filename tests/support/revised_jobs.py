@@ -11,11 +11,12 @@ import polars as pl
 from every_version import EveryVersion
 from folders import job_folder
 from keys import chosen_key
+from run_results import counts_of, design_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
 from counton.numbers.counter_state import arrivals_of
 from counton.numbers.node_law import sensitivity_of
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.strategies import WindowVersions, matrices
 
 #: A row: the day of its time, its group, its user, its id, its value.
@@ -72,9 +73,9 @@ def released(
                 until=day_in_march(1 + (days[night - 1] if days else night)),
             )  # fmt: skip
             with run(job) as outcome:
-                told.append(outcome.for_operator())
-                design, definition = outcome.stream.design, outcome.definition
-                found = np.asarray(outcome.stream.releases().values)
+                told.append(counts_of(outcome))
+                design, definition = design_of(outcome), outcome.spec.description()
+                found = np.asarray(releases_of(outcome))
             values = found.reshape(len(found), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)
 

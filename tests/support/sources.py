@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+from run_results import counts_of, releases_of
 
 from counton.base.errors import CountonError
-from counton.run import Job, Outcome, run
+from counton.runs import Job, RunResult, run
 
 #: Names that a file, a question or a request could get wrong.
 PAGES = ["a", "B", "01", "1", "1.0", "a,b", 'q"x', "für", " a", "null"]
@@ -282,15 +283,15 @@ SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
 }
 
 
-def told(outcome: Outcome) -> tuple[Any, ...]:
+def told(outcome: RunResult) -> tuple[Any, ...]:
     """All that a run says, the rows of its journal, and the table that it released."""
-    found = outcome.for_operator()
+    found = counts_of(outcome)
     facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
-    counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
+    counts = (found.late, found.beyond_most, found.known, found.closed, outcome.is_duplicate_input)
     steps = (outcome.before, outcome.after, outcome.until)
     if not outcome.after:
         return facts, counts, steps, None, None
-    kept = outcome.stream.releases().values.tolist()
+    kept = releases_of(outcome).tolist()
     return facts, counts, steps, kept, outcome.read().table().rows()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.run import Job
+from counton.runs import Job
 
 PAGES, PLACES = "abcdef", "xyz"
 

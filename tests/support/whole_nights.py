@@ -25,7 +25,8 @@ from revised_jobs import COLUMNS, Nights, Row
 
 from counton.base.errors import InvalidInput
 from counton.numbers.counter_state import arrivals_of
-from counton.run import Definition, Job, run, unordered_rows
+from counton.runs import Job, run
+from counton.runs.stream_spec import StreamSpec
 from counton.state import Store, Stream
 
 #: Where an event is on a night: its time in windows (3.5: in the middle of the third), its group
@@ -149,7 +150,7 @@ def _killed(after: int | None) -> Iterator[None]:
         take(*given, **more)
 
     with pytest.MonkeyPatch.context() as patch, suppress(_Killed):
-        patch.setattr(unordered_rows, "_CHUNK", 1)
+        patch.setattr("counton.runs.planned_steps._VALUES_OF_TRANSACTION", 1)
         patch.setattr(Stream, "take", takes)
         yield
 
@@ -206,7 +207,7 @@ def released(
         with Store(state) as store:
             reader = store.reader(store.streams[0])
             values, design = np.asarray(reader.releases().values), reader.design
-            definition = Definition.reopen(design, reader.details)
+            definition = StreamSpec.of_stream(reader).description()
     values = values.reshape(len(values), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)
 

@@ -196,7 +196,7 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.
     """
-    if not prepared.begins_stream or prepared.options.allows_empty_windows:
+    if not prepared.begins_stream or prepared.options.allows_missing_rows:
         return
     description = prepared.spec.description()
     windows = prepared.windows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from counton.base.errors import hide_secrets
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
@@ -17,9 +17,17 @@ from counton.options.option_fields import (
     REMEMBERED,
     RUN_ONLY,
     STREAM,
+    ExplainedModel,
     Section,
     option,
 )
+
+if TYPE_CHECKING:
+    import os
+    from typing import Unpack
+
+    from counton.options.typed_kwargs import EventSource, JobFields, StatisticName
+    from counton.statistics import Statistic
 
 
 class WindowOptions(Section):
@@ -41,10 +49,10 @@ class WindowOptions(Section):
         ALL_JOBS,
     )
     yes: bool = option(
-        "Release windows although they have no rows.", EACH_RUN, ALL_JOBS, default=False
+        "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
     )
     quiet: v.NotNegative | None = option(
-        "Stop if more windows than this have ended since the newest row. [default: 3]",
+        "Stop at so many windows in a row without rows. [default: 1 with covers, else 3]",
         REMEMBERED,
         RUN_ONLY,
         FILE_ONLY,
@@ -286,8 +294,39 @@ class StateOptions(Section):
     )
 
 
-class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOptions, WindowOptions):
+class _JobOfAnyStatistic(ExplainedModel):
+    """Metaclass of jobs: ``Job("count", ...)`` makes the job of that statistic."""
+
+    if not TYPE_CHECKING:  # type checkers read `Job.__init__`, and the fields of other models
+
+        def __call__(cls, *arguments: Any, **options: Any) -> Job:  # noqa: N805
+            if cls is not Job:
+                return super().__call__(*arguments, **options)
+            from counton.options.statistic_objects import make_job
+
+            return make_job(*arguments, **options)
+
+
+class Job(
+    StateOptions,
+    OutputOptions,
+    InputOptions,
+    NoiseOptions,
+    PrivacyOptions,
+    WindowOptions,
+    metaclass=_JobOfAnyStatistic,
+):
     """The options of every job. Each statistic adds its own. An option that is None is not stated.
+
+    ``Job("count", events, state, ...)`` makes a job of a statistic's name, and ``Job(Average(0, 9,
+    resolution=1), ...)`` one of a statistic. A new stream needs the options that define it. A later
+    job may leave them out, and may not contradict them.
+
+    >>> job = Job("count", "visits.csv", "visits.db", every="1d")
+    >>> job
+    CountJob(state='visits.db', every='1d')
+    >>> job.state, job.every, job.steps
+    ('visits.db', '1d', None)
 
     Attributes:
         summary: what the statistic computes, in one sentence.
@@ -311,6 +350,16 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
     may_be_single_table: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            what: StatisticName | Statistic,
+            events: EventSource,
+            state: str | os.PathLike[str],
+            **options: Unpack[JobFields],
+        ) -> None: ...
+
     def name_of_statistic(self) -> str:
         """Return the name of the statistic, as tables and usual names of streams have it."""
         return self.statistic
@@ -332,6 +381,25 @@ class Job(StateOptions, OutputOptions, InputOptions, NoiseOptions, PrivacyOption
     def with_options(self, **options: Any) -> Job:
         """Return a copy with other values of some options, which are not checked again."""
         return self.model_copy(update=options)
+
+    def having(self, **options: Any) -> Job:
+        """Return a job with other values of some options, or with another statistic, ``what``.
+
+        Raises:
+            InvalidInput: an option is wrong.
+
+        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
+        AverageJob(lower=Fraction(1, 1), state='visits.db', steps=9)
+        """
+        from counton.options.statistic_objects import make_job
+
+        what = options.pop("what", None)
+        if what is not None:
+            other: Job = make_job(what, **{**self.stated_options(), **options})
+            return other
+        added = make_job(self.statistic, **options)
+        names = [name for name in options if name in type(self).model_fields]
+        return self.with_options(**{name: added.value_of(name) for name in names})
 
     def __repr__(self) -> str:
         """Return the job as a call with its stated options, without its rows and passwords."""

@@ -58,7 +58,7 @@ else:
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
-class _ExplainedModel(ModelMetaclass):
+class ExplainedModel(ModelMetaclass):
     """Metaclass of models whose constructor explains a wrong option in one sentence."""
 
     if not TYPE_CHECKING:  # type checkers read the fields
@@ -69,7 +69,7 @@ class _ExplainedModel(ModelMetaclass):
             return parse_options(cls, options)
 
 
-class Section(BaseModel, metaclass=_ExplainedModel):
+class Section(BaseModel, metaclass=ExplainedModel):
     """Base of the models: options that the help shows under one heading.
 
     Models are frozen, refuse unknown options, and are built when they are first used.

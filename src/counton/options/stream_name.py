@@ -21,5 +21,6 @@ def usual_name(job: Job) -> str:
     """
     columns = next(filter(None, map(job.value_of, _COLUMNS)), "")
     text = columns if isinstance(columns, str) else " ".join(columns)
-    words = f"{job.statistic} of {text}" if text else job.statistic
+    statistic = job.name_of_statistic()
+    words = f"{statistic} of {text}" if text else statistic
     return re.sub(r"\W+", "_", words).strip("_")[:_LONGEST]

@@ -6,55 +6,41 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Unpack, cast
 
 from counton.base.errors import (
+    CountonError,
     InvalidInput,
     NotDrawnWarning,
     hide_secrets,
 )
 from counton.base.errors import field as option_name
 from counton.base.exact import quote, text
-from counton.frame.options import MissingOptions
+from counton.frame.options import MissingOptions, with_keywords
 from counton.options.common_options import Job
-from counton.options.messages import parse_options
-from counton.options.statistics import model_of
+from counton.options.statistic_objects import make_job
+from counton.options.typed_kwargs import EventSource, JobFields, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.released.release import Release
 from counton.rows.paths import left_in_folders
 from counton.runs.default_paths import default_state, is_named, state_beside
 from counton.runs.input_notes import differing_rows_note, number_missing
+from counton.runs.job_template import look_at, with_examples
 from counton.runs.run_job import Progress, RunResult, no_progress, run
-from counton.runs.statistic_objects import job_of_statistic
 from counton.runs.terms import Revised, SingleTable
 from counton.statistics import Statistic
 
-#: Names of the statistics of counton; those of other packages are texts, too.
-StatisticName: TypeAlias = Literal[
-    "count",
-    "sum",
-    "average",
-    "quantiles",
-    "top-k",
-    "hierarchy",
-    "ranges",
-    "contingency",
-    "moments",
-    "distinct",
-    "reach",
-    "report",
-]
 
-
+@with_keywords(JobFields, {"yes": False, "expire": False, "simple": False, "append": False})
 def release(
     what: StatisticName | Statistic | Job,
     /,
-    events: object = None,
+    events: EventSource | None = None,
     *,
     state: str | os.PathLike[str] | None = None,
     guarantee: Guarantee | None = None,
     progress: Progress = no_progress,
-    **options: Any,
+    **options: Unpack[JobFields],
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
@@ -94,7 +80,7 @@ def release(
         CountonError: see `counton.run.run`; nothing was released or changed.
 
     >>> import polars as pl
-    >>> from counton import Average, PureDP
+    >>> from counton import Average, PureDP, release
     >>> visits = pl.DataFrame({
     ...     "time": ["2024-03-01T09:00", "2024-03-01T11:30", "2024-03-03T10:15"],
     ...     "page": ["home", "shop", "home"],
@@ -110,30 +96,26 @@ def release(
     [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
     >>> print(views.describe())
     count: 2 windows of 1d released
-    protected: one event more or less, counted in one group of one window by at most 1
-               people are not protected: a person with 100 events loses 100 times the epsilon
-               events may change in later inputs (vanish, come back, be in another window or
-               group): one that changes K times loses up to (1 + K) times as much as one that stays
+    unit of privacy: one event more or less, counted in one group of one window by at most 1
+      people are not protected: a person with 100 events loses 100 times the epsilon
+      events may change in later inputs (vanish, come back, be in another window or group): one that
+      changes K times loses up to (1 + K) times as much as one that stays
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-               one event more or less makes no output more than 2.719 times as likely or as
-               unlikely
-    cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
-               this series of releases: later ones cost nothing more; another stream about the same
-               event costs its own, and costs add up
-    paper:     ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that
-               B C = A is tested, not proved
-    besides:   a row that came after its day was published does not count
+      one event more or less makes no output more than 2.719 times as likely or as unlikely
+    privacy loss: epsilon = 1 for each event, once for the whole stream, which is this series of
+    releases: later releases add nothing; another stream about the same event has a privacy loss of
+    its own, and losses add up
+    paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
+    tested, not proved
+    besides noise: a row that came after its day was published does not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     """
+    stated = cast("dict[str, Any]", options)
     if guarantee is not None:
-        options |= _options_of_guarantee(guarantee, options)
-    if events is not None:
-        options["events"] = events
-    if state is not None:
-        options["state"] = state
-    job = _job_of(what, options)
+        stated |= _options_of_guarantee(guarantee, stated)
+    job = make_job(what, events, state, **stated)
     has_default_state = job.state is None
     if has_default_state:
         job = job.with_options(state=_default_state(job))
@@ -149,32 +131,6 @@ def release(
         warnings.warn(NotDrawnWarning(result.chart_error), stacklevel=2)
     shown_state = hide_secrets(os.fspath(str(job.state)))
     return Release(replace(result.release.numbers, kept_in=shown_state))
-
-
-def _job_of(what: object, options: Mapping[str, Any]) -> Job:
-    """Return the job of a call.
-
-    Args:
-        what: a statistic, its name, or a whole job, to which the options are added.
-        options: options by name.
-
-    Raises:
-        InvalidInput: an option is wrong, or ``what`` is none of these.
-    """
-    match what:
-        case Job():
-            added: Job = parse_options(type(what), options)
-            return what.with_options(**{name: added.value_of(name) for name in options})
-        case Statistic():
-            return job_of_statistic(what, options)
-        case str():
-            job: Job = parse_options(model_of(what), options)
-            return job
-        case _:
-            raise InvalidInput(
-                f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1), "
-                'or the name of a statistic such as "count"; the events are the second argument'
-            )
 
 
 def _default_state(job: Job) -> str:
@@ -233,7 +189,15 @@ def explain_missing(job: Job, error: MissingOptions) -> MissingOptions:
 
     Unchanged if the events cannot be read, or are standard input, which is read only once.
     """
-    return error
+    if isinstance(job.events, str) and job.events == "-":
+        return error
+    try:
+        look = look_at(job)
+    except (CountonError, OSError):
+        return error
+    examples, _ = with_examples(job, error.names, look)
+    columns = f"the columns are {', '.join(look.columns)}"
+    return MissingOptions("\n  ".join([f"{error.template}\n{columns}", *examples]), error.names)
 
 
 def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict[str, Any]:

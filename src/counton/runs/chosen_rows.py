@@ -21,16 +21,58 @@ from counton.runs.contribution_choice import (
     first_of_each_id,
     in_order,
     not_counted_before,
+    of_other_ids,
     with_ranks,
     within_bound,
 )
 from counton.runs.contribution_slots import Slots, compare_slots
 from counton.runs.discovered_groups import GroupNamesOfRun
+from counton.runs.missing_rows import KeptRows, MissingRows
 from counton.runs.planned_steps import NewRowsOfRun
 from counton.runs.remembered_rows import DAY, FirstOpen, RememberedRows, change_of_memory
 from counton.runs.row_buffer import RowBuffer
 from counton.runs.terms import StreamTerms
 from counton.state.seen import Secret
+
+#: Numbers of rows of a window, beside those that were counted before.
+_NUMBERS = ("kept", "retracted", "added")
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedRows:
+    """Rows beside those that were counted before and that the input should have. Secret.
+
+    Attributes:
+        counted: number of the counted rows.
+        repeated: number of rows that repeat a counted one.
+        new: number of new rows that count.
+        by_window: ``step``, and numbers of rows that are ``kept``, ``retracted`` and ``added``.
+    """
+
+    counted: int
+    repeated: int
+    new: int
+    by_window: pl.DataFrame
+
+    def plus(self, other: ComparedRows) -> ComparedRows:
+        """Return the sums of both."""
+        return ComparedRows(
+            self.counted + other.counted,
+            self.repeated + other.repeated,
+            self.new + other.new,
+            pl.concat([self.by_window, other.by_window]),
+        )
+
+    def missing(self) -> MissingRows:
+        """Return what the input lacks."""
+        windows = self.by_window.group_by("step").sum().filter(pl.col("retracted") > 0).sort("step")
+        return MissingRows(
+            are_all=self.counted > 0 and self.repeated == 0 and self.new > 0,
+            open_windows=[
+                KeptRows(step, before=kept + retracted, now=kept + added)
+                for step, kept, retracted, added in windows.iter_rows()
+            ],
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,12 +84,14 @@ class ChosenRows:
         retracted: earlier rows that count no more.
         slots: if the guarantee covers changes, all rows of users that count now, and free slots.
         counts: numbers of the rows that do not count.
+        compared: the rows beside those that were counted before.
     """
 
     rows: pl.DataFrame
     retracted: pl.DataFrame
     slots: pl.DataFrame
     counts: ChoiceCounts
+    compared: ComparedRows
 
     def plus(self, other: ChosenRows) -> ChosenRows:
         """Return the rows of both."""
@@ -56,6 +100,7 @@ class ChosenRows:
             pl.concat([self.retracted, other.retracted]),
             pl.concat([self.slots, other.slots]),
             self.counts.plus(other.counts),
+            self.compared.plus(other.compared),
         )
 
     def sums(self, groups: int, adds: Adds | None) -> pl.DataFrame:
@@ -105,7 +150,11 @@ class RowChoice:
         for portion, rows in buffer.portions():
             counted = portion.of(remembered.users, "user")
             parts.append(self._choose_some(rows, counted, remembered, buffer.secret))
-        return reduce(ChosenRows.plus, parts)
+        chosen = reduce(ChosenRows.plus, parts)
+        if self.terms.id_column is None:
+            return chosen
+        compared = replace(chosen.compared, counted=remembered.ids.height)
+        return replace(chosen, compared=compared)
 
     def that_may_count(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, ChoiceCounts]:
         """Return the rows that may count, whatever rows follow, and the numbers of the others."""
@@ -132,11 +181,16 @@ class RowChoice:
             open_rows = _with_ids_of_units(open_rows, secret)
         slots = Slots.all_kept(counted)
         new = open_rows
+        should_be_there = counted.filter(self._is_covered()).height
+        repeated = 0
         if self.terms.id_column is not None:
-            new = first_of_each_id(open_rows, remembered.ids["id"], self.groups)
+            of_new_ids = of_other_ids(open_rows, remembered.ids["id"])
+            repeated = open_rows.height - of_new_ids.height
+            new = first_of_each_id(of_new_ids, self.groups)
         elif self.compares_rows:
             corrections = self.terms.max_corrections
             slots = compare_slots(counted, open_rows, self.covered, corrections)
+            repeated = should_be_there - slots.missing - slots.retracted.height
             new = not_counted_before(open_rows, slots.kept, self.groups)
         unit = self.terms.unit
         allowed = new if unit.user_column is None else remembered.without_refused(new)
@@ -153,7 +207,27 @@ class RowChoice:
         slots_now = counted.clear()
         if self.terms.max_corrections:
             slots_now = slots.filled(in_order(chosen, self.groups).drop("code", "arrived"))
-        return ChosenRows(chosen.drop("arrived"), slots.retracted, slots_now, counts)
+        compared = ComparedRows(
+            counted=should_be_there if self.compares_rows else 0,
+            repeated=repeated,
+            new=chosen.height,
+            by_window=self._numbers_by_window(slots, chosen),
+        )
+        return ChosenRows(chosen.drop("arrived"), slots.retracted, slots_now, counts, compared)
+
+    def _numbers_by_window(self, slots: Slots, added: pl.DataFrame) -> pl.DataFrame:
+        """Return how many rows of each window are kept, retracted and added."""
+        numbers = pl.DataFrame(schema=dict.fromkeys(("step", *_NUMBERS), pl.Int64))
+        if not self.terms.max_corrections:  # no row is retracted
+            return numbers
+        parts = [numbers]
+        for name, rows in zip(_NUMBERS, (slots.kept, slots.retracted, added), strict=True):
+            counted = rows.group_by("step").agg(pl.len().cast(pl.Int64).alias(name))
+            parts.append(counted)
+        return pl.concat(parts, how="diagonal").fill_null(0)
+
+    def _is_covered(self) -> pl.Expr:
+        return pl.col("step").is_between(self.covered.start, self.covered.stop, closed="left")
 
     def _of_open_windows(self, rows: pl.DataFrame, first_open: FirstOpen) -> pl.DataFrame:
         """Return the rows that may still count, with their periods and releasing steps."""
@@ -162,7 +236,7 @@ class RowChoice:
         due = pl.col("step")
         if not windows.lags:  # a late row counts at the next step
             due = pl.max_horizontal(due, pl.lit(self.released + 1, pl.Int64))
-        is_open = pl.col("step").is_between(self.covered.start, self.covered.stop, closed="left")
+        is_open = self._is_covered()
         is_open &= pl.col("step") >= windows.first_open(self.released)
         is_open &= pl.col("period") >= first_open.period
         if self.terms.id_column is not None:
@@ -217,4 +291,11 @@ def choose_rows(
         terms=terms,
         target=target,
     )
-    return NewRowsOfRun(chosen.sums(max(1, groups), buffer.adds), digests, names, change, counts)
+    return NewRowsOfRun(
+        chosen.sums(max(1, groups), buffer.adds),
+        digests,
+        names,
+        change,
+        counts,
+        missing=chosen.compared.missing(),
+    )

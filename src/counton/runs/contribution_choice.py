@@ -65,11 +65,13 @@ def in_order(rows: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     return ranked.sort(order, maintain_order=True).drop("rank_of_group")
 
 
-def first_of_each_id(
-    rows: pl.DataFrame, counted_ids: pl.Series, groups: Sequence[str]
-) -> pl.DataFrame:
-    """Return the first row of each id that has not counted."""
-    new = rows.filter(~pl.col("id").is_in(counted_ids.implode()))
+def of_other_ids(rows: pl.DataFrame, counted_ids: pl.Series) -> pl.DataFrame:
+    """Return the rows whose ids have not counted."""
+    return rows.filter(~pl.col("id").is_in(counted_ids.implode()))
+
+
+def first_of_each_id(new: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
+    """Return the first row of each id."""
     is_repeated = pl.len().over("id") > 1
     repeated = in_order(new.filter(is_repeated), groups)
     first = repeated.unique("id", keep="first", maintain_order=True)

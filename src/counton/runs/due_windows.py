@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.errors import field as option_name
@@ -33,6 +34,8 @@ class RowTimes:
         any_beyond: whether a row is after the last window.
         any_rows: whether the input has a row.
         more_follow: whether more rows will follow in further runs, so that there may be none yet.
+        windows_with_rows: numbers of the windows that have a row, in order. Rows that count
+            nowhere, such as those of undeclared groups, are rows, too.
     """
 
     newest: int | None
@@ -40,6 +43,7 @@ class RowTimes:
     any_beyond: bool
     any_rows: bool
     more_follow: bool = False
+    windows_with_rows: ArrayLike = ()
 
     def windows_since_newest(self, windows: Windows, span_end: int, released: int) -> int:
         """Return how many windows up to ``span_end`` were not released and have no row.
@@ -67,7 +71,7 @@ def ended_windows(
     now: datetime,
     *,
     is_new_stream: bool,
-    allows_empty_windows: bool,
+    allows_missing_rows: bool,
 ) -> EndedWindows:
     """Return the windows that a run has released when it is done.
 
@@ -75,11 +79,11 @@ def ended_windows(
         released: number of windows released before.
         now: the current time.
         is_new_stream: whether the run begins the stream.
-        allows_empty_windows: whether any number of windows without a row is released.
+        allows_missing_rows: whether any number of windows without a row is released.
 
     Raises:
         InvalidInput: the stated time is in the future or before the first window begins; the
-            stream is of the past; or more windows than ``quiet`` have no row.
+            stream is of the past; or more windows than ``quiet`` have ended since the newest row.
         HorizonExceeded: the stated time, or the newest row, is after the last window.
     """
     if released >= windows.steps or run.until == "end":
@@ -90,13 +94,13 @@ def ended_windows(
     if run.until == "newest":
         until = _time_of_newest_row(windows, run, times, now, is_new_stream=is_new_stream)
         return EndedWindows(windows.ended_by(until), until)
-    stated = _stated_time(windows, run, times, now, allows_empty_windows=allows_empty_windows)
+    stated = _stated_time(windows, run, times, now, allows_missing_rows=allows_missing_rows)
     until = stated - run.release_delay
     if until <= begin:
         _refuse_long_before(windows, run, stated)
         return EndedWindows(0, until)
     ended = EndedWindows(windows.ended_by(until), until)
-    if not allows_empty_windows:
+    if not allows_missing_rows:
         _refuse_empty_windows(windows, run, times, released, ended.last)
     return ended
 
@@ -107,13 +111,13 @@ def _stated_time(
     times: RowTimes,
     now: datetime,
     *,
-    allows_empty_windows: bool,
+    allows_missing_rows: bool,
 ) -> int:
     """Return the time that the clock or the job states, at most that of the last release."""
     last_release = windows.end + run.release_delay
     if not isinstance(run.until, datetime):
         is_past = now - moment(windows.end) > _PAST
-        if run.until == "clock" and is_past and not allows_empty_windows:
+        if run.until == "clock" and is_past and not allows_missing_rows:
             raise _data_of_the_past(windows, run, times)
         return min(microseconds(now), last_release)
     until = microseconds(run.until)
@@ -137,7 +141,7 @@ def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> Inv
     last = windows.at(min(windows.end + run.release_delay, _LATEST))
     stated = option_name("until", last)
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
-    if windows.steps - newest > run.max_empty_windows:
+    if windows.steps - newest > run.quiet:
         stated += f" with {option_name('yes', True)}"
     return InvalidInput(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
@@ -204,14 +208,25 @@ def _refuse_empty_windows(
     new_and_empty = ended - max(newest, released)
     empty = ended - newest if run.repeats_rows else new_and_empty
     is_empty_snapshot = isinstance(run.input, Snapshot) and not times.any_rows
-    if new_and_empty <= 0 or (empty <= run.max_empty_windows and not is_empty_snapshot):
+    if new_and_empty <= 0 or (empty <= run.quiet and not is_empty_snapshot):
         return
     last = "there is no row"
+    newest_window = 0
     if times.newest_within is not None:
+        if times.newest_within >= microseconds(windows.start):
+            newest_window = newest + 1
         verb = "windows have" if empty > 1 else "window has"
         last = (
             f"the newest row is of {windows.to_the_minute(times.newest_within)}: {empty:,} {verb} "
-            f"ended since, more than {run.max_empty_windows:,}"
+            f"ended since, more than {run.quiet:,}"
+        )
+    without_rows = range(max(newest_window, released) + 1, ended + 1)
+    named = f" {windows.span(without_rows)} would have no row." if without_rows else ""
+    past = ""
+    if not isinstance(run.input, Snapshot) or run.input.covers is None:
+        past = (
+            f" If the data are of the past, give {option_name('until', 'newest')}, which shows the "
+            "time of the newest row."
         )
     stated = f"without {option_name('until')}, this run"
     if isinstance(run.until, datetime):
@@ -219,10 +234,9 @@ def _refuse_empty_windows(
     elif run.until == "now":
         stated = option_name("until", "now")
     raise InvalidInput(
-        f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}. "
-        f"If a file is missing, add it. If nothing happened, give {option_name('yes', True)} for "
-        f"this run, or {option_name('quiet')} for every run. If the data are of the past, give "
-        f"{option_name('until', 'newest')}, which shows the time of the newest row"
+        f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
+        f"{named} If a file is missing, add it.{past} If nothing happened, give "
+        f"{option_name('yes', True)} for this run, or a larger {option_name('quiet')} for every run"
     )
 
 

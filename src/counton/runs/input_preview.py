@@ -20,7 +20,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import NO_MOMENT, load_zone, moment
 from counton.options.common_options import Job
 from counton.rows.files import EventFile
-from counton.rows.paths import SEPARATORS, moments_named
+from counton.rows.paths import SEPARATORS
 from counton.rows.sources import Rows, Source, UnreadableRow, unreadable_errors
 from counton.rows.timestamps import moments
 from counton.runs.column_contents import (
@@ -31,7 +31,7 @@ from counton.runs.column_contents import (
     find_totals,
 )
 from counton.runs.parsing import parse_policies
-from counton.runs.row_source import EVER, named_columns, open_rows, refuse_rows_as_domain
+from counton.runs.row_source import named_columns, open_rows, refuse_rows_as_domain
 
 #: Number of uncompressed bytes of the files to look at.
 SAMPLE_BYTES = 2**25
@@ -157,8 +157,7 @@ def look_at(job: Job) -> FirstLook:
 
 
 def _open(job: Job) -> Source:
-    names = moments_named("" if job.query is None else str(job.query))
-    source = open_rows(job, None, {name: EVER[name] for name in names})
+    source = open_rows(job, None)
     refuse_rows_as_domain(job, source, None)
     return source
 

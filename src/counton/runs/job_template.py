@@ -35,7 +35,8 @@ from counton.runs.default_paths import (
 from counton.runs.due_windows import EndedWindows, covered_windows
 from counton.runs.input_preview import FirstLook as FirstLook
 from counton.runs.input_preview import look_at as look_at
-from counton.runs.parsing import MAX_EMPTY_WINDOWS, parse_run
+from counton.runs.missing_rows import QUIET
+from counton.runs.parsing import parse_run
 from counton.runs.plan_job import PlannedJob, planned_job
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
@@ -106,7 +107,7 @@ def complete_job(values: JobValues, look: FirstLook) -> CountJob:
     if days_of(every) >= 1:  # a whole day has a row; else the newest file is missing
         defaults |= {"watermark": _WAIT, "quiet": 1}
     else:
-        defaults |= {"watermark": "0s", "quiet": MAX_EMPTY_WINDOWS}
+        defaults |= {"watermark": "0s", "quiet": QUIET}
     if not (job.around or job.expire or job.revise):
         defaults["steps"] = min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
         only_totals = job.first or job.unknown == "discover"
@@ -246,7 +247,7 @@ def are_old(job: Job, look: FirstLook) -> bool:
     if newest is None or not look.has_all_rows or job.yes:
         return False
     days = (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400
-    return days / days_of(str(job.every or "1d")) > max(MAX_EMPTY_WINDOWS, job.quiet or 0)
+    return days / days_of(str(job.every or "1d")) > max(QUIET, job.quiet or 0)
 
 
 def fitting_start(job: Job, look: FirstLook) -> str | None:

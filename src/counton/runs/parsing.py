@@ -36,6 +36,7 @@ from counton.released.periods import made_of_windows
 from counton.rows.paths import moments_named
 from counton.rows.policies import MOST as MOST_BAD_ROWS
 from counton.rows.policies import Policies
+from counton.runs.missing_rows import QUIET, QUIET_IF_COVERED
 from counton.runs.statistic_parsing import (
     normal_domain,
     normal_options,
@@ -76,8 +77,6 @@ from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
 
-#: Default of the option ``quiet``.
-MAX_EMPTY_WINDOWS = 3
 #: Options without which there are no windows.
 _OF_WINDOWS = ("time", "every", "start")
 #: Options about the form of a chart.
@@ -409,8 +408,8 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         repeats_rows=_repeats_rows(job),
         until=_parse_until(job, terms.windowing),
         release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
-        max_empty_windows=MAX_EMPTY_WINDOWS if job.quiet is None else job.quiet,
-        allows_empty_windows=job.yes,
+        quiet=_parse_quiet(job),
+        allows_missing_rows=job.yes,
         unlisted_groups="drop" if unlisted == "drop" else "refuse",
         policies=parse_policies(job),
         display=parse_display(job.value_of),
@@ -452,6 +451,12 @@ def _repeats_rows(job: Job) -> bool:
     if job.append:
         return False
     return job.query is None or "since" not in moments_named(str(job.query))
+
+
+def _parse_quiet(job: Job) -> int:
+    if job.quiet is not None:
+        return job.quiet
+    return QUIET if job.covers is None else QUIET_IF_COVERED
 
 
 def _parse_until(job: Job, windowing: Windowing) -> Until:

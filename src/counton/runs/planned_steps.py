@@ -31,6 +31,7 @@ from counton.frame.windows import Windows
 from counton.runs.contribution_choice import ChoiceCounts
 from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.exactness import AddedSums
+from counton.runs.missing_rows import KeptRows, MissingRows
 from counton.state import Stream
 from counton.state.addition import Addition, Arrivals
 from counton.state.seen import Change
@@ -226,6 +227,9 @@ class RowsOfRun(Protocol):
     def counts(self, kept: pl.DataFrame, span: Span, measurement: Measurement) -> OperatorCounts:
         """Return what the operator is told."""
 
+    def missing_rows(self, kept: pl.DataFrame, span: Span, counts: OperatorCounts) -> MissingRows:
+        """Return what the input lacks of the rows that were counted before."""
+
     def arrivals(
         self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
     ) -> Arrivals:
@@ -244,6 +248,7 @@ class NewRowsOfRun:
         remembered: what the state remembers of users and ids.
         choice: which rows of users, or with ids, do not count.
         outside_snapshot: number of rows of windows that a snapshot does not cover.
+        missing: what the input lacks of the rows that were counted before.
     """
 
     sums: pl.DataFrame
@@ -252,6 +257,7 @@ class NewRowsOfRun:
     remembered: Change | None = None
     choice: ChoiceCounts = field(default_factory=ChoiceCounts)
     outside_snapshot: int = 0
+    missing: MissingRows = field(default_factory=MissingRows)
     can_be_given_again: ClassVar[bool] = False
 
     def touched(self) -> NDArray[np.int64]:
@@ -278,6 +284,12 @@ class NewRowsOfRun:
             outside_snapshot=self.outside_snapshot,
             choice=self.choice,
         )
+
+    def missing_rows(
+        self, _kept: pl.DataFrame, _span: Span, _counts: OperatorCounts
+    ) -> MissingRows:
+        """Return what was found when the rows were chosen: files of new rows lack nothing."""
+        return self.missing
 
     def arrivals(
         self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
@@ -385,6 +397,25 @@ class SnapshotOfRun:
             for step, before_rows, now_rows, added, missing in by_window.rows()
         )
 
+    def missing_rows(self, kept: pl.DataFrame, span: Span, counts: OperatorCounts) -> MissingRows:
+        """Compare released windows that are covered with what the state has kept of them.
+
+        A run that releases no step keeps nothing of its snapshot.
+        """
+        if not span.new_steps:
+            return MissingRows()
+        is_compared = self._is_covered() & (_step <= span.released)
+        counted = kept.filter(is_compared & (_seen_rows != 0))
+        there = self.sums.filter(is_compared & (_rows != 0))
+        return MissingRows(
+            are_all=bool(counted.height) and not there.height,
+            open_windows=[
+                KeptRows(window.step, window.before, window.now)
+                for window in counts.changed
+                if window.is_open
+            ],
+        )
+
     def arrivals(
         self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
     ) -> Arrivals:
@@ -427,6 +458,7 @@ class PlannedSteps:
         totals: totals by window and cell: ``step``, ``cell``, what is seen and what was counted.
         changed: windows of which the state keeps other totals afterwards.
         counts: what the operator is told.
+        missing: what the input lacks of the rows that were counted before.
         arrivals_before: numbers of rows that arrived before, and that were late.
     """
 
@@ -436,6 +468,7 @@ class PlannedSteps:
     totals: pl.DataFrame
     changed: NDArray[np.int64]
     counts: OperatorCounts
+    missing: MissingRows
     arrivals_before: Arrivals
 
     @classmethod
@@ -455,7 +488,16 @@ class PlannedSteps:
         is_counted_now = _is_due() & (_step <= span.target) & bool(span.new_steps)
         changed = compared.filter(has_moved | is_counted_now)["step"].unique().sort()
         counts = rows.counts(kept, span, measurement)
-        return cls(rows, span, measurement, totals, changed.to_numpy(), counts, arrivals_before)
+        return cls(
+            rows,
+            span,
+            measurement,
+            totals,
+            changed.to_numpy(),
+            counts,
+            rows.missing_rows(kept, span, counts),
+            arrivals_before,
+        )
 
     @property
     def last_window_with_rows(self) -> int:

@@ -197,7 +197,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
         f"{option_name('start')}, {option_name('steps')} or {option_name('time_format')}, or give "
-        "rows of these windows"
+        f"rows of these windows. If nothing happened in them, give {option_name('yes', True)}"
     )
 
 
@@ -210,4 +210,5 @@ def _times_of(counted: Tally, now: datetime, *, more_follow: bool) -> RowTimes:
         any_beyond=counted.beyond > 0,
         any_rows=counted.rows > 0,
         more_follow=more_follow,
+        windows_with_rows=counted.windows_with_rows,
     )

@@ -5,7 +5,7 @@ A list of groups that is read from the rows themselves is refused: it would reve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,15 +17,15 @@ from counton.rows.files import EventFile
 from counton.rows.files import open_source as open_files
 from counton.rows.other_formats import refuse_address
 from counton.rows.paths import CsvForm, is_database, moments_named
+from counton.rows.query_edges import QueryEdges
 from counton.rows.sources import Source, join_columns
+from counton.rows.timestamps import WITHIN_DAY
 from counton.runs.due_windows import EndedWindows, RowTimes, covered_windows, ended_windows
 from counton.runs.parsing import is_single_table
 from counton.runs.reading import columns_of
 from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import RunOptions, SingleTable, Snapshot
 
-#: Values of ``{since}`` and ``{until}`` in a query whose windows are not known yet: all rows.
-EVER = {"since": "0001-01-01T00:00:00+00:00", "until": "9999-12-31T00:00:00+00:00"}
 #: Options that name columns of times, users and ids; and of groups and values.
 _TIMES_AND_NAMES = ("time", "user", "id")
 _GROUPS_AND_VALUES = ("by", "value", "counts", "columns", "levels", "label")
@@ -36,11 +36,12 @@ class QueryMoments(NamedTuple):
 
     Attributes:
         asked_at: the time at which the query is asked; None if it names no moment.
-        edges: values of ``{since}`` and ``{until}``, as far as the query names them.
+        edges: values of ``{since}`` and ``{until}``, and how times are read; None if the query
+            names no moment, or its windows are not known yet: all rows lie between them.
     """
 
     asked_at: datetime | None = None
-    edges: Mapping[str, str] = {}
+    edges: QueryEdges | None = None
 
 
 def query_moments(
@@ -84,28 +85,34 @@ def query_moments(
     if "until" in names or covers is not None:
         nothing = RowTimes(None, None, any_beyond=False, any_rows=False)
         ended = ended_windows(
-            windows, run, nothing, released, now, is_new_stream=False, allows_empty_windows=True
+            windows, run, nothing, released, now, is_new_stream=False, allows_missing_rows=True
         )
     since = released
     if spec.takes_whole_windows:
         since = covered_windows(windows, run, released, ended).start - 1
-    edges = {"since": since, "until": max(ended.last, released)}
-    return QueryMoments(
-        now,
-        {
-            name: windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat()
-            for name, step in edges.items()
-            if name in names
-        },
+    steps = {"since": since, "until": max(ended.last, released)}
+    moments = {
+        name: int(windows.ends(range(step, step + 1))[0])
+        for name, step in steps.items()
+        if name in names
+    }
+    edges = QueryEdges(
+        moments=moments,
+        column=spec.terms.windowing.time,
+        timezone=windows.timezone,
+        clock_change=WITHIN_DAY if windows.whole_days else spec.terms.clock_change,
+        time_format=spec.terms.time_format,
+        holds_all_rows=not job.append,
     )
+    return QueryMoments(now, edges)
 
 
-def open_rows(job: Job, rows: object, edges: Mapping[str, str]) -> Source:
+def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source:
     """Open the rows of a job: its files, its query, or a data frame that a program passes.
 
     Args:
         rows: a data frame or another source; None: what the job names.
-        edges: values of the moments that the query names.
+        edges: values of the moments that the query names; None: all rows lie between them.
 
     Raises:
         InvalidInput: there are none, or a file is missing or of an unknown format.
@@ -147,8 +154,7 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
     if isinstance(job.events if rows is None else rows, Source):
         return None
     try:
-        query = "" if job.query is None else str(job.query)
-        source = open_rows(job, rows, {name: EVER[name] for name in moments_named(query)})
+        source = open_rows(job, rows)
         columns = source.parts[0].columns()
     except CountonError:
         return None

@@ -22,6 +22,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.windows import Windows
 from counton.noise import Key
 from counton.options.common_options import Job
+from counton.released.read_options import View
 from counton.released.release import Release
 from counton.rows.paths import are_several
 from counton.rows.row_reading import RowReading
@@ -32,6 +33,14 @@ from counton.runs.due_windows import EndedWindows, covered_windows, ended_window
 from counton.runs.erasure import check_retain, retain
 from counton.runs.exactness import refuse_inexact
 from counton.runs.exports import publish_again
+from counton.runs.missing_rows import (
+    MissingRows,
+    refuse_holes,
+    refuse_other_ids,
+    refuse_other_rows,
+    refuse_other_users,
+    refuse_shrunk_windows,
+)
 from counton.runs.opened_state import OpenedState
 from counton.runs.outputs import check_outputs, refuse_shared_files, write_outputs
 from counton.runs.parsing import parse_outputs, parse_run
@@ -65,14 +74,14 @@ from counton.runs.row_source import (
     refuse_rows_as_domain,
 )
 from counton.runs.stream_spec import StreamSpec, refuse_differences
-from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable
+from counton.runs.terms import NewRows, OutputFiles, RunOptions, SingleTable, Snapshot
 from counton.runs.uncounted_files import (
     UncountedFiles,
     leave_out_counted_files,
     recognise_files,
     refuse_counted_meanwhile,
 )
-from counton.state import Stream
+from counton.state import Store, Stream
 from counton.state.addition import Arrivals
 from counton.state.database import CommitHook
 from counton.state.ledger_rows import SpentUnit
@@ -153,14 +162,50 @@ class RunResult:
         """Return the exact numbers of rows. Only for people who may see the rows."""
         return open_private(self.counts)
 
+    def read(self, level: float | None = None, shown: View | None = None) -> Release:
+        """Read all releases so far from the journal, with intervals.
+
+        Args:
+            level: probability with which each interval holds; None: the level of the last job.
+            shown: selection of the statistic's numbers to show; None: that of the last job.
+
+        Raises:
+            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
+                such numbers.
+
+        >>> from pathlib import Path
+        >>> from counton.runs import Job, run
+        >>> _ = Path("visits.csv").write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+        >>> job = Job(
+        ...     "count", "visits.csv", "visits.db", time="time", every="1d", start="2024-03-01",
+        ...     steps=365, until="newest", epsilon=1
+        ... )
+        >>> with run(job) as result:
+        ...     result.read(level=0.9).table().select("step", "window_end").rows()[0]
+        (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
+        """
+        assert self.job.state is not None, "a run has a state"
+        with Store(self.job.state) as store:
+            reader = store.reader(self.name, self.job.key)
+            return read_release(reader, self.spec, display=shown, level=level)
+
+    def close(self) -> None:
+        """Do nothing: the run has closed its state."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
 
 def run(
     job: Job,
-    now: datetime | None = None,
+    progress: Progress = no_progress,
     *,
+    now: datetime | None = None,
     rows: object = None,
     key: Key | None = None,
-    progress: Progress = no_progress,
     approve: Callable[[StreamSpec], None] | None = None,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
@@ -168,10 +213,10 @@ def run(
 
     Args:
         job: the job.
+        progress: function that is told the current task, and the fraction of the run that is done.
         now: the current time; None: that of this machine.
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
-        progress: function that is told the current task.
         approve: function that is told the specification of the stream before rows are read; an
             error that it raises ends the run.
         before_commit: function that is called before anything is written; an error that it raises
@@ -196,7 +241,9 @@ def run(
     now = datetime.now(UTC) if now is None else now
     if now.tzinfo is None:
         raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
-    with OpenedState(job, key) as state:
+    if key is not None:
+        job = job.with_options(key=key)
+    with OpenedState(job) as state:
         prepared = prepare(job, state, rows, now, progress)
         if approve is not None:
             approve(prepared.spec)
@@ -254,6 +301,11 @@ class PreparedRun:
     def windows(self) -> Windows:
         """The windows of the stream."""
         return self.spec.terms.windowing.windows
+
+    @property
+    def states_covers(self) -> bool:
+        """Whether the job states which windows its input covers."""
+        return isinstance(self.options.input, Snapshot) and self.options.input.covers is not None
 
     def covered_windows(self, ended: EndedWindows) -> range:
         """Return the windows of which the input holds all rows."""
@@ -437,13 +489,24 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
         released,
         prepared.now,
         is_new_stream=prepared.begins_stream,
-        allows_empty_windows=options.allows_empty_windows,
+        allows_missing_rows=options.allows_missing_rows,
     )
     has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
+    if options.allows_missing_rows:
+        return ended
     if prepared.begins_stream and has_windows and ended.last:
         refuse_no_row_within(read.sums, windows)
-    if not options.allows_empty_windows:
-        read.files.refuse_duplicate(ended.last - released)
+    if prepared.states_covers:
+        due = range(released + 1, ended.last + 1)
+        refuse_holes(
+            options,
+            windows,
+            open_private(prepared.source).name,
+            open_private(read.sums).times.windows_with_rows,
+            covered=prepared.covered_windows(ended) or due,
+            due=due,
+        )
+    read.files.refuse_duplicate(ended.last - released)
     return ended
 
 
@@ -549,6 +612,7 @@ def plan_steps(
     kept = kept_totals(stream, rows.touched(), measurement)
     arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
     steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
+    _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
     return steps
 
@@ -627,6 +691,27 @@ def _chosen_rows(
         choice, buffer, remembered, sums.names, digests, target=max(ended.last, released)
     )
     return replace(rows, outside_snapshot=outside)
+
+
+def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
+    """Refuse rows from which those that were counted before are missing.
+
+    Raises:
+        InvalidInput: an open window keeps less than half of its rows, or all rows that were counted
+            before are missing.
+    """
+    terms = prepared.spec.terms
+    options = prepared.options
+    source_name = open_private(prepared.source).name
+    user_column = terms.unit.user_column
+    if missing.are_all and (prepared.spec.takes_whole_windows or options.repeats_rows):
+        if terms.id_column is not None:
+            refuse_other_ids(source_name, terms.id_column)
+        elif user_column is not None:
+            refuse_other_users(options, source_name, user_column)
+        elif not prepared.states_covers:
+            refuse_other_rows(options, source_name)
+    refuse_shrunk_windows(options, prepared.windows, source_name, missing.open_windows)
 
 
 def _refuse_inexact(spec: StreamSpec, steps: PlannedSteps, stream: Stream | None) -> None:

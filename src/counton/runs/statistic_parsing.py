@@ -384,7 +384,8 @@ def values_of_columns(job: ContingencyJob) -> Any:
 def cells_of_line(job: RangesJob) -> Any:
     """Return the names of the cells of a line."""
     refuse_counts(job.domain, job.counts)
-    return read_domain(job.domain or (), _required(job.label))
+    domain: Any = () if job.domain is None else job.domain
+    return read_domain(domain, _required(job.label))
 
 
 # --------------------------------------------------------------------------------- shown numbers

@@ -562,8 +562,8 @@ class RunOptions:
     Attributes:
         repeats_rows: whether an input has the rows of released windows, too.
         release_delay: microseconds from the end of a window to its release.
-        max_empty_windows: largest number of windows without a row that are released.
-        allows_empty_windows: whether any number of windows without a row is released.
+        quiet: number of windows without a row, one after the other, at which the run stops.
+        allows_missing_rows: whether the run releases even if rows seem to be missing.
         unlisted_groups: rows of undeclared groups are refused or dropped.
         display: which of the released numbers a table shows.
     """
@@ -572,8 +572,8 @@ class RunOptions:
     repeats_rows: bool
     until: Until
     release_delay: int
-    max_empty_windows: int
-    allows_empty_windows: bool
+    quiet: int
+    allows_missing_rows: bool
     unlisted_groups: Literal["refuse", "drop"]
     policies: Policies
     display: View

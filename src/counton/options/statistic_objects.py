@@ -13,6 +13,7 @@ import numpy as np
 
 from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
+from counton.base.exact import quote
 from counton.frame.options import split_names
 from counton.options.common_options import Job
 from counton.options.custom_statistic import is_of_package, package_model
@@ -38,6 +39,43 @@ from counton.tables import Tree
 NamedOptions = dict[str, Any] | None
 #: Function from a statistic's parameters, and the columns that it reads, to the options of a job.
 _Converter = Callable[[dict[str, Any], Sequence[str]], NamedOptions]
+
+
+def make_job(
+    what: object,
+    events: object = None,
+    state: object = None,
+    **options: Any,
+) -> Job:
+    """Return the job of a statistic, or of its name; an option that is None is not stated.
+
+    Args:
+        what: a statistic, its name, or a whole job, to which the options are added.
+        events: where the rows are.
+        state: where the state is.
+        options: the other options by name.
+
+    Raises:
+        InvalidInput: an option is wrong, or ``what`` is none of these.
+
+    >>> make_job("count", "visits.csv", every="1d")
+    CountJob(every='1d')
+    """
+    options |= {"events": events, "state": state}
+    stated = {name: value for name, value in options.items() if value is not None}
+    match what:
+        case Job():
+            added = _parse(what.statistic, stated)
+            return what.with_options(**{name: added.value_of(name) for name in stated})
+        case Statistic():
+            return job_of_statistic(what, stated)
+        case str():
+            return _parse(what, stated)
+        case _:
+            raise InvalidInput(
+                f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1), "
+                'or the name of a statistic such as "count"; the events are the second argument'
+            )
 
 
 def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
