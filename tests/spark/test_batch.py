@@ -21,7 +21,7 @@ from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import verify
 from proofs import reference
 
@@ -68,10 +68,10 @@ def test_the_bits_are_those_of_one_machine(
                 frame = frame.withColumn("at", F.timestamp_micros(since))
             with counton_spark.run(far, frame) as there:
                 assert told(there) == expected
-        (found,) = verify(str(far.keeping.state))
+        (found,) = verify(str(far.state))
         assert found.right, found
         with suppress(reference.Unreadable):
-            assert state_by_reference(str(far.keeping.state))
+            assert state_by_reference(str(far.state))
     assert expected[2][1] > 10
 
 
@@ -141,7 +141,7 @@ def refused(asked: Job, frame: Any, *parts: str) -> None:
         counton_spark.run(asked, frame)
     for part in parts:
         assert part in str(caught.value)
-    assert not Path(str(asked.keeping.state)).exists()
+    assert not Path(str(asked.state)).exists()
 
 
 def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
