@@ -145,10 +145,11 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
         (asked.having(time="when"), "has no column 'when'"),
         (asked.having(epsilon=None), "epsilon"),
         (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
-        (asked.having(what="triangles"), "there is no statistic 'triangles'"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(InvalidInput, match="there is no statistic 'triangles'"):
+        asked.having(what="triangles")
     with pytest.raises(InvalidInput, match="needs a checkpoint"):
         counton_spark.run(asked, frame)
     assert not (tmp_path / "s.db").exists()
