@@ -206,6 +206,7 @@ def run(
     now: datetime | None = None,
     rows: object = None,
     key: Key | None = None,
+    approve: Callable[[StreamSpec], None] | None = None,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
@@ -216,6 +217,8 @@ def run(
         now: the current time; None: that of this machine.
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
+        approve: function that is told the specification of the stream before rows are read; an
+            error that it raises ends the run.
         before_commit: function that is called before anything is written; an error that it raises
             ends the run.
 
@@ -242,6 +245,8 @@ def run(
         job = job.with_options(key=key)
     with OpenedState(job) as state:
         prepared = prepare(job, state, rows, now, progress)
+        if approve is not None:
+            approve(prepared.spec)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
         if before_commit is not None:
