@@ -294,7 +294,7 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
     known = Average(-20, 40, resolution=1, number=5)
     for what, more, why in (
         (known, {"value": "value", "revise": None}, "unknown=discover is not possible for custom"),
-        ("sum", {**VALUES, "release": "both", "revise": None}, "publish totals, or windows alone"),
+        ("sum", {**VALUES, "release": "both", "revise": None}, "unknown=discover does not go with release=both"),
         ("moments", {"columns": "value", "bounds": "0:5"}, "possible for counts, sums and av"),
     ):
         with pytest.raises(InvalidInput, match=why):

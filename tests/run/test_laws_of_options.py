@@ -99,9 +99,7 @@ def is_refused(stream: Job, name: str) -> bool:
 
 
 #: Options that define a stream; a choice at clock changes may come later.
-DEFINING = [
-    name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "clock_change"
-]
+DEFINING = [name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "clock_change"]
 
 
 @pytest.mark.parametrize("name", DEFINING)
