@@ -206,7 +206,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
     """It is said to hold all rows: so they are probably elsewhere."""
     none = place.write("none.csv", [])
     done = place.count(none, "--until", "2013-01-01T01:00")
-    assert (done.code, "would release 1 window, but there are no rows" in done.err) == (2, True)
+    assert (done.code, "would release 1 window, but there is no row" in done.err) == (2, True)
     assert not place.state.exists()
     assert place.count(none, "--until", "2013-01-01T01:00", "--yes").code == 0
 
@@ -259,7 +259,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
 
-    monkeypatch.setattr("counton.runs.planned_steps._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.runs.planned_steps._VALUES_OF_TRANSACTION", 2)  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 

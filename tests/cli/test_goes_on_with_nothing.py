@@ -10,13 +10,13 @@ from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_
 from counton.cli.statistic_commands import command_of
 from counton.options.common_options import Job
 from counton.options.option_fields import EACH_RUN, names_in_scope
-from counton.options.statistics import CountJob
+from counton.options.statistics import CountJob, model_of
 from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace
 
 #: Options of inputs that hold all rows of windows: `tests/run/test_whole_windows.py`.
-OF_WHOLE = {"covers"}
+OF_WHOLE = {"covers", "append"}
 ALONE = {*names_in_scope(CountJob, EACH_RUN)}
 
 
@@ -25,7 +25,11 @@ def test_every_option_is_here() -> None:
     common = {option for said in (*COMMON, *ITS_OWN["count counts"]) for option in said} - {
         "counts"
     }
-    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
+    stated = {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
+    assert {*Job.model_fields} <= stated | {"statistic", "name", "state"}
+    assert {option for name in keywords() for option in model_of(name).model_fields} <= {
+        *stated, *ITS_OWN, "statistic", "name", "state",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -437,10 +437,10 @@ def test_a_place_to_publish_holds_for_all_jobs(file: Path, place: Any) -> None:
     assert place("run", str(file), "--only", "third").code == 4  # the limit holds
     for wrong, words in (
         ("[limit]\nepsilon = 2\n", "sets no limit; remove the section"),
-        ("[publish]\nwhom = 3\n", "has the unknown key 'whom'; allowed keys are to"),
+        ("[publish]\nwhom = 3\n", "has no option 'whom'"),
         ("[publish]\n", "does not name the database"),
         ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is a 'mysql' address"),
-        ("[publish]\nto = 3\n", "to is 3, of type int"),
+        ("[publish]\nto = 3\n", "to 3 is not the path of a file"),
     ):
         file.write_text(f"{FILE}\n{wrong}")
         done = place("run", str(file))

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 import pytest
 from databases import rows_in
-from recalled import recall
 
 from counton import PureDP, Stream
 from counton.runs import Job, export, methods, publish, run

@@ -580,7 +580,10 @@ def commit(
             sums.times.windows_since_newest(prepared.windows, span.target, span.released),
             max(0, span.target - last_counted),
         )
-    counts = RowCounts(sums.numbers, steps.counts, empty_windows)
+    numbers = sums.numbers
+    if not steps.changes_anything:
+        numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
+    counts = RowCounts(numbers, steps.counts, empty_windows)
     return Committed(stream, spec, Private(counts))
 
 

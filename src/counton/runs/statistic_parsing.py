@@ -6,7 +6,7 @@ If its domain is not a list of groups, a second function reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
