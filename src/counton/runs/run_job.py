@@ -163,11 +163,12 @@ class RunResult:
         return open_private(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
-        """Read all releases so far from the journal, with intervals.
+        """Return all that the stream has released, with intervals.
 
         Args:
             level: probability with which each interval holds; None: the level of the last job.
-            shown: selection of the statistic's numbers to show; None: that of the last job.
+            shown: selection of the statistic's numbers to show; None: that of the last job. If one
+                of them is stated, the journal is read again.
 
         Raises:
             InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
@@ -184,6 +185,8 @@ class RunResult:
         ...     result.read(level=0.9).table().select("step", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         """
+        if level is None and shown is None:
+            return self.release
         assert self.job.state is not None, "a run has a state"
         with Store(self.job.state) as store:
             reader = store.reader(self.name, self.job.key)
