@@ -231,11 +231,7 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
         export(tmp_path / "s.db", tmp_path / "t.csv")
     again = read(tmp_path / "t.csv")
     with Store(tmp_path / "s.db") as store:
-<<<<<<< HEAD
         page = Journal(store, stream_name(job)).describe()
-=======
-        page = Journal(store, stream_name(job)).describe()
->>>>>>> swapi
     done = CliRunner().invoke(
         app, ["methods", str(tmp_path / "s.db"), "--full"], prog_name="counton"
     )

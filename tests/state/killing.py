@@ -360,11 +360,10 @@ def release_line(state: str, name: str, salt: int) -> str:
     """
     cells = Path(state).with_name(f"cells{salt}.csv")
     line: dict[str, Any] = {"counts": "n", "label": "cell", "domain": "a,b,c,d,e"}
-    result = run(Job("ranges", cells, state, name=name, **line, epsilon=1))
-    value = result.release.table()["estimate"].to_list()
-    of_input = result.for_operator().input
-    is_other = of_input.missing or of_input.after_final or of_input.choice.missing
-    return f"{OTHER if is_other else ''}{value}"
+    with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as result:
+        counts = result.for_operator().input
+        value = result.read().table()["estimate"].to_list()
+        return f"{OTHER if counts.missing or counts.after_final else ''}{value}"
 
 
 #: Before numbers that are shown to somebody who gives other data.

@@ -564,7 +564,9 @@ def commit(
     stream = state.open_writer()
     if stream is not None:
         spec = spec.with_public_notes(stream)
-        refuse_counted_meanwhile(read.files, stream.has_source)
+        refuse_counted_meanwhile(
+            read.files, stream.has_source, are_several=prepared.are_several_files
+        )
     steps = plan_steps(prepared, read, ended, stream)
     new_facts: Mapping[str, Any] | None = None
     if stream is None:
@@ -586,7 +588,10 @@ def commit(
             sums.times.windows_since_newest(prepared.windows, span.target, span.released),
             max(0, span.target - last_counted),
         )
-    counts = RowCounts(sums.numbers, steps.counts, empty_windows)
+    numbers = sums.numbers
+    if not steps.changes_anything:
+        numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
+    counts = RowCounts(numbers, steps.counts, empty_windows)
     return Committed(stream, spec, Private(counts))
 
 
