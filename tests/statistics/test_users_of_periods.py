@@ -13,12 +13,13 @@ from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
 from counton.numbers import Design
 from counton.numbers.design import design_for
+from counton.released.description import Description
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.run import Definition, Job, export, run
-from counton.run.job_plan import planned_job
-from counton.run.new_stream import define
+from counton.runs import Job, export, run
+from counton.runs.plan_job import planned_job
+from counton.runs.planning import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -70,7 +71,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
     local = datetime.fromisoformat("2024-02-26")
     more = {"timezone": zone, "start": local.isoformat(), "per": per, "events": frame}
     with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
-        assert outcome.definition.release == "periods"
+        assert outcome.spec.description().release == "periods"
         table = outcome.read().table()
     truth = rows_by(per, frame)
     for row in table.filter(pl.col("name").str.ends_with("more")).iter_rows(named=True):
@@ -94,7 +95,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert "in the week to the end of 2024-04-05" in screen_of(released.numbers).heading
     assert released.numbers.facts()["counted"] == "the week so far"
     last = released.table()["estimate"][-3]
-    for one in (released, export(asked.keeping.state)):
+    for one in (released, export(asked.state)):
         found = one.total("1 or more")
         assert found.value == last
         assert found.what == "1 or more (1 April to 5 April 2024)"
@@ -154,16 +155,17 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, per=per, steps=364, **loss)
     ours, totals = (
-        error_of_periods(define(one), per) for one in (asked, asked.having(release="totals"))
+        error_of_periods(plan_stream(one).description(), per)
+        for one in (asked, asked.having(release="totals"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:
         assert ours < 0.6 * totals
     if per == "1d":
-        assert define(asked).strategy == KAry(364, 365, subtraction=False)
+        assert plan_stream(asked).description().strategy == KAry(364, 365, subtraction=False)
 
 
-def error_of_periods(definition: Definition, per: str) -> float:
+def error_of_periods(definition: Description, per: str) -> float:
     terms = terms_of(definition)
     assert definition.cut is not None
     begins = period_starts(definition.cut, per, definition.cut.steps)
@@ -172,7 +174,7 @@ def error_of_periods(definition: Definition, per: str) -> float:
     )
 
 
-def terms_of(definition: Definition) -> Design:
+def terms_of(definition: Description) -> Design:
     return design_for(
         definition.strategy, definition.guarantee, definition.contribution, definition.shape
     )
@@ -220,7 +222,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
 def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
-    with Store(asked.keeping.state) as store:
+    with Store(asked.state) as store:
         journal = Journal(store, asked)
         assert journal.about()["release"] == "periods"
         last = journal.page(last=1).table
