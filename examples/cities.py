@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import polars as pl
-from counton.cli.command_options import command_line
 
 from counton.base.errors import InvalidInput
-from counton.job.job import Job
-from counton.run.written_files import write_table
+from counton.cli.statistic_commands import command_text
+from counton.runs import Job
+from counton.runs.output_files import write_table
 
 _LEVELS = "continent,country,region,city"
 
@@ -42,7 +42,7 @@ def hierarchy_job_for(folder: str) -> Job:
         name="cities",
         out=target / "populations.parquet",
     )
-    sys.stdout.write(f"$ {command_line('hierarchy', job)}\n\n")
+    sys.stdout.write(f"$ {command_text(job)}\n\n")
     sys.stdout.flush()
     return job
 

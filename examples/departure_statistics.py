@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from counton.cli.command_options import command_line
-from counton.cli.run_statistic import perform
 
 from counton import ApproxDP, Key, PureDP, Running
+from counton.cli.statistic_commands import CommandActions, command_text
+from counton.cli.statistic_run import perform
 from counton.privacy import Guarantee
-from counton.run import Job
-from counton.run.written_files import write_table
+from counton.runs import Job
+from counton.runs.output_files import write_table
 from counton.statistics import Degrees, Episodes, Statistic, Triangles
 from examples.departures import data_folder
 
@@ -161,9 +161,9 @@ def _run(
         timezone=_ZONE,
         **({"epsilon": "1"} | windows | columns | parameters | outputs),
     )
-    sys.stdout.write(f"\n$ {command_line(f'statistic {name}', job)}\n\n")
+    sys.stdout.write(f"\n$ {command_text(job)}\n\n")
     sys.stdout.flush()
-    perform(job)
+    perform(job, CommandActions())
 
 
 def _write_data(target: Path) -> None:

@@ -11,10 +11,10 @@ import zipfile
 from pathlib import Path
 
 import polars as pl
-from counton.cli.command_options import command_line
 
 from counton.base.errors import InvalidInput
-from counton.job.job import Job
+from counton.cli.statistic_commands import command_text
+from counton.runs import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
@@ -73,7 +73,7 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
             out=str(target / "releases-forever.parquet"),
             plot=str(target / "chart-forever.png"),
         )
-    sys.stdout.write(f"$ {command_line('count', request)}\n\n")
+    sys.stdout.write(f"$ {command_text(request)}\n\n")
     sys.stdout.flush()
     return request
 

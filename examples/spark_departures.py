@@ -48,7 +48,9 @@ def run_spark(folder: str, workers: int = 2) -> None:
     batch = job.having(state=target / "spark.db", out=target / "spark.parquet")
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
-        print(f"{outcome.after:,} hours of {len(outcome.definition.groups)} carriers released")
+        print(
+            f"{outcome.after:,} hours of {len(outcome.spec.description().groups)} carriers released"
+        )
     print(pl.read_parquet(target / "spark.parquet").tail(5))
 
     rows = pl.read_parquet(target / "departures.parquet").sort("time_hour")

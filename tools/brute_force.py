@@ -425,7 +425,8 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
         rows: pairs of a user and a row.
         promise: options of the job that bound a user's rows.
     """
-    from counton.run import Job, run  # rows need more packages than contributions do
+    from counton.runs import Job, run  # rows need more packages than contributions do
+    from counton.state import Store
 
     with TemporaryDirectory() as folder:
         for night in (0, 1):
@@ -443,8 +444,10 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
                 yes=True, **promise,
             )  # fmt: skip
             with run(job) as outcome:
-                values = np.asarray(outcome.stream.releases().values, np.int64)
-                said = outcome.definition.contribution
+                said = outcome.spec.contribution
+            with Store(job.state) as store:
+                stored = store.reader(outcome.name).releases()
+                values = np.asarray(stored.values, np.int64)
     return np.diff(values, axis=0, prepend=0), said
 
 
@@ -578,7 +581,8 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
         rows: the rows.
         options: options of the job.
     """
-    from counton.run import Job, run  # rows need more packages than contributions do
+    from counton.runs import Job, run  # rows need more packages than contributions do
+    from counton.state import Store
 
     with TemporaryDirectory() as folder:
         for night in NIGHTS:
@@ -600,8 +604,11 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
                 **{name: one for name, one in {**by, **options}.items() if name != "what"},
             )  # fmt: skip
             with run(job) as outcome:
-                values = np.asarray(outcome.stream.releases().values, float)
-                design = outcome.stream.design
+                name = outcome.name
+            with Store(job.state) as store:
+                reader = store.reader(name)
+                design = reader.design
+                values = np.asarray(reader.releases().values, float)
     values = np.rint(values / float(design.units.exact)).reshape(len(values), -1)
     return np.diff(values, axis=0, prepend=0), design
 

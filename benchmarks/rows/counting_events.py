@@ -13,7 +13,7 @@ import polars as pl
 from benchmarks.measure import OBJECTS, fastest, object_seconds, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.strategies import KAry
 
 #: Two sizes: what a row more costs is their difference, without what every run costs.
@@ -79,7 +79,7 @@ def _count(file: Path) -> None:
 
 def _contingency(file: Path) -> None:
     domain = {"page": PAGES, "kind": KINDS}
-    _run(file, "contingency", options={"columns": "page,kind"}, domain=domain)
+    _run(file, "contingency", columns="page,kind", domain=domain)
 
 
 def _run(file: Path, what: str, **more: Any) -> None:

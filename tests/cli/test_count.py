@@ -259,7 +259,9 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
 
-    monkeypatch.setattr("counton.runs.planned_steps._VALUES_OF_TRANSACTION", 2)  # one step a transaction
+    monkeypatch.setattr(
+        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 2
+    )  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 
@@ -322,8 +324,8 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     events = place.write("e.csv", EVENTS)
     said = place("count", events, *place.new(start="2013-01-01T01:00", steps="2")).refused()
     assert (
-        "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give --until"
-        in said
+        "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give "
+        "--until" in said
     )
     done = place(
         *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),

@@ -318,7 +318,9 @@ class Panic(BaseException):
 
 def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
     file.write_text(FILE + 'clock-change = "twice"\n')
-    with pytest.raises(InvalidInput, match=r"^job 'paid' of .*: clock-change twice is not possible"):
+    with pytest.raises(
+        InvalidInput, match=r"^job 'paid' of .*: clock-change twice is not possible"
+    ):
         load(file)
 
 

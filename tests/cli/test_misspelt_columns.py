@@ -156,7 +156,13 @@ def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: 
 REPORT = {
     "": {"events": "v.csv", "state": "s.db", **DAYS, "by": "page", "domain": "home,shop"},
     "visits": {"statistic": "count", "by": "device", "domain": "phone,desk"},
-    "paid": {"statistic": "sum", "value": "seconds", "lower": "0", "upper": "60", "resolution": "1"},
+    "paid": {
+        "statistic": "sum",
+        "value": "seconds",
+        "lower": "0",
+        "upper": "60",
+        "resolution": "1",
+    },
     "places": {"statistic": "contingency", "columns": "device,page"},
 }
 

@@ -9,9 +9,9 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput, StateError
+from counton.options.custom_strategies import own_strategy, write_strategy
 from counton.options.job_file import load
 from counton.options.saved_job import save
-from counton.options.custom_strategies import own_strategy, write_strategy
 from counton.runs import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from counton.cli.statistic_command import command_of
-from typer.testing import CliRunner
+from click import Context
+from click.testing import CliRunner
 
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
@@ -35,11 +34,9 @@ ODD_ADDRESSES = (
     f"https://{SERVER}/x.csv?X-Amz-Credential={SECRET}&X-Amz-Signature={SECRET}",
     f"s3://bucket/x?aws_secret_access_key={SECRET}&access_key={SECRET}",
 )
-COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-BESIDE = typer.Typer()  # whose options only their own help knows
-for _name in ("count", "sum", "contingency"):
-    command_of(BESIDE, _name)
-COMMANDS |= typer.main.get_command(BESIDE).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = {
+    name: app.get_command(Context(app), name) for name in app.list_commands(Context(app))
+}
 #: Options with which a command goes far before it meets an address.
 MORE = {
     "count": {

@@ -54,7 +54,7 @@ def zeros_released(
     """A year in which nothing happens, under one of many keys, with intervals of each level."""
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(number.to_bytes(32, "big")),
-        name="coverage", shape=definition.shape,
+        name="coverage", shape=(len(definition.groups),),
     )  # fmt: skip
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
     return [

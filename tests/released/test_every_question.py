@@ -45,6 +45,7 @@ from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
+from counton.statistics.statistic import shape_of
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
 from counton.strategies.strategy import node_law
 
@@ -117,7 +118,8 @@ def defined(name: str) -> Description:
 def stream_of(name: str, kind: str) -> Stream:
     strategy, guarantee = STRATEGIES[kind]
     definition = replace(defined(name), strategy=strategy, guarantee=guarantee)
-    statistic, shape = definition.statistic, definition.shape
+    statistic = definition.statistic
+    shape = shape_of(statistic, None if definition.by is None else len(definition.groups))
     parts = {"": slice(None)}
     if isinstance(report := inner_of(statistic), Report):
         weights = {one: 2 + 3 * at for at, one in enumerate(report.measured_ones)}

@@ -10,13 +10,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.run.changes import Intake, compare
+from counton.base.private import Private
 from counton.runs import Job, run
-from counton.runs import Job
+from counton.runs.planned_steps import (
+    Measurement,
+    NewRowsOfRun,
+    PlannedSteps,
+    SnapshotOfRun,
+    Span,
+    kept_totals,
+)
+from counton.runs.planning import plan_stream
+from counton.state.addition import Arrivals
 from counton.state.journal import WindowTotals
 
 GROUPS = 2
-COMMON: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
+SPEC = plan_stream(
+    Job(
+        "sum", "e.csv", "s.db", time="t", every="1d", start="2024-03-01", steps=5, epsilon=1,
+        by="g", domain="a,b", value="v", lower=0, upper=9, resolution=1,
+    ),
+    (),
+)  # fmt: skip
+MEASUREMENT = Measurement.of(
+    SPEC.tally_statistic, SPEC.terms.group_statistic, GROUPS, is_of_each_group=False
+)
+#: What is kept of windows, by their numbers.
+Kept = dict[int, NDArray[np.int64]]
 
 #: An event: the run at which it arrives, its window, its group, its value.
 Event = tuple[int, int, int, int]
@@ -38,54 +58,79 @@ ENDED = st.one_of(
 def cells(events: list[Event]) -> pl.DataFrame:
     frame = pl.DataFrame(
         [(window, group, 1, value) for _, window, group, value in events],
-        schema=dict.fromkeys(("step", "group", "rows", "total"), pl.Int64),
+        schema=dict.fromkeys(("step", "cell", "rows", "total"), pl.Int64),
         orient="row",
     )
-    return frame.group_by("step", "group").agg(pl.col("rows", "total").sum())
+    return frame.group_by("step", "cell").agg(pl.col("rows", "total").sum())
+
+
+class KeptWindows:
+    """What a stream keeps of windows, as a reader of its state has it."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def observed_blocks(self, _: object) -> Private[Any]:
+        windows = np.array(sorted(self._kept), np.int64)
+        blocks = [(windows, np.array([self._kept[one] for one in windows]))]
+        return Private(iter(blocks if windows.size else []))
+
+
+def compare(
+    kept: Kept, rows: pl.DataFrame, *, released: int, target: int, covered: range | None
+) -> PlannedSteps:
+    """What a run does whose input has these rows: all rows of covered windows, or new ones."""
+    span = Span(SPEC.terms.windowing.windows, released, max(target, released))
+    stream: Any = KeptWindows(kept)
+    totals = kept_totals(stream, np.arange(1, 6), MEASUREMENT)
+    given = NewRowsOfRun(rows, ("file",)) if covered is None else SnapshotOfRun(rows, covered)
+    return PlannedSteps.of(given, totals, span, MEASUREMENT, Arrivals())
 
 
 @FEW
 @given(EVENTS, st.integers(0, 4))
 def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int) -> None:
     """Late windows are released together at the next step, and each other window by itself."""
-    intake = compare(*({}, cells(events)), released=released, target=5, covered=None, **COMMON)
-    waiting = intake.inputs(range(released + 1, 6))
-    together, alone = intake.largest_sums(1), intake.largest_sums(1, alone=True)
-    assert (together[0], together[1].tolist()) == (waiting.sum(axis=0).max(), [waiting.sum()])
-    assert (alone[0], alone[1].tolist()) == (waiting.max(), [waiting.sum(axis=1).max()])
+    intake = compare({}, cells(events), released=released, target=5, covered=None)
+    waiting = intake.values(range(released + 1, 6))
+    together = intake.added_sums(one_step_alone=False)
+    alone = intake.added_sums(one_step_alone=True)
+    assert together.largest == waiting.sum(axis=0).max()
+    assert together.of_places.tolist() == [waiting.sum()]
+    assert alone.largest == waiting.max()
+    assert alone.of_places.tolist() == [waiting.sum(axis=1).max()]
 
 
-def seen(intake: Intake, steps: range) -> dict[int, NDArray[np.int64]]:
+def seen(intake: PlannedSteps, steps: range) -> Kept:
     """What is kept of windows once some steps are released, all that are."""
-    return intake.observations(steps, first=True, last=True)
+    return intake.observed(steps, is_first=True, is_last=True)
 
 
 def inputs_of(
     events: list[Event], ended: tuple[int, ...], append: bool, chunk: int = 10
 ) -> NDArray[np.int64]:
     """Inputs of the five steps after four runs, with a dictionary as the store."""
-    kept: dict[int, NDArray[np.int64]] = {}
+    kept: Kept = {}
     inputs = np.zeros((5, 2), dtype=np.int64)
     released = 0
-    for run, target in enumerate(ended):
-        arrived = [e for e in events if (e[0] == run if append else e[0] <= run)]
+    for night, target in enumerate(ended):
+        arrived = [e for e in events if (e[0] == night if append else e[0] <= night)]
         intake = compare(
             kept,
             cells(arrived),
             released=released,
             target=target,
             covered=None if append else range(1, target + 1),
-            **COMMON,
         )
-        if intake.target == released:
+        if intake.span.target == released:
             kept |= seen(intake, range(0))
             continue
-        for start in range(released + 1, intake.target + 1, chunk):
-            steps = range(start, min(start + chunk, intake.target + 1))
-            inputs[steps.start - 1 : steps.stop - 1] = intake.inputs(steps)
-            first, last = start == released + 1, steps.stop == intake.target + 1
-            kept |= intake.observations(steps, first=first, last=last)
-        released = intake.target
+        for start in range(released + 1, intake.span.target + 1, chunk):
+            steps = range(start, min(start + chunk, intake.span.target + 1))
+            inputs[steps.start - 1 : steps.stop - 1] = intake.values(steps)
+            first, last = start == released + 1, steps.stop == intake.span.target + 1
+            kept |= intake.observed(steps, is_first=first, is_last=last)
+        released = intake.span.target
     return inputs
 
 
@@ -97,9 +142,9 @@ def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
     expected = np.zeros((5, 2), dtype=np.int64)
     released = 0
     due: list[Event] = []
-    for run, target in enumerate(ended):
+    for night, target in enumerate(ended):
         # A file of all events that finds a window closed adds nothing to it.
-        due += [e for e in events if e[0] == run and (append or e[1] > released)]
+        due += [e for e in events if e[0] == night and (append or e[1] > released)]
         if target <= released:
             continue
         for event in [e for e in due if e[1] <= target]:
@@ -129,23 +174,23 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
     """Beside rows of others that do, too: what is told to the operator decides nothing."""
 
     def released(*, with_row: bool) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
-        kept: dict[int, NDArray[np.int64]] = {}
+        kept: Kept = {}
         inputs, told, before = np.zeros((5, 2), dtype=np.int64), [], 0
         for night, target in enumerate(ended):
             rows = [(0, s, g, v) for s, g, nights in cells_of for v in nights[night]]
             rows += [(0, step, group, value)] * (with_row and there[night])
             intake = compare(
                 kept, cells(rows), released=before, target=target,
-                covered=range(1, target + 1), **COMMON,
+                covered=range(1, target + 1),
             )  # fmt: skip
-            told.append((intake.gone, intake.shut))
-            if intake.target > before:
-                steps = range(before + 1, intake.target + 1)
-                inputs[before : intake.target] = intake.inputs(steps)
+            told.append((intake.counts.missing, intake.counts.after_final))
+            if intake.span.target > before:
+                steps = range(before + 1, intake.span.target + 1)
+                inputs[before : intake.span.target] = intake.values(steps)
                 kept |= seen(intake, steps)
             else:
                 kept |= seen(intake, range(0))
-            before = intake.target
+            before = intake.span.target
         return inputs, told
 
     (with_it, also), (without, told) = released(with_row=True), released(with_row=False)
@@ -158,15 +203,15 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
 def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
     first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
     then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
-    new = compare({}, cells(first), released=0, target=1, covered=range(1, 2), **COMMON)
+    new = compare({}, cells(first), released=0, target=1, covered=range(1, 2))
     kept = seen(new, range(1, 2))
-    found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3), **COMMON)
-    assert (found.gone, found.shut, found.waiting) == (1, 1, 0)
-    assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
+    found = compare(kept, cells(then), released=1, target=2, covered=range(1, 3))
+    assert (found.counts.missing, found.counts.after_final, found.counts.waiting) == (1, 1, 0)
+    assert found.values(range(2, 3)).tolist() == [[1, 0]]
     assert found.changed.tolist() == [2]
     changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now
-    found = compare(kept, cells(changed), released=1, target=1, covered=range(1, 2), **COMMON)
-    assert (found.gone, found.shut, found.changed.size) == (1, 1, 0)
+    found = compare(kept, cells(changed), released=1, target=1, covered=range(1, 2))
+    assert (found.counts.missing, found.counts.after_final, found.changed.size) == (1, 1, 0)
 
 
 @FEW
@@ -191,18 +236,18 @@ def test_transactions_of_any_size_give_the_same_inputs(
 
 def test_a_window_without_a_row_is_closed_too() -> None:
     late = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
-    found = compare({}, late, released=2, target=3, covered=range(1, 4), **COMMON)
-    assert found.inputs(range(3, 4)).tolist() == [[0, 4]]
-    assert found.shut == 1
-    found = compare({}, late, released=2, target=3, covered=None, **COMMON)
-    assert found.inputs(range(3, 4)).tolist() == [[3, 4]]
+    found = compare({}, late, released=2, target=3, covered=range(1, 4))
+    assert found.values(range(3, 4)).tolist() == [[0, 4]]
+    assert found.counts.after_final == 1
+    found = compare({}, late, released=2, target=3, covered=None)
+    assert found.values(range(3, 4)).tolist() == [[3, 4]]
 
 
 def test_an_input_without_a_new_step_is_not_kept() -> None:
     waiting = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
-    found = compare({}, waiting, released=2, target=2, covered=range(1, 3), **COMMON)
-    assert (found.changed.size, found.shut, seen(found, range(0))) == (0, 1, {})
-    found = compare({}, waiting, released=1, target=2, covered=range(1, 3), **COMMON)
+    found = compare({}, waiting, released=2, target=2, covered=range(1, 3))
+    assert (found.changed.size, found.counts.after_final, seen(found, range(0))) == (0, 1, {})
+    found = compare({}, waiting, released=1, target=2, covered=range(1, 3))
     assert seen(found, range(2, 3)) == {}
 
 

@@ -3,27 +3,28 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 import polars as pl
 import pytest
 from calls import calls_of
-from counton.cli.run_options import RunOptions
-from counton.cli.run_statistic import carried_out
+from click.testing import CliRunner
 from once import kept_line
 from run_results import design_of
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, StateError
-from counton.cli.run_command import perform as perform_jobs
-from counton.job.jobfile import load
+from counton.cli.app import app
+from counton.cli.statistic_run import carry_out
 from counton.numbers import design
+from counton.options.job_file import load
 from counton.released.figures import totals_curves
-from counton.run import commit, read_rows, resolve
 from counton.runs import Job, planned_jobs, run
-from counton.state import Store
+from counton.runs.opened_state import OpenedState
+from counton.runs.run_job import commit, decide, prepare, read_rows
+from counton.state import Store, Stream
 from counton.state.database import Database
 
 ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
@@ -88,25 +89,29 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
 def test_the_run_reports_where_it_is(request_: Job) -> None:
     heard: list[tuple[str, float]] = []
     run(request_, lambda stage, share: heard.append((stage, share))).close()
-    assert [stage for stage, _ in heard] == ["choosing a strategy", "reading events", "releasing"]
+    assert [stage for stage, _ in heard] == [
+        "choosing a strategy", "reading rows", "releasing", "reading the journal",
+    ]  # fmt: skip
     assert [share for _, share in heard] == sorted(share for _, share in heard)
 
 
 def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Job) -> None:
-    with resolve(request_) as settled:
-        rows = read_rows(settled)
-        assert not Path(request_.state).exists()
-        with commit(settled, rows) as outcome:
-            released = outcome.read().table()
+    with OpenedState(request_) as state:
+        prepared = prepare(request_, state, None, datetime.now(UTC))
+        rows = read_rows(prepared)
+        ended = decide(prepared, rows)
+        assert not Path(str(request_.state)).exists()
+        with commit(prepared, rows, ended) as committed:
+            assert committed.stream.step == ended.last == 3
     with run(request_) as again:
-        assert again.read().table().equals(released)
+        assert (again.before, again.after) == (3, 3)
 
 
 def test_jobs_need_no_package_of_the_command_line() -> None:
     program = (
         "import sys\n"
         "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
-        "import counton.run"
+        "import counton.runs"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -121,7 +126,7 @@ def by_release(job: Job) -> None:
 
 
 def by_command(job: Job) -> None:
-    carried_out(job, silently=True)
+    carry_out(job, is_silent=True)
 
 
 @pytest.mark.parametrize("door", [by_run, by_release, by_command])
@@ -158,10 +163,15 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
     )
     with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(2))
-    night = RunOptions(file=str(file), until="2013-01-01T02:00")
-    perform_jobs(night)
+
+    def run_night(until: str) -> None:
+        words = ["run", str(file), "--until", until]
+        done = CliRunner().invoke(app, words, prog_name="counton")
+        assert done.exit_code == 0, done.output
+
+    run_night("2013-01-01T02:00")
     opened = calls_of(monkeypatch, Database, "_look_at_format")
-    perform_jobs(replace(night, until="2013-01-01T03:00"))
+    run_night("2013-01-01T03:00")
     assert len(opened) == 1 + 2
     opened.clear()
     planned_jobs(load(file))
@@ -169,10 +179,11 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
 
 
 def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
-    with run(request_) as outcome:
-        with pytest.raises(StateError, match="every is 2h"):
+    run(request_).close()
+    with Stream.open(request_.state, "count") as stream:
+        with pytest.raises(StateError, match="in every"):
             run(request_.having(every="2h"))
-        outcome.stream.release_many([[0, 0]])
+        stream.release_many([[0, 0]])
 
 
 def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:

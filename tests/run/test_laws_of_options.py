@@ -99,9 +99,7 @@ def is_refused(stream: Job, name: str) -> bool:
 
 
 #: Options that define a stream; a choice at clock changes may come later.
-DEFINING = [
-    name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "clock_change"
-]
+DEFINING = [name for name in names_in_scope(CountJob, OptionScope.STREAM) if name != "clock_change"]
 
 
 @pytest.mark.parametrize("name", DEFINING)
@@ -121,7 +119,7 @@ def test_law_sees_an_option_that_nobody_compares(
     right = stream_spec.differences
 
     def without_release(*of: Any) -> list[stream_spec.Difference]:
-        return [one for one in right(*of) if one.name != "release"]
+        return [one for one in right(*of) if one.option != "release"]
 
     monkeypatch.setattr(stream_spec, "differences", without_release)
     assert is_refused(stream, "simple")
@@ -130,7 +128,7 @@ def test_law_sees_an_option_that_nobody_compares(
 
 def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:
     shown = {one.name: one.help for one in statistic_command("count").params}  # type: ignore[attr-defined]
-    beside = {"help", "json", "save", "plan", "full", "all_options"}
+    beside = {"help", "h", "json", "save", "plan", "full", "all_options"}
     assert {*shown} - beside <= {*FIELDS}
     texts = [item.description for item in FIELDS.values() if item.description is not None]
     assert len({*texts}) == len(texts)

@@ -18,10 +18,9 @@ from some_cases import long
 from whole_nights import Night, Place, day, kept, moved, now, released
 
 from counton.base.errors import InvalidInput
-from counton.base.private import Private, open_private
+from counton.base.private import open_private
 from counton.numbers.counter_state import read_checkpoint
-from counton.run.contribution_bounds import ContributionBounder
-from counton.runs import Job, run
+from counton.runs import Job, chosen_rows, run
 from counton.runs.erasure import forget
 from counton.state import Stream
 from counton.state.seen import Change
@@ -64,13 +63,13 @@ def test_slots_that_are_not_written_move_more(monkeypatch: pytest.MonkeyPatch) -
 
     assert far() == 1
 
-    written = ContributionBounder.change
+    written = chosen_rows.change_of_memory
 
-    def change(*given: Any) -> Private[Change]:
+    def change(*given: Any, **more: Any) -> Change:
         """A mistake: slots are not written with the release."""
-        return Private(open_private(written(*given))._replace(added=()))
+        return written(*given, **more)._replace(added=())
 
-    monkeypatch.setattr(ContributionBounder, "change", change)
+    monkeypatch.setattr(chosen_rows, "change_of_memory", change)
     assert far() == 3
 
 

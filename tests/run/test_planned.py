@@ -160,7 +160,7 @@ def test_limits_hold_by_state_and_unit(tmp_path: Path) -> None:
 def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     job = made("count", tmp_path)
     events = tmp_path / "pages.csv"
-    events.write_text("time,page\n2024-03-01T00:10,home\n")
+    events.write_text("at,page\n2024-03-01T00:10,home\n")
     wrong = {
         "later": Job("count", job.events, job.state),
         "lines": made("ranges once", tmp_path).having(

@@ -17,8 +17,8 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.run.changes import Intake
 from counton.runs import Job, run
+from counton.runs.planned_steps import PlannedSteps
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [
@@ -174,27 +174,26 @@ def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any
 # ------------------------------------------------------------------- what must not be, is seen
 
 
-def counts_in_two_windows(self: Intake, steps: range) -> Any:
+def counts_in_two_windows(self: PlannedSteps, steps: range) -> Any:
     """A mistake: a late row counts in the window of its arrival too."""
-    found = RIGHT(self, steps).reshape(len(steps), self.versions, self.groups)
-    found[:, 0] += found[:, 1:].sum(axis=1)
-    return found.reshape(-1, self.groups)
+    found = RIGHT(self, steps)
+    found[..., 0] += found[..., 1:].sum(axis=-1)
+    return found
 
 
-def lag_by_others(self: Intake, steps: range) -> Any:
+def lag_by_others(self: PlannedSteps, steps: range) -> Any:
     """A mistake: how late a file is hangs on its newest row."""
-    found = RIGHT(self, steps).reshape(len(steps), self.versions, self.groups)
-    newest = int(self.cells["step"].max(initial=0))
-    late = np.roll(found, steps[-1] - newest, axis=1) if newest < steps[-1] else found
-    return late.reshape(-1, self.groups)
+    found = RIGHT(self, steps)
+    newest = self.last_window_with_rows
+    return np.roll(found, steps[-1] - newest, axis=-1) if newest < steps[-1] else found
 
 
-RIGHT = Intake.inputs
+RIGHT = PlannedSteps.values
 
 
 @pytest.mark.parametrize("wrong", [counts_in_two_windows, lag_by_others])
 def test_a_wrong_choice_of_windows_is_seen(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Intake, "inputs", wrong)
+    monkeypatch.setattr(PlannedSteps, "values", wrong)
     nights: list[list[Row]] = [[(1, "a", "u", "1", 1)] * 3, [(1, "a", "u", "2", 1)] * 3, [], []]
     row = (2, "a", "someone", "new", 1.0)
     without = released(nights, **GROUPS, epsilon=1)
@@ -260,7 +259,7 @@ def test_users_count_in_each_window_or_not_at_all(
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
-        InvalidInput, match="revise=2d (revises|does not go with statistic=distinct)"
+        InvalidInput, match=r"revise=2d (revises|does not go with statistic=distinct)"
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 

@@ -6,7 +6,7 @@ history moves more than ``most * (1 + 2 * recounts)``, and some move as much.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,13 +16,15 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, open_private
-from counton.run import Definition
-from counton.run.clock import covered_windows
-from counton.run.contribution_bounds import ContributionBounder
-from counton.run.new_stream import define
-from counton.run.slots import Slots, row_hashes
-from counton.runs import Job
-from counton.state.seen import Change, MarkSet
+from counton.runs import Job, StreamSpec, chosen_rows
+from counton.runs.chosen_rows import RowChoice
+from counton.runs.contribution_slots import Slots, compare_slots
+from counton.runs.due_windows import EndedWindows, covered_windows
+from counton.runs.parsing import parse_run
+from counton.runs.planning import plan_stream
+from counton.runs.remembered_rows import RememberedRows, change_of_memory
+from counton.runs.row_buffer import Portion
+from counton.state.seen import Change, MarkSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.
 ROWS = [
@@ -69,22 +71,37 @@ class Memory:
         self.sets = [*stay, *change.added]
 
 
+class Buffer:
+    """The rows of one input, as they are held before rows are chosen."""
+
+    def __init__(self, rows: list[pl.DataFrame], groups: Sequence[str]) -> None:
+        self.secret = Secret.fresh()
+        self.groups = groups
+        self._rows = pl.concat(rows)
+
+    def portions(self) -> Iterator[tuple[Portion, pl.DataFrame]]:
+        yield Portion(0, 1), self._rows
+
+
 @cache
-def definition(lags: int, most: int, recounts: int, people: int) -> Definition:
+def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
     job = Job(
         "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", by="group",
         domain=[f"{one:06}" for one in range(2 * people)], user="user", most=most, epsilon=1,
         revise=f"{lags}d", recounts=recounts or None,
     )  # fmt: skip
-    return define(job)
+    return plan_stream(job, ())
 
 
 def nights(case: Case) -> Iterator[tuple[bool, int, range]]:
     """Of each night: whether a window is new, the last before, and the windows it may change."""
-    cut, released = definition(*case[3:], len(HELD)).cut, 0
+    spec, released = planned(*case[3:], len(HELD)), 0
+    windows = spec.terms.windowing.windows
     for ended, short in zip(case.ended, case.short, strict=True):
         covers = f"{max(ended - released, 1) if short else 9}d"
-        covered = covered_windows(covers, cut, released, ended, ended)
+        asked = parse_run(spec.job.with_options(covers=covers), spec.terms)
+        until = int(windows.ends(range(ended, ended + 1))[0])
+        covered = covered_windows(windows, asked, released, EndedWindows(ended, until))
         last = released if ended > released else released - 1
         yield ended > released, last, range(max(covered.start, last + 1 - case.lags), covered.stop)
         released = max(ended, released)
@@ -96,29 +113,41 @@ def moved(case: Case, held: Any = HELD, *, keeps_always: bool = False) -> Any:
     ``keeps_always``: a mistake: nights without a new window write slots, too.
     """
     people = len(held)
-    defined = definition(case.lags, case.most, case.recounts, people)
+    terms = planned(case.lags, case.most, case.recounts, people).terms
+    names = list(terms.groups.names or ())
     keys = np.arange(1, people + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    memory, secret = Memory(), None
+    memory: Any = Memory()
     found = np.zeros((people, NIGHTS), np.int64)
     for night, (new, last, inside) in enumerate(nights(case)):
         if not (new or keeps_always):
             continue
-        bounder = ContributionBounder(defined, secret, False, last, parted=True)
+        rows = []
         for place, (step, group) in enumerate(case.rows):
             who = np.flatnonzero(held[:, night, place])
             frame = {
                 "us": np.full(len(who), step * 86_400_000_000 + 1_709_251_200_000_000 - 1),
                 "step": np.full(len(who), step),
-                "group": (2 * who + group).astype(np.uint32),
+                "group": 2 * who + group,
+                "total": np.ones(len(who), np.int64),
                 "user": keys[who],
             }
-            bounder.held.take(pl.DataFrame(frame))
-        chosen = bounder.choose(memory, last, inside)  # type: ignore[arg-type]
+            rows.append(pl.DataFrame(frame))
+        remembered = RememberedRows.read(memory, terms, last)
+        choice = RowChoice(terms, names, last, inside, compares_rows=True)
+        buffer: Any = Buffer(rows, names)
+        chosen = choice.choose(buffer, remembered)
         if new:
-            group, rows = open_private(chosen).cells.select("group", "rows").to_numpy().T
-            found[:, night] = np.bincount(group // 2, np.abs(rows), people)
-        memory.write(bounder.change(chosen, max(case.ended[: night + 1])))
-        secret = bounder.secret
+            cell, number = chosen.sums(len(names), None).select("cell", "rows").to_numpy().T
+            found[:, night] = np.bincount(cell // 2, np.abs(number), people)
+        change = change_of_memory(
+            remembered,
+            chosen.users_to_keep(terms.max_corrections),
+            chosen.rows,
+            secret=buffer.secret,
+            terms=terms,
+            target=max(case.ended[: night + 1]),
+        )
+        memory.write(Private(change))
     return found
 
 
@@ -180,37 +209,34 @@ def test_as_much_is_moved_as_the_promise_says(most: int, recounts: int) -> None:
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_of_equal_slots_the_one_that_was_replaced_keeps_its_row(order: list[int]) -> None:
     """The other can still be replaced, so the row that the input lacks is taken back."""
-    who, used = np.array([7, 7], np.uint64), np.array(order)
-    slots = MarkSet("user", 0, who, (np.ones(2, int), np.zeros(2, int), np.zeros(2, int), used))
-    one = row_hashes([who[:1], *(fact[:1] for fact in slots.facts[:3])])
-    found = Slots.read(slots, one, range(1, 2), 1)
-    assert (found.kept.facts[3].tolist(), found.free.facts[3].tolist()) == ([1], [1])
-    assert (len(found.taken_back.digests), found.lacking) == (1, 0)
+    alike = {"user": [7, 7], "period": [0, 0], "step": [1, 1], "group": [0, 0], "total": [0, 0]}
+    slots = pl.DataFrame({**alike, "due": [0, 0], "replaced": order})
+    found = compare_slots(slots, slots[:1], range(1, 2), 1)
+    assert (found.kept["replaced"].to_list(), found.free["replaced"].to_list()) == ([1], [1])
+    assert (found.retracted.height, found.missing) == (1, 0)
 
 
-def chooses_anew(slots: MarkSet, rows: Any, inside: range, recounts: int) -> Slots:
+def chooses_anew(
+    slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
+) -> Slots:
     """A mistake: rows of open windows are chosen anew each night."""
-    nothing = np.zeros(0, np.uint64)
-    found = READ(slots, nothing, inside, 99)
-    return found._replace(free=READ(slots, nothing, range(0), recounts).free)
+    found = compare_slots(slots, snapshot.clear(), covered, 99)
+    return found._replace(free=compare_slots(slots, snapshot, range(0), max_corrections).free)
 
 
-def frees_closed_slots(slots: MarkSet, rows: Any, inside: range, recounts: int) -> Slots:
+def frees_closed_slots(
+    slots: pl.DataFrame, snapshot: pl.DataFrame, covered: range, max_corrections: int
+) -> Slots:
     """A mistake: a slot is free again once its window is closed."""
-    found = READ(slots, rows, inside, recounts)
-    stays = found.kept.facts[0] >= inside.start
-    facts = tuple(fact[stays] for fact in found.kept.facts)
-    return found._replace(kept=found.kept._replace(digests=found.kept.digests[stays], facts=facts))
-
-
-READ: Callable[..., Slots] = Slots.read
+    found = compare_slots(slots, snapshot, covered, max_corrections)
+    return found._replace(kept=found.kept.filter(pl.col("step") >= covered.start))
 
 
 @pytest.mark.parametrize("wrong", [chooses_anew, frees_closed_slots])
 def test_a_wrong_rule_moves_more(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(ROWS[0], (1, 2, 3, 4), (False,) * NIGHTS, 1, 1, 1)
     assert moved(case).sum(axis=1).max() <= case.bound
-    monkeypatch.setattr(Slots, "read", wrong)
+    monkeypatch.setattr(chosen_rows, "compare_slots", wrong)
     assert moved(case).sum(axis=1).max() > case.bound
 
 

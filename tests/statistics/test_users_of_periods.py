@@ -11,15 +11,15 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
-from counton.numbers import Design
-from counton.numbers.design import design_for
-from counton.released.description import Description
+from counton.options.saved_job import stream_name
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
 from counton.runs import Job, export, run
 from counton.runs.plan_job import planned_job
+from counton.runs.planned_accuracy import planned_design
 from counton.runs.planning import plan_stream
+from counton.runs.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -140,13 +140,13 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="for users who count anew in each period"):
+        with pytest.raises(InvalidInput, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
     for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
-        with pytest.raises(InvalidInput, match="and here no user does; leave it out"):
+        with pytest.raises(InvalidInput, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
@@ -155,8 +155,7 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, per=per, steps=364, **loss)
     ours, totals = (
-        error_of_periods(plan_stream(one).description(), per)
-        for one in (asked, asked.having(release="totals"))
+        error_of_periods(plan_stream(one), per) for one in (asked, asked.having(release="totals"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:
@@ -165,18 +164,12 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
         assert plan_stream(asked).description().strategy == KAry(364, 365, subtraction=False)
 
 
-def error_of_periods(definition: Description, per: str) -> float:
-    terms = terms_of(definition)
-    assert definition.cut is not None
-    begins = period_starts(definition.cut, per, definition.cut.steps)
+def error_of_periods(spec: StreamSpec, per: str) -> float:
+    terms = planned_design(spec)
+    windows = spec.terms.windowing.windows
+    begins = period_starts(windows, per, windows.steps)
     return float(
         (terms.errors.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5
-    )
-
-
-def terms_of(definition: Description) -> Design:
-    return design_for(
-        definition.strategy, definition.guarantee, definition.contribution, definition.shape
     )
 
 
@@ -223,7 +216,7 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
     with Store(asked.state) as store:
-        journal = Journal(store, asked)
+        journal = Journal(store, stream_name(asked))
         assert journal.about()["release"] == "periods"
         last = journal.page(last=1).table
     assert last["window_start"][0].day == 1

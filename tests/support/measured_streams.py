@@ -397,9 +397,9 @@ class Case:
             return None
         if self.windows in ONE_STEP:
             if self.guarantee == "delta":
-                return "does not go with expire"
+                return "expire=True does not go with delta"
             if self.statistic == "report":
-                return "a report has one that does not fade"
+                return "a report shares a budget that does not fade"
             if self.unit == "people" and self.measured.mixes:
                 return "bounds the loss of each event by its age"
         if self.measured.users and self.windows == "revise":

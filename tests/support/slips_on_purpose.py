@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from recorded_jobs import Neighbours
 
@@ -11,7 +12,9 @@ from counton.base.errors import InvalidInput
 from counton.noise import NoiseField
 from counton.numbers import node_law
 from counton.privacy import value_grid
-from counton.run.contribution_bounds import ContributionBounder
+from counton.runs import chosen_rows
+from counton.runs.planned_steps import SnapshotOfRun
+from counton.runs.terms import User
 from counton.state.seen import Secret
 
 Row = tuple[Any, ...]
@@ -56,27 +59,27 @@ def no_clip(patch: pytest.MonkeyPatch) -> Neighbours:
 
 def one_row_more(patch: pytest.MonkeyPatch) -> Neighbours:
     """One row more of each user counts than is stated."""
-    begin = ContributionBounder.__init__
+    right = chosen_rows.within_bound
 
-    def begin_wrongly(self: Any, *given: Any, **named: Any) -> None:
-        begin(self, *given, **named)
-        if self._counting.users:
-            self._counting = replace(self._counting, most=self._counting.most + 1)
+    def one_more(rows: Any, counted: Any, unit: Any, groups: Any) -> Any:
+        if isinstance(unit, User):
+            unit = replace(unit, most=unit.most + 1)
+        return right(rows, counted, unit, groups)
 
-    patch.setattr(ContributionBounder, "__init__", begin_wrongly)
+    patch.setattr(chosen_rows, "within_bound", one_more)
     return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
 
 
 def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
     """A run is refused for what a row says."""
-    right = ContributionBounder._apply_bounds
+    right = chosen_rows.within_bound
 
-    def refuse(self: Any, rows: Any, *given: Any, **named: Any) -> Any:
+    def refuse(rows: Any, *more: Any) -> Any:
         if len(rows) > 10:
             raise InvalidInput("ann has too many rows")
-        return right(self, rows, *given, **named)
+        return right(rows, *more)
 
-    patch.setattr(ContributionBounder, "_apply_bounds", refuse)
+    patch.setattr(chosen_rows, "within_bound", refuse)
     return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
 
 
@@ -107,13 +110,23 @@ def one_draw_for_all_steps(patch: pytest.MonkeyPatch) -> Neighbours:
 def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
     """Rows that come for a closed window fill the places of those that vanished, and else count."""
 
-    def fill(cells: Any, covered: Any, opened: Any, _told: str) -> tuple[()]:
-        for name in ("seen_rows", "seen_total"):
-            there = np.maximum(cells[name], cells[name.removeprefix("seen_")])
-            cells[name] = np.where(covered & ~opened, there, cells[name])
-        return ()
+    right = SnapshotOfRun.seen
 
-    patch.setattr("counton.run.changes._differing", fill)
+    def seen(self: Any, kept: Any, span: Any) -> Any:
+        found = right(self, kept, span)
+        step = pl.col("step")
+        is_closed = self._is_covered() & (step <= span.last_final)
+        sums = self.sums.filter(is_closed).select(
+            "step", "cell", more_rows="rows", more_total="total"
+        )
+        found = found.join(sums, on=["step", "cell"], how="full", coalesce=True).fill_null(0)
+        filled = {
+            f"seen_{name}": pl.max_horizontal(f"seen_{name}", f"more_{name}")
+            for name in ("rows", "total")
+        }
+        return found.with_columns(**filled)
+
+    patch.setattr(SnapshotOfRun, "seen", seen)
 
 
 def ids_of_users(patch: pytest.MonkeyPatch) -> None:

@@ -422,9 +422,7 @@ def needed_of_columns(job: Job) -> list[str]:
     ['domain', 'most']
     """
     columns = ("by", "user")
-    return [
-        rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns
-    ]
+    return [rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns]
 
 
 def _unmet_needs(job: Job) -> Iterator[Need]:

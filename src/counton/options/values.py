@@ -191,8 +191,10 @@ def _domain(value: object, info: ValidationInfo) -> object:
     if isinstance(value, os.PathLike):
         return _file(value, info)
     if isinstance(value, str) and value.strip():
+        from counton.rows.paths import is_file, looks_like_file  # help does not need it
+
         path = path_from_job_file(check_storable(value), info)
-        return path if os.path.exists(path) else value
+        return path if is_file(path) or looks_like_file(value) else value
     if isinstance(value, Mapping) and value:
         return {_column(name): _groups(groups) for name, groups in value.items()}
     if isinstance(value, list | tuple) and value:

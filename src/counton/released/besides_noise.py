@@ -17,12 +17,12 @@ from counton.statistics.clipping import beyond_in_words, clipped_in_words
 def besides_noise(definition: Description) -> list[str]:
     """Return a line for each kind of error that no interval includes, such as rows left out.
 
-    >>> from counton.job.job import Job
-    >>> from counton.run.new_stream import define
+    >>> from counton.runs import Job
+    >>> from counton.runs.planning import plan_stream
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, value="paid", lower=0, upper=60, resolution=1, user="reader", most=3,
     ...           per="1d", epsilon=1)
-    >>> for line in besides_noise(define(job)):
+    >>> for line in besides_noise(plan_stream(job).description()):
     ...     print(line)
     counted by arrival: a row that came after its day was published is in a later one, or does not
     count, as one that came more than 35 days (the program's limit) after the end of its user's day

@@ -129,12 +129,12 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 def _bounded_subject(definition: Description) -> str:
     """Return words for what the numbers measure, with its bounds, which intervals are for.
 
-    >>> from counton.job.job import Job
-    >>> from counton.run.new_stream import define
+    >>> from counton.runs import Job
+    >>> from counton.runs.planning import plan_stream
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
     ...           epsilon=1)
-    >>> _bounded_subject(define(job))
+    >>> _bounded_subject(plan_stream(job).description())
     "number of departures, at most 5 of one aircraft's week"
     """
     inner = definition.inner

@@ -98,11 +98,11 @@ def protection_in_words(definition: Description) -> str:
 def measured_in(definition: Description) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
-    >>> from counton.job.job import Job
-    >>> from counton.run.new_stream import define
+    >>> from counton.runs import Job
+    >>> from counton.runs.planning import plan_stream
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, value="paid", lower=0, upper=60, resolution=1, unit="visit", epsilon=1)
-    >>> measured_in(define(job))
+    >>> measured_in(plan_stream(job).description())
     {'': 'paid', 'count': 'visits'}
     """
     inner = definition.inner
@@ -582,11 +582,11 @@ def protected_in_words(definition: Description) -> str:
     """Return words for the protected unit and how much it counts, in groups and windows if cells
     are.
 
-    >>> from counton.job.job import Job
-    >>> from counton.run.new_stream import define
+    >>> from counton.runs import Job
+    >>> from counton.runs.planning import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, by="page", domain="home,shop", unit="visit", epsilon=1)
-    >>> protected_in_words(define(job))
+    >>> protected_in_words(plan_stream(job).description())
     'one visit more or less, counted in one group of one window by at most 1'
     """
     unit, change = definition.unit, change_in_words(definition)

@@ -116,6 +116,8 @@ def release(
     if guarantee is not None:
         stated |= _options_of_guarantee(guarantee, stated)
     job = make_job(what, events, state, **stated)
+    if job.events is None:
+        raise InvalidInput(f"{option_name('events')} is missing. Name the files of the rows")
     has_default_state = job.state is None
     if has_default_state:
         job = job.with_options(state=_default_state(job))

@@ -163,11 +163,12 @@ class RunResult:
         return open_private(self.counts)
 
     def read(self, level: float | None = None, shown: View | None = None) -> Release:
-        """Read all releases so far from the journal, with intervals.
+        """Return all that the stream has released, with intervals.
 
         Args:
             level: probability with which each interval holds; None: the level of the last job.
-            shown: selection of the statistic's numbers to show; None: that of the last job.
+            shown: selection of the statistic's numbers to show; None: that of the last job. If one
+                of them is stated, the journal is read again.
 
         Raises:
             InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
@@ -184,6 +185,8 @@ class RunResult:
         ...     result.read(level=0.9).table().select("step", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         """
+        if level is None and shown is None:
+            return self.release
         assert self.job.state is not None, "a run has a state"
         with Store(self.job.state) as store:
             reader = store.reader(self.name, self.job.key)
@@ -206,6 +209,7 @@ def run(
     now: datetime | None = None,
     rows: object = None,
     key: Key | None = None,
+    approve: Callable[[StreamSpec], None] | None = None,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
@@ -216,6 +220,8 @@ def run(
         now: the current time; None: that of this machine.
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
+        approve: function that is told the specification of the stream before rows are read; an
+            error that it raises ends the run.
         before_commit: function that is called before anything is written; an error that it raises
             ends the run.
 
@@ -242,6 +248,8 @@ def run(
         job = job.with_options(key=key)
     with OpenedState(job) as state:
         prepared = prepare(job, state, rows, now, progress)
+        if approve is not None:
+            approve(prepared.spec)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
         if before_commit is not None:
