@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from programs import run_program
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import PureDP, release
 from counton.base.errors import NotDrawnWarning

@@ -10,7 +10,7 @@ import pytest
 from by_reference import state_by_reference
 from inside import Inside
 from own_statistic import EXAMPLES, left_by_pip
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import counton
 from counton import PureDP, plan

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from forked_commands import forked_python
 from programs import run_program
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton.cli.app import app
 

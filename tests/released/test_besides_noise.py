@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from in_turn import in_turn
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import read
 from counton.cli.app import app

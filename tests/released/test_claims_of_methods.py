@@ -18,7 +18,7 @@ from claims import (
     text_of_page,
 )
 from every_statistic import ONCE, OWN, TABLES, made
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.options.saved_job import stream_name

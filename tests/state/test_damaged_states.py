@@ -16,7 +16,7 @@ import damages
 import pytest
 from corpus_states import about, copied
 from damages import TABLES, Damage
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import counton
 from counton.base.errors import CountonError
