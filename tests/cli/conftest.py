@@ -77,7 +77,7 @@ class Workplace:
             key = word.removeprefix("--")
             option = known.get(key)  # None: the file is refused
             is_flag = option is not None and option.is_flag
-            value = "true" if is_flag else json.dumps(next(told))
+            value = "true" if is_flag else json.dumps(next(told, "true"))
             whole = option is not None and option.metavar in ("N", "NUMBER")
             lines.append(f"{key} = {value.strip(chr(34)) if whole else value}")
         file = self.folder / "typed.toml"

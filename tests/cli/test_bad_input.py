@@ -27,7 +27,10 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"time": None}, r"a new stream of count needs --time"),
     ({"time": "when"}, r"has no column 'when'; its columns are time, group"),
     ({"by": "colour"}, r"has no column 'colour'; its columns are time, group"),
-    ({"domain": None}, r"--by group needs --domain or --unknown discover: .* would reveal whose rows"),
+    (
+        {"domain": None},
+        r"--by group needs --domain or --unknown discover: .* would reveal whose rows",
+    ),
     (
         {"by": None},
         r"--domain a,b needs --by",
@@ -40,7 +43,10 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
         {"steps": "2"},
         r"after the last window of the stream, 2, .* 2013-01-01T02:00:00.* Give --until",
     ),
-    ({"until": "2013-01-02"}, r"--until 2013-01-02T00:00:00.* is after the last window of the stream, 6"),
+    (
+        {"until": "2013-01-02"},
+        r"--until 2013-01-02T00:00:00.* is after the last window of the stream, 6",
+    ),
     ({"until": "soon"}, r"--until soon is not a time; write ISO 8601"),
     ({"start": "then"}, r"--start then is not a time; write ISO 8601"),
     ({"every": "1x"}, r"--every 1x is not a length of time"),
@@ -48,7 +54,10 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"level": "1"}, r"--level 1.0 is not between 0 and 1"),
     ({"other": " "}, r"--other is ' '"),
     ({"release": "all"}, r"--release all is not possible for count; give totals, windows or both"),
-    ({"unknown": "ignore"}, r"--unknown ignore is not possible for count; give refuse, drop or discover"),
+    (
+        {"unknown": "ignore"},
+        r"--unknown ignore is not possible for count; give refuse, drop or discover",
+    ),
     ({"format": "xls"}, r"--format xls is not possible for count; give csv, parquet or jsonl"),
     ({"out": "out.xls"}, r"'out.xls' must end in one of .parquet, .csv"),
     ({"out": "nowhere/out.csv"}, r"the folder of 'nowhere/out.csv' does not exist"),

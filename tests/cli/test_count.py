@@ -12,7 +12,7 @@ import pytest
 from witnesses import witness_file
 
 from counton.base.errors import StateError
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.serve.service import Service
 from counton.state import Stream
 from counton.state.state_witness import accept_old_copy
@@ -206,7 +206,7 @@ def test_an_input_without_any_row_stops_and_asks(place: Any) -> None:
     """It is said to hold all rows: so they are probably elsewhere."""
     none = place.write("none.csv", [])
     done = place.count(none, "--until", "2013-01-01T01:00")
-    assert (done.code, "would release 1 window, but there are no rows" in done.err) == (2, True)
+    assert (done.code, "would release 1 window, but there is no row" in done.err) == (2, True)
     assert not place.state.exists()
     assert place.count(none, "--until", "2013-01-01T01:00", "--yes").code == 0
 
@@ -259,7 +259,9 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
 
-    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr(
+        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 2
+    )  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 
@@ -322,8 +324,8 @@ def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> No
     events = place.write("e.csv", EVENTS)
     said = place("count", events, *place.new(start="2013-01-01T01:00", steps="2")).refused()
     assert (
-        "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give --until"
-        in said
+        "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give "
+        "--until" in said
     )
     done = place(
         *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),

@@ -10,7 +10,7 @@ import pytest
 import counton
 from counton import Count, Job, Key, PureDP, Running, release
 from counton.base.errors import InvalidInput
-from counton.run.new_stream import define
+from counton.runs.planning import plan_stream
 from counton.state.store import Store
 from counton.statistics import Report
 
@@ -81,7 +81,7 @@ def test_a_frame_with_counts_is_the_same_job(place: Any) -> None:
 def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
     """The noise is that of one event: that of a plain count, to the last digit."""
     plain, counted = ({**STREAM, "counts": one, "steps": 9, "epsilon": 1} for one in (None, "n"))
-    made = [define(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
+    made = [plan_stream(Job("count", "e.csv", "s.db", **said)) for said in (plain, counted)]
     assert made[0].contribution == made[1].contribution
     assert made[0].strategy == made[1].strategy
     found = []

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from counton.cli.privacy_words import named_ages
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]

@@ -33,7 +33,7 @@ def loans(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def refused(done: Any) -> list[str]:
     assert done.code == 2, done.out
-    return str(done.err).replace(" \\\n    ", "").splitlines()
+    return str(done.err).replace(" \\\n   ", "").splitlines()
 
 
 def command_in(lines: list[str]) -> list[str]:
@@ -255,7 +255,10 @@ def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any
 
 
 def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
-    for name, said in (("quantiles", "whose quantiles are shown"), ("average", "whose mean or sum is")):
+    for name, said in (
+        ("quantiles", "whose quantiles are shown"),
+        ("average", "whose mean or sum is"),
+    ):
         assert said in " ".join(place.plain("statistic", name, "-h").out.split())
 
 

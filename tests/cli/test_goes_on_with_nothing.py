@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
 
-from counton.job.job import Job, options_of
-from counton.statistics.catalogue import keywords, statistic_named
+from counton.cli.statistic_commands import command_of
+from counton.options.common_options import Job
+from counton.options.option_fields import EACH_RUN, names_in_scope
+from counton.options.statistics import CountJob, model_of
+from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace
 
 #: Options of inputs that hold all rows of windows: `tests/run/test_whole_windows.py`.
-OF_WHOLE = {"covers"}
-ALONE = {name for name, option in options_of(Job).items() if not option.kept}
+OF_WHOLE = {"covers", "append"}
+ALONE = {*names_in_scope(CountJob, EACH_RUN)}
 
 
 def test_every_option_is_here() -> None:
@@ -22,7 +25,11 @@ def test_every_option_is_here() -> None:
     common = {option for said in (*COMMON, *ITS_OWN["count counts"]) for option in said} - {
         "counts"
     }
-    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
+    stated = {*common, *TIMES, "epsilon", *OF_WHOLE, *ALONE}
+    assert {*Job.model_fields} <= stated | {"statistic", "name", "state"}
+    assert {option for name in keywords() for option in model_of(name).model_fields} <= {
+        *stated, *ITS_OWN, "statistic", "name", "state",
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -33,7 +40,7 @@ def test_it_goes_on_with_nothing(
     stated = stated_by(name, said)
     events = place.folder / "e.csv"
     words = words_of(name, stated, place.folder)
-    command = [name] if statistic_named(name).additive else ["statistic", name]
+    command = command_of(name).split()[1:]
 
     def night(until: str, *more: str) -> Any:
         words = (*command, str(events), *place.again, "--until", until, "--json", *more)

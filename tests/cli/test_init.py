@@ -15,8 +15,8 @@ import pytest
 from forked_commands import forked_python
 
 import counton
-from counton.run import first_look
-from counton.run.clock import length_of
+from counton.runs import input_preview
+from counton.runs.parsing import microseconds_of
 from tests.cli.conftest import Result, Workplace
 
 #: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
@@ -68,7 +68,7 @@ def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
     assert job_of(loans) == {
         "statistic": "count", "events": "loans.csv", "state": "loans.counton.db", "steps": 3653,
         "time": "borrowed_at", "every": "1d", "start": "2020-10-24", "timezone": "Europe/Berlin",
-        "until": "newest", "watermark": "2h", "quiet": 1, "by": "branch", "domain": "north,south",
+        "until": "newest", "watermark": "2h", "quiet": 1, "by": ["branch"], "domain": "north,south",
         "epsilon": "100", "other": "other", "release": "windows", "user": "reader", "most": 2,
         "per": "1d", "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
         "missing": "skip", "out": "loans.released.csv",
@@ -208,7 +208,7 @@ def test_a_job_of_days_waits_less_than_until_any_documented_run_of_the_night(
 ) -> None:
     """Else each number would be published a night late."""
     assert init("loans.csv", *SAID).code == 0
-    wait = length_of(job_of(loans)["watermark"]) / 60_000_000
+    wait = microseconds_of(job_of(loans)["watermark"]) / 60_000_000
     schedules = documented_schedules()
     assert {"every-night.md", "counton.timer", "nightly.py", "nightly.yaml"} <= {*schedules}
     for name, (hour, minute) in schedules.items():
@@ -362,7 +362,7 @@ def test_of_ten_gigabytes_a_small_part_is_read(loans: Path) -> None:
 
 def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
     job = counton.Job("count", str(loans / "loans.csv"), "s.db", time="borrowed_at")
-    look = first_look.look_at(job)
+    look = input_preview.look_at(job)
     assert "north" not in repr(look)
     assert "2020" not in repr(look)
     facts = look.for_operator(job)

@@ -15,9 +15,8 @@ import pytest
 from counton import release
 from counton.base.errors import InvalidInput
 from counton.frame.options import split_names
-from counton.job.stated_options import kind_of, own_options
+from counton.options.statistics import model_of
 from counton.statistics.catalogue import keywords
-from counton.statistics.statistic import named_values
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
@@ -28,23 +27,25 @@ MISSING: tuple[tuple[str, ...], ...] = (
     *((), ("most",), ("epsilon",), ("every", "start", "steps")),
     *(("domain",), ("lower",), ("start", "epsilon", "domain", "most", "edges", "bounds", "cells")),
 )
+#: Statistics that may be a single table, and options of statistics that name columns.
+TABLES = ("hierarchy", "ranges", "contingency")
+OF_COLUMNS = ("value", "counts", "columns", "label", "levels")
 #: Those of a statistic with a column that its example does not have.
 MORE = {**{key: {"counts": "seconds"} for key in ("hierarchy", "ranges", "contingency")}}
 
 
 def asked(statistic: str) -> dict[str, str]:
     """A whole job of a statistic, but for its rows."""
-    kind = kind_of(statistic)
-    own = {**named_values(kind.example), **MORE.get(statistic, {})}
-    days = {} if kind.is_table else DAYS
+    model = model_of(statistic)
+    own = {**model.example, **MORE.get(statistic, {})}
+    days = {} if statistic in TABLES else DAYS
     return {"epsilon": "1", **days, **own, "id": "order"} | ({"unit": "row"} if not days else {})
 
 
 def misspelt(statistic: str) -> Iterator[tuple[str, dict[str, str], str]]:
     """Each job of a statistic with one wrong column: the option, the job, the column."""
     whole = asked(statistic)
-    own = [one.key for one in own_options(statistic) if one.column]
-    for option in ("time", "by", "user", "id", *own):
+    for option in ("time", "by", "user", "id", *OF_COLUMNS):
         if option not in whole:
             continue
         names = split_names(whole[option])
@@ -155,7 +156,13 @@ def test_each_way_to_read_tells_it(way: str, statistic: str, rows: Path, place: 
 REPORT = {
     "": {"events": "v.csv", "state": "s.db", **DAYS, "by": "page", "domain": "home,shop"},
     "visits": {"statistic": "count", "by": "device", "domain": "phone,desk"},
-    "paid": {"statistic": "sum", "value": "seconds", "lower": "0", "upper": "60"},
+    "paid": {
+        "statistic": "sum",
+        "value": "seconds",
+        "lower": "0",
+        "upper": "60",
+        "resolution": "1",
+    },
     "places": {"statistic": "contingency", "columns": "device,page"},
 }
 

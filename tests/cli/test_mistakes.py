@@ -1,5 +1,6 @@
 """Mistakes that look like ordinary runs: counted twice, groups from the data, a wrong date."""
 
+import importlib
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
@@ -60,27 +61,27 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
     request |= {"until": "newest", "append": True}
     run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
     with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
-        assert (outcome.again, outcome.before, outcome.after) == (True, 3, 3)
+        assert (outcome.is_duplicate_input, outcome.before, outcome.after) == (True, 3, 3)
     with pytest.raises(InvalidInput, match="standard input has been counted already"):
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
-@pytest.mark.parametrize("what", ["tally", "_mark"])
+@pytest.mark.parametrize("what", ["run_job.aggregate_rows", "uncounted_files._by_digest"])
 def test_events_that_change_while_they_are_read_are_not_counted(
     what: str, place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two rows, and between the rows and the bytes by which the file is known again."""
-    from counton.run import unordered_rows
-
-    events, right = place.write("e.csv", EVENTS), getattr(unordered_rows, what)
+    module, _, name = what.partition(".")
+    events = place.write("e.csv", EVENTS)
+    right = vars(importlib.import_module(f"counton.runs.{module}"))[name]
 
     def grows(*arguments: Any, **more: Any) -> Any:
         found = right(*arguments, **more)
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr(unordered_rows, what, grows)
-    done = place.count(events, *["--append"] * (what == "_mark"))
+    monkeypatch.setattr(f"counton.runs.{what}", grows)
+    done = place.count(events, *["--append"] * (name == "_by_digest"))
     assert done.code == 2
     assert "changed while it was read" in done.err
     assert set(contents()) == {"e.csv"}
@@ -157,20 +158,21 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     [
         ({"group": ["a", "b"]}, "is of type dict, which is a table: give its 'group' only"),
         (pl.DataFrame({"group": ["a", "b"]}), "is of type DataFrame, which is a table"),
-        ({"a", "b"}, "is of type set, which has no order; give a list"),
+        ({"a", "b"}, "domain is not a list of groups"),
         (["a", "b\udc80"], "is not valid UTF-8"),
         (("a", None), "a group of domain is of type"),
-        (7, "domain is 7; give a file"),
+        (7, "domain=7 is not a list of groups; give a file"),
     ],
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
-    request = Job(
-        "count", place.write("e.csv", EVENTS), place.state, time="time", every="1h", by="group",
-        domain=domain, start="2013-01-01", steps=6, epsilon=100,
-        until="newest",
-    )  # fmt: skip
+    events = place.write("e.csv", EVENTS)
     with pytest.raises(InvalidInput, match=words):
-        run(request)
+        run(
+            Job(
+                "count", events, place.state, time="time", every="1h", by="group",
+                domain=domain, start="2013-01-01", steps=6, epsilon=100, until="newest",
+            )
+        )  # fmt: skip
     assert not place.state.exists()
 
 

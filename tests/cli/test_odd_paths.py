@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
-from counton.cli.statistic_command import command_of
 from in_turn import in_turn
 
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
-from counton.frame.options import Option
-from counton.job.job import options_of
-from counton.job.jobfile import load
-from counton.job.stated_options import all_options
-from counton.run import Job
+from counton.cli.command_list import STATISTICS_AT_TOP
+from counton.cli.statistic_commands import model_option, statistic_command
+from counton.options.job_file import load
+from counton.options.messages import parse_options
+from counton.options.statistics import all_models
 from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace
@@ -48,18 +47,16 @@ ENDINGS = {
 }  # fmt: skip
 
 #: Fields of a job that name files.
-FILES = {name for name, item in options_of(Job).items() if item.file}
+FILES = {"events", "state", "key", "witness", "domain", "out", "plot", "strategy", "bad_rows"}
 
 
 def _named() -> Iterator[tuple[str, str, str]]:
     """Of all commands the options that name files: command, option, and its name in Python."""
-    one = typer.Typer()
-    command_of(one, "report")
-    group: Any = typer.main.get_command(app)
-    report: Any = typer.main.get_command(one)
-    beside = {"count", "sum", "hierarchy", "contingency", "ranges", "statistic"}
-    assert {*group.commands} == {*COMMANDS, *beside}
-    for command, of in {"report": report, **group.commands}.items():
+    context = click.Context(app)
+    names = app.list_commands(context)
+    assert {*names} == {*COMMANDS, *STATISTICS_AT_TOP, "statistic"}
+    commands: dict[str, Any] = {name: app.get_command(context, name) for name in names}
+    for command, of in {"report": statistic_command("report"), **commands}.items():
         for item in of.params:
             text = not getattr(item, "is_flag", False) and item.name != "help"
             argument = item.param_type_name == "argument"
@@ -68,10 +65,6 @@ def _named() -> Iterator[tuple[str, str, str]]:
 
 
 NAMED = [*_named()]
-
-
-def _takes_text(item: Option) -> bool:
-    return item.kind in ("text", "texts", "path") and not item.exact
 
 
 @pytest.fixture
@@ -158,18 +151,23 @@ def test_no_command_waits_for_what_is_no_file(
     assert not Path(odd).is_file()
 
 
-_TEXTS = [name for name, item in {**options_of(Job), **all_options()}.items() if _takes_text(item)]
+#: Options whose values are texts, or lists of them.
+_TEXTS = sorted(
+    name
+    for model in all_models().values()
+    for name in model.model_fields
+    if name != "statistic" and model_option(model, name).metavar == "TEXT"
+)
 
 
 @pytest.mark.parametrize("name", _TEXTS)
 def test_nul_is_refused_in_every_option(tmp_path: Path, name: str) -> None:
-    job = Job("count", "e.csv", "s.db")
-    if name in options_of(Job):
-        with pytest.raises(InvalidInput, match="NUL"):
-            job.having(**{name: "a\0b"})
-    option = {**options_of(Job), **all_options()}[name]
-    (tmp_path / "n.toml").write_text(f'[jobs.n]\n{option.key} = "a\\u0000b"\n')
-    with pytest.raises(InvalidInput, match=rf"jobs\.n\.{option.key} is .*NUL"):
+    model = next(model for model in all_models().values() if name in model.model_fields)
+    with pytest.raises(InvalidInput):
+        parse_options(model, {name: "a\0b"})
+    key = model.model_fields[name].alias
+    (tmp_path / "n.toml").write_text(f'[jobs.n]\n{key} = "a\\u0000b"\n')
+    with pytest.raises(InvalidInput, match=rf"jobs\.n\.{key} is .*NUL"):
         load(tmp_path / "n.toml")
 
 

@@ -4,16 +4,17 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
-from counton.cli.command_options import option_names
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import counton
 from counton.base.errors import InvalidInput, field
 from counton.cli.app import app
+from counton.cli.command_list import COMMANDS
 from counton.cli.failures import failure
-from counton.run import Job, run
+from counton.cli.statistic_commands import command_words
+from counton.runs import Job, run
 
 SOURCE = Path(counton.__file__).parent
 #: The command line.
@@ -43,21 +44,21 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
     [
         (
             {"start": None},
-            "exists already, correct state or name",
-            "exists already, correct --state or --name",
+            "correct state or name if the stream exists",
+            "correct --state or --name if the stream exists",
             ("start", "state", "name"),
         ),
         (
             {"growth": "2"},
-            "growth=2 needs expire; give it, or leave growth out",
-            "--growth 2 needs --expire; give it, or leave --growth out",
+            "growth=2 needs expire",
+            "--growth 2 needs --expire",
             ("growth", "expire"),
         ),
         (
             {"epsilon": None},
-            "or rho: epsilon=1 is a common choice",
-            "or --rho: --epsilon 1 is a common choice",
-            ("epsilon", "delta", "rho"),
+            "needs epsilon or rho",
+            "needs --epsilon or --rho",
+            ("epsilon", "rho", "state", "name"),
         ),
     ],
 )
@@ -70,11 +71,11 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
 ) -> None:
     events = place.write("e.csv", ["00:10,a"])
     request: dict[str, Any] = {
-        "what": "count", "events": events, "state": place.state, "time": "time", "every": "1h",
+        "events": events, "state": place.state, "time": "time", "every": "1h",
         "by": "group", "domain": "a,b", "steps": 6, "start": "2013-01-01", "epsilon": 100,
     }  # fmt: skip
     with pytest.raises(InvalidInput) as caught:
-        run(Job(**(request | changed)))
+        run(Job("count", **(request | changed)))
     assert in_python in str(caught.value)
     assert caught.value.fields == fields
     assert on_the_command_line in place("count", events, *place.new(**changed)).err
@@ -82,7 +83,9 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
 
 def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None:
     taking = {}
-    for name, command in typer.main.get_group(app).commands.items():
+    for name in ("count", *COMMANDS):
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
         words = {one.name: one.param_type_name for one in command.params}
         if "state" in words:
             taking[name] = words["state"]
@@ -96,7 +99,7 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
 
 @pytest.mark.parametrize("statistic", ["count", "report", "top-k", "contingency"])
 def test_a_refusal_names_the_command_of_a_statistic_that_exists(statistic: str) -> None:
-    told = InvalidInput(f"give {field('what', statistic)}").translate(option_names(Job))
+    told = InvalidInput(f"give {field('what', statistic)}").translate(command_words())
     words = told.removeprefix("give counton ").split()
     shown = CliRunner().invoke(app, [*words, "-h"])
     assert (words[-1], shown.exit_code) == (statistic, 0)

@@ -3,36 +3,29 @@
 import json
 import shlex
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import click
 import pytest
-import typer
-from counton.cli.command_options import Printing, of_statistic, takes
-from counton.cli.help_pages import REFUSED
-from counton.cli.run_options import RunOptions
 from every_option import every, own_of, stated_by, words_of
 
 from counton.base.errors import CountonError
-from counton.job.job import Job, options_of
-from counton.job.jobfile import load, save
-from counton.run.job_plan import planned_job
-from counton.serve.served_jobs import prepare
-from counton.statistics.catalogue import statistic_named
+from counton.cli.run_command import run as run_command
+from counton.cli.statistic_commands import CommandActions, command_of, statistic_command
+from counton.options.common_options import Job
+from counton.options.job_file import load
+from counton.options.option_fields import ALL_JOBS, RUN_ONLY, has_fact
+from counton.options.saved_job import save
+from counton.options.statistics import model_of
+from counton.runs.plan_job import planned_job
+from counton.serve.served_jobs import prepare_jobs
 
 from .conftest import Workplace
 
 
-def in_order(job: Job) -> bool:
-    """Whether rows count in their order, so that no service takes them."""
-    return job.what in (
-        "substrings", "episodes", "cuts", "edges", "triangles", "stars", "degrees", "forest",
-    ) or any(job.option(one) for one in ("window", "changes", "number"))  # fmt: skip
-
-
 def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
     """A command of a new stream, as it is typed."""
-    alone = statistic_named(name).additive
-    words = [*([] if alone else ["statistic"]), name, "e.csv", "--state", str(folder / "s.db")]
+    words = [*command_of(name).split()[1:], "e.csv", "--state", str(folder / "s.db")]
     return shlex.join([*words, *words_of(name, stated_by(name, said), folder)])
 
 
@@ -41,18 +34,15 @@ def parsed(command: str) -> Job | None:
     parts, found = shlex.split(command), list[Job]()
     name, *words = parts[parts[0] == "statistic" :]
 
-    def keep(job: Job, _: Printing) -> None:
+    def keep(job: Job, _: CommandActions) -> None:
         found.append(job)
 
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=name)(takes(keep, Job, Printing, **of_statistic(name)))
     try:
-        app(words, prog_name=name, standalone_mode=False)
-    except (REFUSED, SystemExit):  # the latter if the job itself refuses
+        statistic_command(name, keep).main(words, prog_name=name, standalone_mode=False)
+    except (click.UsageError, SystemExit):  # the latter if the job itself refuses
         return None
     (job,) = found
-    (events,) = cast("list[str]", job.events)
-    return job.having(events=events)
+    return job
 
 
 def is_planned(job: Job) -> bool:
@@ -78,25 +68,27 @@ def test_every_door_takes_what_the_command_takes(
     file, of_service = place.folder / "nightly.toml", place.folder / "service.toml"
     save(job, file)
     (kept,) = load(file).values()
-    assert {one: kept.option(one) for one in own_of(name)} == {
-        one: job.option(one) for one in own_of(name)
+    assert {one: kept.value_of(one) for one in own_of(name)} == {
+        one: job.value_of(one) for one in own_of(name)
     }
     assert (place.plain("plan", str(file)).code == 0) == begins
     lines = [one for one in file.read_text().splitlines() if not one.startswith("events")]
     of_service.write_text("\n".join(lines))
-    served = all(options_of(Job)[one].served for one in said if one in options_of(Job))
+    fields = model_of(name).model_fields
+    served = not any(has_fact(fields[one], RUN_ONLY) for one in said if one in fields)
     done = place.plain("plan", str(of_service))
     assert (done.code == 0) == (begins and served), done.err
-    found, failed = prepare(of_service)
-    assert bool(found) == (begins and served and not in_order(job)), failed
+    found, failed = prepare_jobs(of_service)
+    assert bool(found) == (begins and served), failed
     done = place.plain(*shlex.split(command), "--plan")
     assert (done.code == 0) == begins, done.err
 
 
 def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
-    nightly = {name for name, said in options_of(Job).items() if said.nightly}
+    nightly = {name for name, field in Job.model_fields.items() if has_fact(field, ALL_JOBS)}
     assert nightly == {"until", "yes"}
-    assert {*options_of(RunOptions)} == {*nightly, "file", "only", "dry_run", "schema", "json"}
+    names = {parameter.name for parameter in run_command.params}
+    assert names == {*nightly, "file", "only", "dry_run", "schema", "as_json"}
 
 
 def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
@@ -106,9 +98,9 @@ def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
     file.write_text('[jobs.count]\nevents = "e.csv"\nstate = "state.db"\n')
     quiet = ("run", str(file), "--until", "2013-01-01T16:00")
     said = place.plain(*quiet).refused()
-    assert "would release 15 windows, but the newest event is of " in said
-    assert "--until newest if the data are of the past" in said
-    assert "or a larger quiet of the job file if that is usual" in said
+    assert "would release 15 windows, but the newest row is of " in said
+    assert "If the data are of the past, give --until newest" in said
+    assert "or a larger quiet of the job file for every run" in said
     assert "quiet = 3" not in said  # a job file would keep when the newest event was
     done = place.plain(*quiet, "--yes", "--json").fine()
     assert json.loads(done.out)["jobs"]["count"]["released"] == 16
@@ -121,7 +113,7 @@ def test_a_file_of_a_service_is_planned(place: Workplace) -> None:
              "append = true")  # fmt: skip
     file.write_text("\n".join(["[jobs.visits]", *lines, "[serve]", "public = true"]))
     place.plain("plan", str(file)).fine()
-    found, failed = prepare(file)
+    found, failed = prepare_jobs(file)
     assert (list(found), failed) == (["visits"], {})
     file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
     assert "a.png is for runs over files" in place.plain("plan", str(file)).err

@@ -9,9 +9,10 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput, StateError
-from counton.job.jobfile import load, save
 from counton.options.custom_strategies import own_strategy, write_strategy
-from counton.run import Job, export, run
+from counton.options.job_file import load
+from counton.options.saved_job import save
+from counton.runs import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 
 STEPS = 6
@@ -39,28 +40,28 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     mine, out = root(), tmp_path / "o.parquet"
     job = Job("count", events, tmp_path / "s.db", strategy=mine, out=out, **STREAM)
     with run(job) as outcome:
-        assert outcome.definition.strategy == mine
-        assert outcome.definition.record["strategy"] == "own"
+        assert outcome.spec.strategy == mine
+        assert outcome.spec.facts()["record"]["strategy"] == "own"
         released = outcome.read().table()
         stds = released.filter(group="home")["std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)
-    export(job.keeping.state, out=out)
+    export(job.state, out=out)
     read = counton.read(out)
     assert read.table().equals(released)
     assert read.numbers.design.strategy == mine
-    assert place("verify", str(job.keeping.state)).code == 0
+    assert place("verify", str(job.state)).code == 0
 
 
 def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path) -> None:
     job = Job("count", events, tmp_path / "s.db", strategy=root(), **STREAM)
     run(job).close()
     for strategy in (None, root()):
-        with run(job.having(strategy=strategy, until="2024-03-01T04:00")) as outcome:
+        with run(job.with_options(strategy=strategy, until="2024-03-01T04:00")) as outcome:
             assert outcome.after == 4
     for other in (Factorisation(np.eye(STEPS)), "binary"):
-        with pytest.raises(StateError, match=r"strategy is .*created with own"):
-            run(job.having(strategy=other))
+        with pytest.raises(StateError, match=r"differs from stream .* in strategy"):
+            run(job.with_options(strategy=other))
 
 
 def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
@@ -71,12 +72,12 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
         f'[jobs.visits]\nevents = "e.csv"\nstate = "a.db"\nstrategy = "mine.json"\n{lines}'
     )
     with run(load(file)["visits"]) as outcome:
-        assert outcome.definition.strategy == root()
+        assert outcome.spec.strategy == root()
     words = [f"--{key}={value}" for key, value in STREAM.items()]
     place(
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
     ).fine()
-    with pytest.raises(InvalidInput, match="and a job file names the file of a"):
+    with pytest.raises(InvalidInput, match="strategy is an object in memory"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 
 

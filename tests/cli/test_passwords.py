@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from counton.cli.statistic_command import command_of
-from typer.testing import CliRunner
+from click import Context
+from click.testing import CliRunner
 
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
-from counton.job.jobfile import save
-from counton.run import Job
+from counton.options.saved_job import save
+from counton.runs import Job
 
 SECRET = "hunter-two"
 SERVER = "localhost:1"  # where nobody answers
@@ -35,11 +34,9 @@ ODD_ADDRESSES = (
     f"https://{SERVER}/x.csv?X-Amz-Credential={SECRET}&X-Amz-Signature={SECRET}",
     f"s3://bucket/x?aws_secret_access_key={SECRET}&access_key={SECRET}",
 )
-COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-BESIDE = typer.Typer()  # whose options only their own help knows
-for _name in ("count", "sum", "contingency"):
-    command_of(BESIDE, _name)
-COMMANDS |= typer.main.get_command(BESIDE).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = {
+    name: app.get_command(Context(app), name) for name in app.list_commands(Context(app))
+}
 #: Options with which a command goes far before it meets an address.
 MORE = {
     "count": {
@@ -145,7 +142,7 @@ def test_what_is_no_secret_stays(address: str) -> None:
         assert hide_secrets(said).endswith(said[-4:])
     for job in (Job("count", "visits.csv", address), Job("count", address, "x", witness=address)):
         assert SECRET not in repr(job)
-        assert SECRET not in repr(job.keeping)
+        assert SECRET not in str(job)
     assert hide_secrets(address).count("***") == address.count(SECRET)
     assert SECRET not in str(InvalidInput(f"{field('state', address)}, or {address}"))
     for plain in (

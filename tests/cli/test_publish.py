@@ -9,10 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 from databases import rows_in
-from recalled import recall
 
 from counton import PureDP, Stream
-from counton.run import Job, commit, export, methods, publish, read_rows, resolve, run
+from counton.runs import Job, export, methods, publish, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -227,9 +226,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
             "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "steps": 30,
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
-        asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
-        with resolve(asked) as settled, commit(settled, read_rows(settled)) as outcome:
-            outcome.outputs.write(outcome.stream, outcome.definition)
+        run(Job("quantiles", events, state, until=until, out=out, **again, **shown)).close()
         publish(state, to)
 
     def published_is_written() -> None:
@@ -370,7 +367,7 @@ def test_publish_keeps_totals_in_the_columns_without_a_prefix(tmp_path: Path, na
 def test_publish_moves_numbers_of_windows_that_were_in_other_columns(tmp_path: Path) -> None:
     job = publishable("average", "windows", tmp_path)
     out = tmp_path / "out.db"
-    run(job.having(until="2024-03-03")).close()
+    run(job.with_options(until="2024-03-03")).close()
     publish(tmp_path / "s.db", out)
     connection = sqlite3.connect(out)
     with connection:  # as they were published by an earlier version

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from counton.cli.print_forms import CONFIDENTIAL as EXACT
 from every_option import stated_by, words_of
 from every_statistic import HEADER
 
 from counton import Counter, Key
 from counton.base.private import Private
+from counton.cli.print_forms import CONFIDENTIAL as EXACT
 from counton.numbers.counter_state import StreamProgress
 from counton.state.seen import Secret
 from counton.statistics.catalogue import statistic_named

@@ -153,7 +153,10 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
         (["count", "E", "--first"], "--first needs --user"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--most 2 needs --user"),
         ([*TOP, "E", "--by", "to"], "--unknown discover"),
-        ([*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"], "give refuse, drop or discover"),
+        (
+            [*TOP, "E", "--by", "to", "--domain", "a", "--unknown", "x"],
+            "give refuse, drop or discover",
+        ),
         (
             [*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"],
             "--room 9 needs --unknown discover",

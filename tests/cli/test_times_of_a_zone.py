@@ -59,11 +59,17 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
             "--steps 3 --until newest",
             "after the last window of the stream, 3, which ends at 2024-03-04T00:00:00+01:00",
         ),
-        ("--steps 3 --until 2024-03-05", "the last window of the stream, 3, which is released at 2024-03-04T00:00:00+01:00"),
+        (
+            "--steps 3 --until 2024-03-05",
+            "the last window of the stream, 3, which is released at 2024-03-04T00:00:00+01:00",
+        ),
         ("--steps 3", "The last window ended at 2024-03-04T00:00:00+01:00"),
         ("--steps 40 --until 2024-02-28", "is not after 2024-03-01T00:00:00+01:00"),
         ("--steps 40 --until 2924-03-01", "lies in the future"),
-        ("--steps 40 --until 2024-04-08", "would release 31 windows, but the newest row is of 2024-03-08 23:30+01:00"),
+        (
+            "--steps 40 --until 2024-04-08",
+            "would release 31 windows, but the newest row is of 2024-03-08 23:30+01:00",
+        ),
     ],
 )
 def test_an_error_tells_the_times_of_the_stream(berlin: Workplace, more: str, words: str) -> None:

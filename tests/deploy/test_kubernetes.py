@@ -13,7 +13,7 @@ import yaml
 from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.job.jobfile import load, published_to
+from counton.options.job_file import load, published_to
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 #: Lowest and newest versions of Kubernetes whose schemas the manifests keep.
@@ -140,7 +140,7 @@ def test_the_nightly_job_runs_as_its_pod_does(
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         assert f'"new": {new},' in done.stdout
-    assert load(file)["visits"].times.yes
+    assert load(file)["visits"].yes
 
 
 def test_each_server_of_the_nightly_job_is_asked_with_a_password_of_its_own() -> None:
@@ -173,7 +173,7 @@ def test_what_the_nightly_job_has_as_comments_may_be_put_in(
     file = tmp_path / "nightly.toml"
     file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
     job = load(file)["visits"]
-    assert (job.people.user, job.people.most, job.people.per) == ("visitor", 3, "1d")
+    assert (job.user, job.most, job.per) == ("visitor", 3, "1d")
     published = published_to(file)
     assert published == "postgresql://counton_publisher:publish_password@pghost/counton_public"
 
@@ -185,5 +185,5 @@ def test_the_service_reads_its_job_file(tmp_path: Path, monkeypatch: pytest.Monk
     (text,) = only("service.yaml", "ConfigMap")["data"].values()
     file = tmp_path / "service.toml"
     file.write_text(text)
-    assert load(file, without_rows=True)["visits"].keeping.key == "/run/secrets/counton/key"
+    assert load(file, without_rows=True)["visits"].key == "/run/secrets/counton/key"
     assert settings_of(file).tokens == "/run/secrets/tokens/tokens"

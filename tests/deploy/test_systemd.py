@@ -10,7 +10,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.job.jobfile import load
+from counton.options.job_file import load
 from counton.serve.server import _READERS, KEPT
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
@@ -70,10 +70,10 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
     credential, place = service["LoadCredential"][0].split(":")
     assert place.startswith("/etc/counton/")
     for job in load(FOLDER / "nightly.toml").values():
-        assert job.keeping.key == f"command:cat /run/credentials/counton.service/{credential}"
-        assert str(job.keeping.state).startswith("/var/lib/counton/")
-        assert job.times.steps is not None
-        assert job.times.yes
+        assert job.key == f"command:cat /run/credentials/counton.service/{credential}"
+        assert str(job.state).startswith("/var/lib/counton/")
+        assert job.steps is not None
+        assert job.yes
 
 
 def test_the_job_file_runs_over_a_folder_to_which_a_file_comes_each_night(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from counton import read
 from counton.cli.app import app
+from counton.options.saved_job import stream_name
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.released.release_facts import promise_of
@@ -262,7 +263,7 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
     with Store(asked.keeping.state) as store:
-        page = Journal(store, asked).describe()["besides_noise"]
+        page = Journal(store, stream_name(asked)).describe()["besides_noise"]
     texts += [*map(" ".join, (*drawn, screen)), shown(asked.keeping.state), shown(file)]
     texts += [again.describe(), again.methods(), export(asked.keeping.state).describe()]
     texts += [str(again)]

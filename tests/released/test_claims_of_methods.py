@@ -21,6 +21,7 @@ from every_statistic import ONCE, OWN, TABLES, made
 from typer.testing import CliRunner
 
 from counton.cli.app import app
+from counton.options.saved_job import stream_name
 from counton.run import Job, run
 from counton.serve.public_series import Journal
 from counton.state import Store
@@ -103,7 +104,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
             check_strategy_line(line, truth)
         if form != "once":
             with Store(job.keeping.state) as store:
-                check_served(Journal(store, job).describe(), truth)
+                check_served(Journal(store, stream_name(job)).describe(), truth)
 
 
 def test_count_by_group_has_groups_in_its_clauses(tmp_path: Path) -> None:

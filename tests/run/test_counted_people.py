@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
+from counton.options.saved_job import stream_name
 from counton.runs import Job, export, run
 from counton.serve.public_series import Journal
-from counton.serve.served_jobs import serve_job
 from counton.state import Store
 
 DAYS = 5
@@ -231,7 +231,7 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
         export(tmp_path / "s.db", tmp_path / "t.csv")
     again = read(tmp_path / "t.csv")
     with Store(tmp_path / "s.db") as store:
-        page = Journal(store, serve_job("visits", job)).describe()
+        page = Journal(store, stream_name(job)).describe()
     done = CliRunner().invoke(
         app, ["methods", str(tmp_path / "s.db"), "--full"], prog_name="counton"
     )

@@ -13,11 +13,11 @@ import pytest
 
 from counton import read
 from counton.base.errors import InvalidInput, OldCopy
+from counton.options.saved_job import stream_name
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
 from counton.runs import Job, export, mark, publish, run
 from counton.serve.public_series import Journal
-from counton.serve.served_jobs import serve_job
 from counton.state import Store, verify
 
 ROWS = [("2024-03-01", "a"), ("2024-03-02", "b"), ("2024-03-03", "b"), ("2024-03-04", "a")]
@@ -248,7 +248,7 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
     state = tmp_path / "s.db"
     run(job(state, 3, **KINDS["windows"])).close()
     with Store(state) as store:
-        journal = Journal(store, serve_job("visits", job(state, 3)))
+        journal = Journal(store, stream_name(job(state, 3)))
         assert 2 in journal.page().table["step"].to_list()
         mark(state, "2024-03-03", "a holiday")
         mark(state, "2024-03-02", "counter broken", withdraw=True)

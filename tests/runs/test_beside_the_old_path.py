@@ -129,7 +129,7 @@ def play(seed: int, folder: Path, history_of: Any = random_history) -> list[str]
             out = folder / "new.parquet"
             options_new = {"events": events, "state": str(new_state), "name": "visits", "out": out}
             asked = parse_options(model_of(history.statistic), {**options_new, **told})
-            result = run_new(asked, now, key=key)
+            result = run_new(asked, now=now, key=key)
             numbers_new = open_private(result.counts)
             results.append((result.before, result.after, result.release, numbers_new))
         except CountonError as error:

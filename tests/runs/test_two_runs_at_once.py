@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from counton import Key
-from counton.base.errors import CountonError, ReplayMismatch, StreamConflict
+from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, StreamConflict
 from counton.options.statistics import CountJob
 from counton.runs.opened_state import OpenedState
 from counton.runs.run_job import commit, decide, prepare, read_rows, run
@@ -84,4 +84,25 @@ def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> No
         other = job(tmp_path, "2024-03-02").with_options(missing="skip")
         run(other, now=NOW, rows=ROWS, key=key)
         with pytest.raises(StreamConflict):
+            commit(slow, read, ended)
+
+
+def test_commit_file_whose_name_another_run_counted_with_other_bytes_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Of a folder, a file of the same name may hold the same rows again."""
+    key = Key.generate()
+    run(job(tmp_path, "2024-03-02", append=True), now=NOW, rows=ROWS[:1], key=key)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    file = folder / "rows.csv"
+    again = job(tmp_path, "2024-03-02", append=True).with_options(events=str(folder))
+    ROWS[1:].write_csv(file)
+    with OpenedState(again, key) as state:
+        slow = prepare(again, state, None, now=NOW)
+        read = read_rows(slow)
+        ended = decide(slow, read)
+        ROWS[2:].write_csv(file)
+        run(again, now=NOW, key=key)
+        with pytest.raises((InvalidInput, StreamConflict)):
             commit(slow, read, ended)

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 from calls import calls_of
+from click.testing import CliRunner
 from inside import inside, metric, visit
 from polars.exceptions import PanicException
 from services import START, job_file
-from click.testing import CliRunner
 
 import counton.serve.served_jobs
 from counton.base.errors import (

@@ -17,11 +17,12 @@ import polars as pl
 import pytest
 from by_reference import state_by_reference
 from own_statistic import installed
+from run_results import counts_of
 from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import verify
 from proofs import reference
 
@@ -60,7 +61,7 @@ def test_the_bits_are_those_of_one_machine(
                 expected = told(here)
             frame = spread(spark, part, seed)
             if append:  # times that Spark knows as such, so that it may count what is alike
-                zone = local.times.timezone or "UTC"
+                zone = local.timezone or "UTC"
                 moment = F.to_utc_timestamp(frame["at"].cast("timestamp_ntz"), zone)
                 since = F.timestamp_diff(
                     "MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), moment
@@ -68,10 +69,10 @@ def test_the_bits_are_those_of_one_machine(
                 frame = frame.withColumn("at", F.timestamp_micros(since))
             with counton_spark.run(far, frame) as there:
                 assert told(there) == expected
-        (found,) = verify(str(far.keeping.state))
+        (found,) = verify(str(far.state))
         assert found.right, found
         with suppress(reference.Unreadable):
-            assert state_by_reference(str(far.keeping.state))
+            assert state_by_reference(str(far.state))
     assert expected[2][1] > 10
 
 
@@ -141,7 +142,7 @@ def refused(asked: Job, frame: Any, *parts: str) -> None:
         counton_spark.run(asked, frame)
     for part in parts:
         assert part in str(caught.value)
-    assert not Path(str(asked.keeping.state)).exists()
+    assert not Path(str(asked.state)).exists()
 
 
 def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
@@ -158,7 +159,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     refused(asked.having(**late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
     refused(average.having(**late, bad_rows_most=1), frame, "more than 1 rows")
     with counton_spark.run(asked.having(**late, unknown="drop"), frame) as outcome:
-        found = outcome.for_operator()
+        found = counts_of(outcome)
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
         "file,row,problem,at,page",
@@ -182,7 +183,8 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         "holds Float64, and one such number can be written as several texts",
     )
     refused(asked.having(time="paid"), frame, "holds Float64, not times")
-    refused(asked.having(what="episodes"), frame, "there is no statistic 'episodes'")
+    with pytest.raises(InvalidInput, match="there is no statistic 'episodes'"):
+        counton_spark.run(asked.having(what="episodes"), frame)
     refused(asked.having(time=None), frame, "a new stream needs time")
     refused(asked, rows, "is not a Spark frame")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
@@ -229,10 +231,10 @@ def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: A
         twice = job("found of people", tmp_path)
         refused(twice, frame, "changed while it was read", "cache() it")
         with counton_spark.run(twice, frame.cache()) as outcome:
-            assert outcome.for_operator().rows == 40
+            assert counts_of(outcome).rows == 40
         once = job("people", tmp_path, "once")  # whose rows are read once
         with counton_spark.run(once, frame) as outcome:
-            assert outcome.for_operator().rows == 40
+            assert counts_of(outcome).rows == 40
 
 
 def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
@@ -262,7 +264,7 @@ def test_count_above_the_bound_is_set_aside_as_on_one_machine(
     )  # fmt: skip
     with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
-        assert outcome.for_operator().quarantined == 2
+        assert counts_of(outcome).quarantined == 2
     for seed in range(3):
         with counton_spark.run(
             asked.having(state=tmp_path / f"{seed}.db"), spread(spark, rows, seed)
@@ -299,17 +301,18 @@ def test_the_same_rows_again_are_known_in_any_order(tmp_path: Path, spark: Any) 
     with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
         before = told(outcome)
     with counton_spark.run(asked, spread(spark, rows, 2)) as outcome:
-        assert outcome.again
+        assert outcome.is_duplicate_input
         assert told(outcome)[3] == before[3]
     with counton_spark.run(asked, spread(spark, rows.head(59), 3)) as outcome:
-        assert not outcome.again  # of a row less these are other rows, and each of them counts
+        # Of a row less these are other rows, and each of them counts.
+        assert not outcome.is_duplicate_input
 
 
 def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
     frame = spread(spark, events(rows=5), 1)
-    refused(job("groups", tmp_path), frame.limit(0), "holds no rows")
+    refused(job("groups", tmp_path), frame.limit(0), "There are no rows")
     with counton_spark.run(job("groups", tmp_path), frame.repartition(20)) as outcome:
-        assert outcome.for_operator().rows == 5
+        assert counts_of(outcome).rows == 5
 
 
 def test_executors_and_logs_know_no_secret(

@@ -14,7 +14,8 @@ from spark_jobs import JOBS, events, job
 
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import open_private
-from counton.run import Job, publish, run
+from counton.runs import Job, publish, run
+from counton.state import Stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
@@ -61,7 +62,7 @@ def counted(asked: Job, spark: Any, folder: Path, checkpoint: str = "checkpoint"
 
 
 def table(asked: Job) -> pl.DataFrame:
-    return pl.read_parquet(str(asked.output.out))
+    return pl.read_parquet(str(asked.out))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
 
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> None:
     asked = job("groups", tmp_path, until="newest", append=True, out=tmp_path / "out.parquet")
-    batches = Batches(asked, lambda definition: None)
+    batches = Batches(asked, lambda spec: None)
     first, second = (spark.createDataFrame(part.to_arrow()) for part in (events(1), events(2)))
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "a query")
     batches(first, 0)
@@ -110,11 +111,10 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     why = (tmp_path / "s.db.error").read_text()
     assert "batch 0 of the query has been counted already" in why
     batches(first, 1)  # the same rows, and others' events
-    with run(asked.having(events=events(1).head(0), until="2024-03-19")) as outcome:
-        seen = sum(
-            int(kept[:, 0].sum()) for _, kept in open_private(outcome.stream.observed_blocks())
-        )
-        assert seen == 2 * events(1).height
+    run(asked.having(events=events(1).head(0), until="2024-03-19"))
+    with Stream.open(str(asked.state), "it", key=asked.key) as stream:
+        blocks = open_private(stream.observed_blocks())
+        assert sum(int(kept[:, 0].sum()) for _, kept in blocks) == 2 * events(1).height
     batches(first.limit(0), 2)
     with pytest.raises(ReplayMismatch, match="batch 1 of stream 'it' cannot be counted"):
         batches(second, 1)
@@ -145,10 +145,11 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
         (asked.having(time="when"), "has no column 'when'"),
         (asked.having(epsilon=None), "epsilon"),
         (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
-        (asked.having(what="triangles"), "there is no statistic 'triangles'"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(InvalidInput, match="there is no statistic 'triangles'"):
+        asked.having(what="triangles")
     with pytest.raises(InvalidInput, match="needs a checkpoint"):
         counton_spark.run(asked, frame)
     assert not (tmp_path / "s.db").exists()

@@ -24,7 +24,7 @@ from counton import Counter, Key, PureDP, Stream
 from counton.base.errors import StreamConflict
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import Store, state_summary
 from counton.state.addition import Addition
 from counton.state.public_rows import OPEN_COLUMNS
@@ -360,9 +360,10 @@ def release_line(state: str, name: str, salt: int) -> str:
     """
     cells = Path(state).with_name(f"cells{salt}.csv")
     line: dict[str, Any] = {"counts": "n", "label": "cell", "domain": "a,b,c,d,e"}
-    with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as outcome:
-        counts, value = outcome.for_operator(), outcome.read().table()["estimate"].to_list()
-        return f"{OTHER if counts.gone or counts.shut else ''}{value}"
+    with run(Job("ranges", cells, state, name=name, **line, epsilon=1)) as result:
+        counts = result.for_operator().input
+        value = result.read().table()["estimate"].to_list()
+        return f"{OTHER if counts.missing or counts.after_final else ''}{value}"
 
 
 #: Before numbers that are shown to somebody who gives other data.

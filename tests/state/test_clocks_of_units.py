@@ -19,7 +19,7 @@ from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.description import Bounded
 from counton.released.periods import period_of
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import Store, verify
 from counton.state.ledger_rows import by_its_clock
 
@@ -148,7 +148,7 @@ def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
     asked |= {"until": "2024-03-02T20:00Z", "user": "who", "most": 1, "per": "1d", "unit": "reader"}
     asked |= {"epsilon": epsilon, "name": name, **more}
     with run(Job("count", events, events.with_name("state.db"), **asked)) as outcome:
-        return outcome.definition.unit
+        return outcome.spec.description().unit
 
 
 @pytest.mark.parametrize("other", OTHER_CLOCKS, ids=["zone", "column"])

@@ -19,7 +19,7 @@ from witnesses import witness_file
 from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
 from counton.base.errors import BudgetExceeded, StateError
 from counton.noise.witness import WitnessFile, parse_entries
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import Store, key_path, state_summary, verify
 from counton.state.state_witness import Witness, accept_old_copy
 from counton.strategies import Binary, Expiring
@@ -335,7 +335,7 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
     make(state, "second", key)
     with looked_into(state) as connection:
         later = connection.value("SELECT id FROM counton_streams WHERE name = 'second'")
-        for table in ("journal", "observed", "sources", "marks"):
+        for table in ("journal", "observed", "sources", "marks", "names"):
             connection.execute(f"DELETE FROM counton_{table} WHERE stream_id = :id", id=later)  # noqa: S608 - a table
         for table in ("streams", "ledger"):
             connection.execute(f"DELETE FROM counton_{table} WHERE name = 'second'")  # noqa: S608 - a table

@@ -9,7 +9,7 @@ from once import kept_line
 from counton import Average, PureDP, Quantiles, Stream, TopK
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy.contribution import without_clock
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.state import Store, state_summary
 from counton.statistics import Statistic
 from counton.strategies import Binary
@@ -32,7 +32,7 @@ def count(state: Path, name: str, **more: Any) -> str:
     asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
     asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name, **more}
     with run(Job("count", events, state, **asked)) as outcome:
-        return outcome.definition.unit
+        return outcome.spec.description().unit
 
 
 @pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)

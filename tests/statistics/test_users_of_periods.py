@@ -13,6 +13,7 @@ from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
 from counton.numbers import Design
 from counton.numbers.design import design_for
+from counton.options.saved_job import stream_name
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
@@ -221,7 +222,7 @@ def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
     with Store(asked.keeping.state) as store:
-        journal = Journal(store, asked)
+        journal = Journal(store, stream_name(asked))
         assert journal.about()["release"] == "periods"
         last = journal.page(last=1).table
     assert last["window_start"][0].day == 1

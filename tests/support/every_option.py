@@ -11,9 +11,9 @@ from typing import Any
 from every_statistic import HEADER, OWN, TABLES
 from in_turn import in_turn
 
-from counton.frame.options import Option
-from counton.job.job import Job, options_of
-from counton.statistics.catalogue import keywords, statistic_named
+from counton.options.option_fields import section_of
+from counton.options.statistics import model_of
+from counton.statistics.catalogue import keywords
 
 TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
 LEAST: dict[str, dict[str, Any]] = {
@@ -96,8 +96,19 @@ WHAT = (
 )
 
 
+#: Options under other headings that only some statistics have.
+_SHOWN = ("top", "room")
+
+
 def own_of(name: str) -> list[str]:
-    return [option.name for option in statistic_named(name).options]
+    """Return the options of a statistic alone."""
+    model = model_of(name)
+    return [
+        option
+        for option in model.model_fields
+        if option != "statistic"
+        and (option in _SHOWN or section_of(model, option).heading == "Statistic")
+    ]
 
 
 def every(turn: int) -> list[tuple[str, bool, dict[str, Any]]]:
@@ -116,10 +127,14 @@ def stated_by(name: str, said: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**LEAST[name], **said}.items() if value is not None}
 
 
+def key_of(name: str, option: str) -> str:
+    """Return what commands and job files call an option, also one that the statistic has not."""
+    field = model_of(name).model_fields.get(option)
+    return option.replace("_", "-") if field is None else str(field.alias)
+
+
 def words_of(name: str, stated: dict[str, Any], folder: Path) -> list[str]:
     """The options of a command that say this."""
-    known: dict[str, Option] = {one.name: one for one in statistic_named(name).options}
-    known = {**options_of(Job), **known}
     words: list[str] = []
     for option, value in stated.items():
         if isinstance(value, dict) and option == "statistics":
@@ -133,7 +148,7 @@ def words_of(name: str, stated: dict[str, Any], folder: Path) -> list[str]:
         elif isinstance(value, str) and value.endswith((".csv", ".svg")):
             before, _, path = value.rpartition(":")
             value = f"{before}:{folder / path}".lstrip(":")
-        words += [f"--{known[option].key}", *([] if value is True else [str(value)])]
+        words += [f"--{key_of(name, option)}", *([] if value is True else [str(value)])]
     return words
 
 

@@ -12,12 +12,11 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from counton.runs.statistic_objects import job_of_statistic
-
 import counton.run.dry_run
 import counton.run.job_plan
 from counton.options.common_options import Job as NewJob
 from counton.options.messages import parse_options
+from counton.options.statistic_objects import job_of_statistic
 from counton.options.statistics import model_of
 from counton.runs import (
     api,
@@ -176,7 +175,7 @@ class PastOutcome:
 def run(request: PastJob, progress: Any = None, *, now: Any = None) -> PastOutcome:
     """Run a job on the new path."""
     told = run_job.no_progress if progress is None else progress
-    return PastOutcome(run_new(request.model, now, progress=told), request)
+    return PastOutcome(run_new(request.model, told, now=now), request)
 
 
 class PastOpened:

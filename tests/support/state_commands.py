@@ -90,8 +90,8 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
 
 
 def _count_opens(folder: Path) -> dict[str, Any]:
-    from inside import Inside
     from click.testing import CliRunner
+    from inside import Inside
 
     ends = ("", "-wal", "-shm", "-journal")
     databases = [os.path.realpath(folder / name) for name in ("visits.db", "public.db", "copy.db")]

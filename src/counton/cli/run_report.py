@@ -188,7 +188,7 @@ def _notes_of_windows(
             f"rows of windows that were final ({windows.lags:,} more windows had ended), counted "
             "nowhere; those that came in time were counted then"
         )
-    of_choice = counts.input.choice.after_final
+    of_choice = _number_of_closed_windows(result)
     of_snapshot = 0 if of_choice else counts.input.after_final
     return [
         (
@@ -230,6 +230,14 @@ def _when_counted(result: RunResult) -> str:
 def _number_of_duplicates(result: RunResult) -> int:
     """Return how many rows were counted before; of snapshots, which repeat all rows, none."""
     return result.for_operator().input.choice.duplicates if result.job.append else 0
+
+
+def _number_of_closed_windows(result: RunResult) -> int:
+    """Return how many new rows came for closed windows.
+
+    Nearly all rows of a snapshot are counted rows, which the state has forgotten: none of those.
+    """
+    return result.for_operator().input.choice.after_final if result.job.append else 0
 
 
 def _changed_windows(result: RunResult) -> list[str]:
@@ -353,7 +361,7 @@ def json_report(
         + counts.rows.unlisted
         + counts.rows.missing
         + counts.input.choice.beyond_bound
-        + (counts.input.choice.after_final or counts.input.after_final)
+        + (_number_of_closed_windows(result) or counts.input.after_final)
     )
     report: dict[str, Any] = {
         "state": str(result.job.state),

@@ -1,4 +1,4 @@
-"""The group ``counton statistic``: statistics but counts and sums, which are commands at the top."""
+"""The group ``counton statistic``: all statistics but counts and sums."""
 
 from __future__ import annotations
 

@@ -402,7 +402,7 @@ def refuse_unmet_needs(job: Job) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire: it says how protection fades with ...
     """
-    for rule in unmet_needs(job):
+    for rule in _unmet_needs(job):
         needed = [
             field(other.option, other.values[0] if other.values else None)
             for other in rule.others
@@ -414,10 +414,21 @@ def refuse_unmet_needs(job: Job) -> None:
         )
 
 
-def unmet_needs(job: Job) -> Iterator[Need]:
-    """Yield the rules by which a job lacks an option that another one needs."""
+def needed_of_columns(job: Job) -> list[str]:
+    """Return the options that the stated columns of groups and of users need, and the job lacks.
+
+    >>> from counton.options.statistics import CountJob
+    >>> needed_of_columns(CountJob(events="visits.csv", by="page", user="reader"))
+    ['domain', 'most']
+    """
+    columns = ("by", "user")
+    return [rule.others[0].option for rule in _unmet_needs(job) if rule.condition.option in columns]
+
+
+def _unmet_needs(job: Job) -> Iterator[Need]:
     for rule in NEEDS:
-        if rule.condition.holds(job) and not any(other.holds(job) for other in rule.others):
+        is_met = any(other.holds(job) for other in rule.others)
+        if rule.condition.holds(job) and not is_met:
             yield rule
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError, ValidationInfo, create_model
 
+from counton.base.errors import InvalidInput, field
 from counton.options import values as v
 from counton.options.common_options import (
     GroupOptions,
@@ -66,13 +67,27 @@ def _members(value: object, info: ValidationInfo) -> dict[str, Section]:
             raise ValueError(
                 f"has a wrong option in {name!r}: {explain_error(error, model)}"
             ) from error
-        missing = _missing_in(member)
-        if missing:
-            raise ValueError(f"lacks {' and '.join(missing)} in {name!r}; add what is missing")
         members[name] = member
     if not members:
         raise ValueError("names no statistic; give a table for each")
     return members
+
+
+def refuse_incomplete(job: Job) -> None:
+    """Refuse a report one of whose statistics lacks an option that it needs.
+
+    This is no matter of the model: a misspelt column is told first.
+
+    Raises:
+        InvalidInput: a statistic lacks an option.
+    """
+    for name, member in (job.value_of("statistics") or {}).items():
+        missing = _missing_in(member)
+        if missing:
+            raise InvalidInput(
+                f"{field('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
+                "missing"
+            )
 
 
 def _missing_in(member: Section) -> list[str]:

@@ -218,8 +218,8 @@ def _to_path(name: str, value: str, folder: Path) -> str:
     is_path = is_path or (name == "strategy" and is_file_of(value))
     is_elsewhere = name == "key" and value.startswith(("env:", "command:"))
     is_none = name == "witness" and value == "none"
+    if "://" in value and name != "query":
+        return without_secrets(value)
     if not is_path or is_elsewhere or is_none or value == "-":
         return value
-    if "://" in path:
-        return without_secrets(value)
     return before + quarantine + os.path.relpath(path, folder)

@@ -56,7 +56,9 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
         remedy = "counts in larger units"
     else:
         size = added.largest
-        remedy = f"a coarser {option_name('resolution')}"
+        remedy = f"a coarser {option_name('resolution')} or narrower bounds"
+        if of_group.counts_units:  # numbers of events have no resolution
+            remedy = "counts in larger units, or correct rows with too large a count"
     refuse_overflow(size, most, lambda: _too_large(size, most, remedy))
 
 

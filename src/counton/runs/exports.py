@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import ADDED, REVISED, WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
@@ -23,6 +23,7 @@ from counton.frame.windows import load_zone, moment
 from counton.numbers.intervals import LEVEL, check_level
 from counton.released.description import Description
 from counton.released.periods import groups_named
+from counton.released.read_options import View
 from counton.released.release import Release
 from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import is_table, read_public
@@ -431,7 +432,7 @@ def publish_new(
             "strategy": repr(source.design.strategy),
             "level": numbers.level,
             "step": source.step,
-            "shown": json.dumps([spec.remembered_display.to_dict(), *spec.notes]),
+            "shown": json.dumps([_shown_facts(numbers, spec.remembered_display), *spec.notes]),
             "description": json.dumps(promise_of(numbers)),
         }
         steps = published.begin(connection, row, spec.terms.windowing.windows.lags)
@@ -482,14 +483,14 @@ class _PublishedRow(NamedTuple):
 def _published_rows(
     numbers: ReleasedNumbers, steps: range, *, is_sqlite: bool
 ) -> Iterator[_PublishedRow]:
-    """Yield the published rows of some steps, with totals so far and of the window alone."""
+    """Yield the published rows of some steps.
+
+    A number of one window alone is in the columns ``window_...``, whatever the statistic is. All
+    other numbers, such as totals so far, are in the columns without this prefix.
+    """
     description = numbers.definition
     table = finite(numbers.table(steps))
-    if description.shows_cells and description.cut.lags:  # numbers of windows alone
-        table = table.rename({name: f"window_{name}" for name in ADDED})
-    has_estimate = description.shows_cells or "estimate" in table.columns
-    first = "estimate" if has_estimate else "value"
-    columns = (first, *ADDED[1:], *(f"window_{name}" for name in ADDED))
+    columns = _number_columns(numbers, table.columns)
     note = table.columns[-1] if description.marks else ""
     labels = _label_columns(description, table.columns, columns, note)
     times = _times_of(description, steps, numbers.shown.over or 1, is_sqlite=is_sqlite)
@@ -508,6 +509,48 @@ def _published_rows(
         )
 
 
+def _number_columns(numbers: ReleasedNumbers, present: Sequence[str]) -> list[str]:
+    """Return the columns of a table that are published, by the columns of `_PublishedRow`.
+
+    First are those whose numbers may cover several windows, then those of the window alone. Where
+    there is no such column, the name is empty.
+
+    Args:
+        present: all columns of the table.
+    """
+    description = numbers.definition
+    if description.shows_cells and not description.of_windows:
+        return ["", "", "", "", *ADDED]
+    if description.shows_cells:
+        return [*ADDED, *(f"window_{number}" for number in ADDED)]
+    first = "estimate" if "estimate" in present else "value"
+    columns = [first, *ADDED[1:]]
+    if _shows_single_windows(numbers):
+        return ["", "", "", "", *columns]
+    return [*columns, "", "", "", ""]
+
+
+def _shows_single_windows(numbers: ReleasedNumbers) -> bool:
+    """Return whether each number of a statistic is that of one window alone."""
+    description = numbers.definition
+    if not description.cut.goes_on or description.shows_cells:
+        return False
+    if isinstance(numbers.over, str):  # a period, which may be a window
+        return description.anew_every() == description.cut.every
+    return numbers.over == 1
+
+
+def _shown_facts(numbers: ReleasedNumbers, display: View) -> dict[str, Any]:
+    """Return what decides the published rows, besides the level, as JSON values.
+
+    Rows that were published with other facts are written again.
+    """
+    facts = display.to_dict()
+    if _shows_single_windows(numbers):
+        facts["own_windows"] = True
+    return facts
+
+
 def _label_columns(
     description: Description, present: Sequence[str], numbers: Sequence[str], note: str
 ) -> list[str]:
@@ -519,7 +562,8 @@ def _label_columns(
         note: column of notes; empty if there is none.
     """
     # A line has running totals, which are sums of its published cells.
-    others = {*WHEN, *numbers, "over", "running_total", "running_total_std", "note"}
+    others = {*WHEN, *ADDED, *numbers, "over", "running_total", "running_total_std", "note"}
+    others.update(f"window_{number}" for number in ADDED)
     others.update(REVISED if description.cut.lags else ())
     others -= {part.name for part in description.inner.parts if part.kind == "label"}
     return [column for column in present if column not in {*others, note}]

@@ -25,7 +25,12 @@ from counton.frame.windows import (
 from counton.numbers.intervals import LEVEL, check_level
 from counton.options.common_options import Job
 from counton.options.custom_strategies import own_strategy
-from counton.options.incompatible import refuse_excluded, refuse_unmet_needs, unmet_needs
+from counton.options.incompatible import (
+    needed_of_columns,
+    refuse_excluded,
+    refuse_unmet_needs,
+)
+from counton.options.report import refuse_incomplete
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
 from counton.planning.least_privacy import bounds_of
 from counton.privacy import ExpiringDP, ExpiringZCDP
@@ -93,6 +98,7 @@ def normal_new_job(job: Job) -> Job:
     """
     refuse_excluded(job)
     _refuse_missing(job)
+    refuse_incomplete(job)
     refuse_unmet_needs(job)
     return normal_form(job)
 
@@ -200,25 +206,17 @@ def _refuse_missing(job: Job) -> None:
     if not (states_loss(job) or has_targets):
         missing.append("epsilon")
         shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
-    # If one of these alone is missing, another message has the reason.
-    of_others = _missing_beside_others(job)
-    if missing or len(of_others) > 1:
-        missing += of_others
-        shown += [option_name(name) for name in of_others]
     if not missing:
         return
+    for name in needed_of_columns(job):
+        missing.append(name)
+        shown.append(option_name(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     raise MissingOptions(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
         f"correct {option_name('state')} or {option_name('name')} if the stream exists",
         missing,
     )
-
-
-def _missing_beside_others(job: Job) -> list[str]:
-    """Return the options that a job lacks because it states a column of groups or of users."""
-    needed = [rule.others[0].option for rule in unmet_needs(job)]
-    return [name for name in ("domain", "most") if name in needed]
 
 
 # ----------------------------------------------------------------------- what defines the stream

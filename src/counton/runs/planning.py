@@ -12,6 +12,7 @@ from counton.base.columns import REVISED, refuse_added
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
+from counton.base.lengths import has_same_length
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.numbers import Design
 from counton.numbers.node_law import law_for
@@ -19,7 +20,7 @@ from counton.options.common_options import Job
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import ranked_designs
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee
-from counton.released.periods import made_of_windows, period_starts
+from counton.released.periods import first_split_window, made_of_windows, period_starts
 from counton.runs.parsing import (
     normal_form,
     normal_new_job,
@@ -134,6 +135,7 @@ def _with_loss(job: Job, guarantee: Guarantee) -> Job:
 def _planned(job: Job) -> StreamSpec:
     """Plan the stream of a job in its normal form."""
     terms = parse_terms(job)
+    _refuse_shifted_periods(terms)
     job_of_stream = stream_options(job)
     statistic = terms.statistic_of_groups()
     if isinstance(terms.groups, Discovered):
@@ -142,6 +144,28 @@ def _planned(job: Job) -> StreamSpec:
     if isinstance(terms.loss, ApproxDP):
         spec = _with_weights_for_noise(spec, terms, statistic)
     return spec
+
+
+def _refuse_shifted_periods(terms: StreamTerms) -> None:
+    """Refuse users' periods that are as long as windows and begin at other moments.
+
+    One user would count twice in a window, once in each of two periods.
+    """
+    per = terms.unit.rule.per
+    if per is None or isinstance(terms.windowing, SingleTable):
+        return
+    windows = terms.windowing.windows
+    if not has_same_length(per, windows.every):
+        return
+    split = first_split_window(windows, per)
+    if split is None:
+        return
+    raise InvalidInput(
+        f"{option_name('per', per)}: a period begins at {windows.at(split.period_begin)}, inside "
+        f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
+        "would count twice in that window. Let windows begin where periods begin "
+        f"({option_name('start')}), or give another {option_name('per')}"
+    )
 
 
 def _resolved(terms: StreamTerms, statistic: TallyStatistic, loss: Any) -> TallyStatistic:
@@ -158,6 +182,8 @@ def _with_strategy(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> S
     contribution = _contribution(terms, statistic)
     shape = shape_of(statistic, terms.groups.number)
     strategy = choose_strategy(terms, contribution, shape)
+    if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
+        law_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
     return StreamSpec(job, statistic, contribution, strategy)
 
 

@@ -209,6 +209,7 @@ def run(
     now: datetime | None = None,
     rows: object = None,
     key: Key | None = None,
+    approve: Callable[[StreamSpec], None] | None = None,
     before_commit: Callable[[PreparedRun, EndedWindows], None] | None = None,
 ) -> RunResult:
     """Release the windows of a job that have ended, and keep what later runs need.
@@ -219,6 +220,8 @@ def run(
         now: the current time; None: that of this machine.
         rows: a data frame or another source of rows, in place of the files that the job names.
         key: the key itself, in place of where the job says it is.
+        approve: function that is told the specification of the stream before rows are read; an
+            error that it raises ends the run.
         before_commit: function that is called before anything is written; an error that it raises
             ends the run.
 
@@ -245,6 +248,8 @@ def run(
         job = job.with_options(key=key)
     with OpenedState(job) as state:
         prepared = prepare(job, state, rows, now, progress)
+        if approve is not None:
+            approve(prepared.spec)
         read = read_rows(prepared, progress)
         ended = decide(prepared, read)
         if before_commit is not None:
@@ -559,7 +564,9 @@ def commit(
     stream = state.open_writer()
     if stream is not None:
         spec = spec.with_public_notes(stream)
-        refuse_counted_meanwhile(read.files, stream.has_source)
+        refuse_counted_meanwhile(
+            read.files, stream.has_source, are_several=prepared.are_several_files
+        )
     steps = plan_steps(prepared, read, ended, stream)
     new_facts: Mapping[str, Any] | None = None
     if stream is None:
@@ -581,7 +588,10 @@ def commit(
             sums.times.windows_since_newest(prepared.windows, span.target, span.released),
             max(0, span.target - last_counted),
         )
-    counts = RowCounts(sums.numbers, steps.counts, empty_windows)
+    numbers = sums.numbers
+    if not steps.changes_anything:
+        numbers = replace(numbers, unlisted_names=())  # an earlier run has named them
+    counts = RowCounts(numbers, steps.counts, empty_windows)
     return Committed(stream, spec, Private(counts))
 
 

@@ -6,10 +6,12 @@ If its domain is not a list of groups, a second function reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
+
+import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
@@ -366,10 +368,26 @@ def leaves_of_tree(job: HierarchyJob) -> Any:
     levels = list(job.levels or ())
     if isinstance(job.domain, Mapping):
         return {str(level): list(labels) for level, labels in job.domain.items()}
-    if not isinstance(job.domain, str):
+    if isinstance(job.domain, str):
+        table = read_table(job.domain, levels)
+    elif hasattr(job.domain, "__arrow_c_stream__"):
+        table = _table_of_frame(job.domain, levels)
+    else:
         return job.domain
-    labels = labels_of(read_table(job.domain, levels), levels)
+    labels = labels_of(table, levels)
     return {level: names.tolist() for level, names in labels.items()}
+
+
+def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
+    """Return the columns of the levels of a data frame that lists the leaves of a tree."""
+    table = pl.DataFrame(frame)
+    for level in levels:
+        if level not in table.columns:
+            raise InvalidInput(
+                f"the data frame of {option_name('domain')} has no column {level!r}; its columns "
+                f"are {', '.join(table.columns)}"
+            )
+    return table.select(levels)
 
 
 @normal_domain.register

@@ -145,15 +145,26 @@ def recognise_files(
     return recognised
 
 
-def refuse_counted_meanwhile(files: UncountedFiles, is_counted: IsCounted) -> None:
+def refuse_counted_meanwhile(
+    files: UncountedFiles, is_counted: IsCounted, *, are_several: bool
+) -> None:
     """Refuse files that another run has counted since they were read.
+
+    Args:
+        files: the files that were read.
+        is_counted: function that returns whether the stream has counted a digest by now.
+        are_several: whether the job names a folder, a pattern or several files, in which a file
+            with a counted name and other bytes is refused.
 
     Raises:
         ReplayMismatch: there is one.
+        InvalidInput: there is one of the same name, and with other bytes.
     """
     for digest, part in files.new.items():
         if is_counted(digest):
             raise _counted_already(part)
+    if are_several:
+        _refuse_other_bytes(files.new, is_counted)
 
 
 def _counted_already(part: Rows) -> ReplayMismatch:

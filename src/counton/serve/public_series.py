@@ -37,8 +37,8 @@ from counton.runs.read_journal import public_notes, read_release
 from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
-from counton.serve.served_jobs import ServedJob
 from counton.state import Store
+from counton.state.keys import Kept
 from counton.state.reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 from counton.strategies.strategy import last_served_step
@@ -88,13 +88,22 @@ class _PublicFacts(NamedTuple):
 
 
 class Journal:
-    """Reader of one stream's releases and public facts, for several threads."""
+    """Reader of one stream's releases and public facts, for several threads.
 
-    def __init__(self, store: Store, served: ServedJob) -> None:
+    Args:
+        store: the state.
+        name: name of the stream.
+        key: where the key of the stream is; it is read only where it is needed.
+        release_delay: microseconds from the end of a window to its release.
+    """
+
+    def __init__(
+        self, store: Store, name: str, *, key: Kept = None, release_delay: int = 0
+    ) -> None:
         self._store = store
-        self.name = served.stream
-        self._key = served.job.key
-        self._release_delay = served.release_delay
+        self.name = name
+        self._key = key
+        self._release_delay = release_delay
         self._reading = Lock()  # so that many readers of a new step read the journal once
         self._kept: tuple[object, ReleasedNumbers | None] = (None, None)
         #: The newest answer of `page`, for which many readers ask, by what they ask.

@@ -177,7 +177,9 @@ class Service:
             self.under_way,
             self.stopping,
         )
-        self.journals[name] = Journal(state.store, served)
+        self.journals[name] = Journal(
+            state.store, name, key=served.job.key, release_delay=served.release_delay
+        )
 
     @property
     def remarks(self) -> list[str]:

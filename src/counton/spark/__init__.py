@@ -6,19 +6,21 @@ PySpark is imported on first use; in a checkout: ``pip install '.[spark]'``. It 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput, NotDrawnWarning, field
 from counton.base.lazy import require
-from counton.job.job import Job
-from counton.run.outputs import Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
+    from counton.options.common_options import Job
     from counton.released.release import Release
-    from counton.run.definition import Definition
+    from counton.runs.run_job import Progress, RunResult
+    from counton.runs.stream_spec import StreamSpec
     from counton.spark.streaming import Batches
 
 __all__ = ["batches", "merge_text", "run"]
@@ -27,17 +29,17 @@ __all__ = ["batches", "merge_text", "run"]
 def run(
     job: Job,
     frame: DataFrame,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     *,
-    approve: Callable[[Definition], None] | None = None,
+    approve: Callable[[StreamSpec], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: Mapping[str, Any] | None = None,
-) -> Any:
-    """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
+) -> RunResult | StreamingQuery:
+    """Carry out a job over the rows of a Spark frame, as `counton.runs.run` does over files.
 
     Executors compute windows and groups and add rows up; the driver gets the sums, adds noise and
     keeps the stream. The key stays with the driver. The release does not depend on the distribution
-    of the rows: it equals that of `counton.run.run` on the same rows, bit for bit.
+    of the rows: it equals that of `counton.runs.run` on the same rows, bit for bit.
 
     A streaming frame is counted batch by batch, as new events. The newest event and the
     ``watermark`` decide which windows have ended; later rows count at the next release. A batch
@@ -45,34 +47,34 @@ def run(
 
     Args:
         job: its ``events`` are ignored.
-        approve: gets the definition of the stream before rows are read; its exception ends the run.
+        progress: function that is told the current task, and the fraction of the run that is done.
+        approve: gets the specification of the stream before rows are read; its exception ends the
+            run.
         checkpoint: for a streaming frame: folder of Spark's progress, for this job alone.
         trigger: for a streaming frame: arguments of ``DataStreamWriter.trigger``, such as
             ``{"processingTime": "1 minute"}``.
 
     Returns:
-        A `counton.run.Outcome`; for a streaming frame Spark's ``StreamingQuery``, which keeps
+        A `counton.runs.RunResult`; for a streaming frame Spark's ``StreamingQuery``, which keeps
         running.
 
     Raises:
         MissingExtra: PySpark is not installed.
-        InvalidInput: see `counton.run.run`; or the statistic counts rows in their order; or the
+        InvalidInput: see `counton.runs.run`; or the statistic counts rows in their order; or the
             frame gives other rows each time.
-        StateError, ReplayMismatch: see `counton.run.run`.
+        StateError, ReplayMismatch: see `counton.runs.run`.
 
     Example::
 
         >>> job = Job("count", "-", "visits.db", time="at", every="1d",  # doctest: +SKIP
         ...           start="2024-03-01", steps=365, until="newest", epsilon=1)
-        >>> with run(job, spark.table("visits")) as outcome:             # doctest: +SKIP
-        ...     outcome.read().table()
+        >>> run(job, spark.table("visits")).release.table()              # doctest: +SKIP
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    from counton.run.runs import commit, read_rows
-    from counton.run.settlement import resolve
-
     check = _check_of(frame, approve)
+    from counton.runs.run_job import no_progress
+    from counton.runs.run_job import run as run_job
     from counton.spark.source import SparkSource
     from counton.spark.streaming import start
 
@@ -83,25 +85,15 @@ def run(
             "checkpoint and trigger are only for streaming frames, and this frame is not "
             "streaming; leave them out"
         )
-    source: Any = SparkSource(frame)
-    job = job.having(events=source)
-    settled = resolve(job, progress=progress)
-    try:
-        check(settled.definition)
-        outcome = commit(settled, read_rows(settled, progress), progress)
-    except BaseException:
-        settled.close()
-        raise
-    try:
-        outcome.outputs.write(outcome.stream, outcome.definition, progress)
-    except BaseException:
-        outcome.close()
-        raise
-    return outcome
+    progress = no_progress if progress is None else progress
+    result = run_job(job, progress, rows=SparkSource(frame), approve=check)
+    if result.chart_error is not None:
+        warnings.warn(NotDrawnWarning(result.chart_error), stacklevel=2)
+    return result
 
 
 def batches(
-    job: Job, frame: DataFrame, *, approve: Callable[[Definition], None] | None = None
+    job: Job, frame: DataFrame, *, approve: Callable[[StreamSpec], None] | None = None
 ) -> Batches:
     """Return a function for your own ``foreachBatch`` that counts a streaming frame's batches.
 
@@ -164,9 +156,9 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
 
 
 def _check_of(
-    frame: DataFrame, approve: Callable[[Definition], None] | None
-) -> Callable[[Definition], None]:
-    """Return a check of a stream's definition against a frame, which then calls ``approve``."""
+    frame: DataFrame, approve: Callable[[StreamSpec], None] | None
+) -> Callable[[StreamSpec], None]:
+    """Return a check of a stream against a frame, which then calls ``approve``."""
     require("pyspark")
     require("pyarrow")
     from pyspark.sql import DataFrame
@@ -174,16 +166,18 @@ def _check_of(
     if not isinstance(frame, DataFrame):
         raise InvalidInput(
             f"the rows are of type {type(frame).__name__}, which is not a Spark frame; give a "
-            "Spark frame, or use counton.run.run"
+            "Spark frame, or use counton.runs.run"
         )
 
-    def check(definition: Definition) -> None:
-        if not definition.cut.goes_on and frame.isStreaming:
+    from counton.runs.terms import SingleTable
+
+    def check(spec: StreamSpec) -> None:
+        if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:
             raise InvalidInput(
-                f"a {definition.what} of rows without times is released once, but a streaming "
-                f"frame goes on; give {field('time')} and windows, or a frame that is not streaming"
+                f"a {spec.terms.statistic.name} of rows without times is released once, but a "
+                f"streaming frame goes on; give {field('time')} and windows, or a frame that is not streaming"
             )
         if approve is not None:
-            approve(definition)
+            approve(spec)
 
     return check

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +20,7 @@ from counton.base.errors import (
     BudgetExceeded,
     InvalidInput,
     MissingExtra,
+    NotDrawnWarning,
     OldCopy,
     ReplayMismatch,
     RequestMismatch,
@@ -26,11 +29,15 @@ from counton.base.errors import (
     WrongKey,
     field,
 )
-from counton.job.job import NEWEST, Job
+from counton.base.private import open_private
+from counton.options.common_options import Job
+from counton.options.saved_job import stream_name
+from counton.options.values import LATEST_ROW, QUARANTINE
 from counton.released.release import Release
-from counton.rows.sources import join_columns
-from counton.run.runs import commit, read_rows
-from counton.run.settlement import OpenedJob, open_job, resolve
+from counton.runs.opened_state import OpenedState
+from counton.runs.reading import columns_of
+from counton.runs.run_job import commit, decide, prepare, publish, read_rows
+from counton.runs.stream_spec import StreamSpec
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.state.keys import state_files
 
@@ -40,11 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from counton.run.definition import Definition
-
 #: Most consecutive empty batches before a query must be confirmed: the state records none of them.
 _EMPTY: Final = 1000
-_QUARANTINE = "quarantine:"
 #: Errors about states, keys and budgets, which reveal nothing about rows or their number.
 _WITHOUT_ROWS = (StateError, WrongKey, StreamConflict, BudgetExceeded, MissingExtra)
 _QUERY_ID = "sql.streaming.queryId"
@@ -55,7 +59,7 @@ def start(
     frame: DataFrame,
     checkpoint: str | os.PathLike[str] | None,
     trigger: Mapping[str, Any] | None,
-    check: Callable[[Definition], None],
+    check: Callable[[StreamSpec], None],
 ) -> StreamingQuery:
     """Start or continue a streaming query."""
     if checkpoint is None:
@@ -76,35 +80,34 @@ class Batches:
     """
 
     job: Job
-    check: Callable[[Definition], None]
+    check: Callable[[StreamSpec], None]
     empty: int = 0
 
     @classmethod
-    def of(cls, job: Job, frame: DataFrame, check: Callable[[Definition], None]) -> Batches:
+    def of(cls, job: Job, frame: DataFrame, check: Callable[[StreamSpec], None]) -> Batches:
         """Build the function after all checks that need no rows.
 
         Raises:
-            InvalidInput, StateError: see `counton.run.run`.
+            InvalidInput, StateError: see `counton.runs.run`.
         """
-        if job.times.until not in (None, NEWEST):
+        if job.until not in (None, LATEST_ROW):
             raise InvalidInput(
-                f"{field('until', job.times.until)} does not go with a streaming frame, because "
+                f"{field('until', job.until)} does not go with a streaming frame, because "
                 "its newest event tells which windows have ended; leave it out, or give "
-                f"{field('until', NEWEST)}"
+                f"{field('until', LATEST_ROW)}"
             )
         if is_remote(frame):
             raise InvalidInput(
                 "a streaming frame of Spark Connect would be counted on the server, which would "
                 "then need the state and the key; run the query on its driver, or count tables"
             )
-        found = cls(job.having(until=NEWEST, append=True), check)
+        job = job.with_options(until=LATEST_ROW, append=True)
         # The job is checked before its query starts; nothing is read or stored.
-        source: Any = SparkSource(frame)
-        with resolve(found.job.having(events=source)) as settled:
-            found.check(settled.definition)
-            columns = settled.definition.columns
-            join_columns(source, columns.group).parts[0].scan(columns.names)
-        return found
+        with OpenedState(job) as state:
+            prepared = prepare(job, state, SparkSource(frame), datetime.now(UTC))
+            check(prepared.spec)
+            open_private(prepared.source).parts[0].scan(columns_of(prepared.spec).names)
+        return cls(job, check)
 
     def take(self, rows: DataFrame, number: int) -> None:
         """Count a batch and return nothing, as ``foreachBatch`` needs."""
@@ -119,7 +122,7 @@ class Batches:
         The result has all releases so far; None if there are none, or the batch has no rows.
 
         Raises:
-            StateError: see `counton.run.run`.
+            StateError: see `counton.runs.run`.
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:
@@ -132,34 +135,46 @@ class Batches:
                     f"batch {number:,} is not part of a streaming query: call this function from "
                     "foreachBatch, with the frame and the number that Spark gives"
                 )
-            with open_job(self.job) as opened:
-                self._refuse_unknown(opened, query, number)
-                source: Any = SparkSource(rows, MicroBatch(query, number))
-                aside = opened.job.format.bad_rows
-                if aside is not None and aside.startswith(_QUARANTINE):  # each batch has its file
-                    file = Path(aside.removeprefix(_QUARANTINE))
-                    own = aside == self.job.format.bad_rows
-                    stem = file.stem if own else file.stem.rpartition(".")[0]
-                    named = file.with_name(f"{stem}.{number}{file.suffix}")
-                    aside = f"{_QUARANTINE}{named}"
-                settled = resolve(opened.having(events=source, yes=True, bad_rows=aside))
-                self.check(settled.definition)
-                with commit(settled, read_rows(settled)) as outcome:
-                    outcome.outputs.write(outcome.stream, outcome.definition)
-                    return Release(outcome.read().numbers) if outcome.after else None
+            return self._count(SparkSource(rows, MicroBatch(query, number)), query, number)
         except _WITHOUT_ROWS:
             raise
         except Exception as error:
             kind = ReplayMismatch if isinstance(error, ReplayMismatch) else InvalidInput
             raise kind(self._kept_apart(number, error)) from None
 
+    def _count(self, source: SparkSource, query: str, number: int) -> Release | None:
+        """Count a batch; return all releases so far, or None."""
+        with OpenedState(self.job) as state:
+            self._refuse_unknown(state, query, number)
+            job = self.job.with_options(yes=True, bad_rows=self._bad_rows(state, number))
+            prepared = prepare(job, state, source, datetime.now(UTC))
+            self.check(prepared.spec)
+            read = read_rows(prepared)
+            committed = commit(prepared, read, decide(prepared, read))
+            release, chart_error = publish(prepared, committed.stream)
+            if chart_error is not None:
+                warnings.warn(NotDrawnWarning(chart_error), stacklevel=2)
+            return release if committed.stream.step else None
+
+    def _bad_rows(self, state: OpenedState, number: int) -> str | None:
+        """Return what happens to unreadable rows of a batch: each batch has a file of its own."""
+        job = self.job
+        if state.saved is not None:
+            job = StreamSpec.of_stream(state.saved).fill_job(job)
+        policy = job.bad_rows
+        if policy is None or not policy.startswith(QUARANTINE):
+            return policy
+        file = Path(policy.removeprefix(QUARANTINE))
+        is_of_earlier_batch = policy != self.job.bad_rows
+        stem = file.stem.rpartition(".")[0] if is_of_earlier_batch else file.stem
+        return f"{QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
+
     def _kept_apart(self, number: int, error: Exception) -> str:
         """Write an error to a file of its owner alone; return a message for Spark to log."""
         kind = type(error).__name__
-        message = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
-        place = next(
-            iter(state_files(self.job.keeping.state, self.job.keeping.key)), Path("counton")
-        )
+        message = f"batch {number:,} of stream {stream_name(self.job)!r} cannot be counted ({kind})"
+        assert self.job.state is not None
+        place = next(iter(state_files(self.job.state, self.job.key)), Path("counton"))
         file = place.with_name(f"{place.name}.error")
         words = "".join(format_exception(error))
         try:
@@ -172,22 +187,20 @@ class Batches:
             return message + str(unwritten.strerror)
         return f"{message}; the reason is in {file}, for its owner alone, since it may quote rows"
 
-    def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
+    def _refuse_unknown(self, state: OpenedState, query: str, number: int) -> None:
         """Refuse a checkpoint and a state that do not belong together: one may be an old copy.
 
         The state has counted none of the last batches that the query has passed, or events that a
         new checkpoint does not know.
         """
-        if self.job.times.yes:
+        if self.job.yes:
             return
-        name, there = opened.job.keeping.name, opened.saved is not None
-        if opened.saved is not None:
-            counted = opened.saved.has_source
-            last = range(number, max(-1, number - _EMPTY), -1)
-            batches = (MicroBatch(query, one).digest() for one in last)
-            if any(counted(f"sha256:{digest}") for digest in batches):
-                return
-        if number <= self.empty and there:
+        name = state.name
+        last = range(number, max(-1, number - _EMPTY), -1)
+        digests = (MicroBatch(query, batch).digest() for batch in last)
+        if any(state.is_counted(f"sha256:{digest}") for digest in digests):
+            return
+        if number <= self.empty and state.saved is not None:
             raise RequestMismatch(
                 f"stream {name!r} has counted events before, but the checkpoint of this query is "
                 "new and does not tell which events; go on with the checkpoint that belongs to the "
