@@ -20,10 +20,11 @@ import numpy as np
 import polars as pl
 import pytest
 import slips_on_purpose as mistakes
+from run_results import releases_of
 
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 NOT_HERE = "others' auditors are not here: make audit"
 pytestmark = [
@@ -90,7 +91,7 @@ def released(name: str, *, with_unit: bool) -> Floats:
                     table = outcome.read().table()
                     shown = dict(table.select("group", "estimate").iter_rows())
                     return np.array([[shown.get(label, 0.0)] for label in labels])
-                values_of = np.asarray(outcome.stream.releases().values, float)
+                values_of = np.asarray(releases_of(outcome), float)
                 found = list(values_of.reshape(len(values_of), GROUPS, -1))
     return np.stack([step.sum(axis=1) for step in found], axis=1)
 

@@ -6,8 +6,9 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import parse_toml
-from counton.job.jobfile import load, save
-from counton.run import Job
+from counton.options.job_file import load
+from counton.options.saved_job import save
+from counton.runs import Job
 
 LONG_KEYS = [
     ".".join(["a"] * 50_000) + " = 1",

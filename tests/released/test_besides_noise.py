@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from in_turn import in_turn
+from run_results import counts_of
 from typer.testing import CliRunner
 
 from counton import read
@@ -18,9 +19,9 @@ from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.run import Job, export, run
-from counton.run.new_stream import define
-from counton.run.written_files import write_release
+from counton.runs import Job, export, run
+from counton.runs.output_files import write_release
+from counton.runs.planning import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -158,7 +159,7 @@ def test_a_description_says_what_its_numbers_leave_out(
     more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, {**OPTIONS[option], **more})
     with run(asked) as outcome:
-        definition, design = outcome.definition, outcome.read().numbers.design
+        definition, design = outcome.spec.description(), outcome.read().numbers.design
         lines = besides_noise(definition)
     assert lines == expected(what, option, dropped=bool(more))
     # Of the public description alone, and the same whatever the rows are.
@@ -168,7 +169,7 @@ def test_a_description_says_what_its_numbers_leave_out(
     other.mkdir()
     rows = ROWS.with_columns(paid=pl.lit(5), reader=pl.col("row"), branch=pl.lit("north"))
     with run(job(other, what, {**OPTIONS[option], **more}, rows)) as outcome:
-        assert besides_noise(outcome.definition) == lines
+        assert besides_noise(outcome.spec.description()) == lines
 
 
 PEOPLE: dict[str, Any] = {"user": "reader", "most": 2, "missing": "skip"}
@@ -192,10 +193,12 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
         lacks = pl.int_range(pl.len()) == 0
         one = rows.with_columns(pl.when(~lacks).then(column).alias(column))
         with run(job(place, what, more, one)) as outcome:
-            told.add(outcome.definition.left_out.skips)
-            left_out += [column] * outcome.for_operator().skipped
-            said = f"rows without {', '.join(outcome.definition.left_out.skips)}"
-            assert " or ".join(said.rsplit(", ", 1)) in " ".join(besides_noise(outcome.definition))
+            told.add(outcome.spec.description().left_out.skips)
+            left_out += [column] * counts_of(outcome).skipped
+            said = f"rows without {', '.join(outcome.spec.description().left_out.skips)}"
+            assert " or ".join(said.rsplit(", ", 1)) in " ".join(
+                besides_noise(outcome.spec.description())
+            )
     [named] = told
     assert sorted(named) == sorted(left_out)
 
@@ -223,14 +226,14 @@ def test_a_night_that_left_rows_out_is_not_forgotten(
     [(name, other)] = way.items()
     for until, how in (("02", "refuse"), ("03", other.format(folder=tmp_path)), ("04", "refuse")):
         with run(asked.having(until=f"2024-03-{until}", **{name: how})) as outcome:
-            assert outcome.for_operator().quarantined == 0
-            assert (line in besides_noise(outcome.definition)) == (until != "02")
+            assert counts_of(outcome).quarantined == 0
+            assert (line in besides_noise(outcome.spec.description())) == (until != "02")
 
 
 def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
     options = {"missing": "skip", "bad_rows": "quarantine:{folder}/aside.csv"}
     with run(job(tmp_path, "count", options)) as outcome:
-        (_, line) = besides_noise(outcome.definition)
+        (_, line) = besides_noise(outcome.spec.description())
     assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
 
 
@@ -254,7 +257,7 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
     asked = job(tmp_path, what, OPTIONS[option] | more)
     with run(asked) as outcome:
         released = outcome.read()
-        lines = besides_noise(outcome.definition)
+        lines = besides_noise(outcome.spec.description())
         screen = screen_of(released.numbers).notes
         figures = released.figures().values() if released.numbers.drawable else ()
         drawn = [[one.get_text() for one in each.texts] for each in figures][:1]
@@ -262,10 +265,10 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
         write_release(released.numbers, file)
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
-    with Store(asked.keeping.state) as store:
+    with Store(asked.state) as store:
         page = Journal(store, stream_name(asked)).describe()["besides_noise"]
-    texts += [*map(" ".join, (*drawn, screen)), shown(asked.keeping.state), shown(file)]
-    texts += [again.describe(), again.methods(), export(asked.keeping.state).describe()]
+    texts += [*map(" ".join, (*drawn, screen)), shown(asked.state), shown(file)]
+    texts += [again.describe(), again.methods(), export(asked.state).describe()]
     texts += [str(again)]
     for line, text in product(lines, texts):
         assert line in " ".join(text.split()), text
@@ -285,21 +288,21 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
     """What it released lacks rows for ever, whatever the next job does with such rows."""
     asked = job(tmp_path, "count", DROPS)
     with run(asked) as outcome:
-        assert DROPPED in besides_noise(outcome.definition)
+        assert DROPPED in besides_noise(outcome.spec.description())
     ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
     later = asked.having(unknown="refuse", until="2024-03-09")
     with run(later) as outcome:
         assert outcome.after == 8
-        assert DROPPED in besides_noise(outcome.definition)
+        assert DROPPED in besides_noise(outcome.spec.description())
 
 
 def test_what_is_found_says_so(tmp_path: Path) -> None:
     found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
-    words = besides_noise(define(job(tmp_path, "count", {}).having(**found)))
+    words = besides_noise(plan_stream(job(tmp_path, "count", {}).having(**found)).description())
     assert words == [
         CLOSED,
         "groups that were never large enough to be shown are left out, with their rows",
     ]
     once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",
                epsilon=1)  # fmt: skip
-    assert besides_noise(define(once)) == []
+    assert besides_noise(plan_stream(once).description()) == []

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from counton.cli.app import app
 from counton.options.saved_job import stream_name
 from counton.run import Job, run
+from counton.runs import Job, run
 from counton.serve.public_series import Journal
 from counton.state import Store
 
@@ -93,7 +94,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
             assert check_description(description, truth) >= 5
             page = text_of_page(released._repr_html_())
             assert page.startswith(description)
-        shown = CliRunner().invoke(app, ["show", str(job.keeping.state)])
+        shown = CliRunner().invoke(app, ["show", str(job.state)])
         assert shown.exit_code == 0, shown.output
         lines = shown.output.splitlines()
         (promise,) = (line for line in lines if line.startswith("promise: "))
@@ -103,7 +104,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
         for line in strategies:
             check_strategy_line(line, truth)
         if form != "once":
-            with Store(job.keeping.state) as store:
+            with Store(job.state) as store:
                 check_served(Journal(store, stream_name(job)).describe(), truth)
 
 

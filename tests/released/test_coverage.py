@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from some_cases import long
 
 from counton import Counter, Job, Release, release
+from counton.released.description import Description
 from counton.released.figures import totals_curves
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.screen import screen_of
 from counton.released.series import Series
-from counton.run import Definition
-from counton.run.new_stream import define
+from counton.runs.planning import plan_stream
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
@@ -30,7 +30,7 @@ LAPLACE = pytest.mark.parametrize(
 )
 
 
-def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
+def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> Description:
     request = Job(
         what="count",
         events="e.csv",
@@ -45,14 +45,16 @@ def asked(release: Any, loss: dict[str, Fraction], *, simple: bool = True) -> De
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return define(request)
+    return plan_stream(request).description()
 
 
-def zeros_released(definition: Definition, number: int, levels: tuple[float, ...]) -> list[Release]:
+def zeros_released(
+    definition: Description, number: int, levels: tuple[float, ...]
+) -> list[Release]:
     """A year in which nothing happens, under one of many keys, with intervals of each level."""
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(number.to_bytes(32, "big")),
-        name="coverage", shape=definition.shape,
+        name="coverage", shape=(len(definition.groups),),
     )  # fmt: skip
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
     return [
@@ -66,7 +68,7 @@ def held(series: Series) -> NDArray[Any]:
     return np.asarray(inside.mean(axis=1))
 
 
-def shares(definition: Definition, released: Release) -> dict[str, float]:
+def shares(definition: Description, released: Release) -> dict[str, float]:
     """The share of intervals that hold 0, of each kind of number."""
     starts = np.arange(10, STEPS - 30, 7)
     quarters = released.sums("3mo")
@@ -80,7 +82,7 @@ def shares(definition: Definition, released: Release) -> dict[str, float]:
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
 
-def coverage(definition: Definition, *levels: float, keys: int = KEYS) -> list[dict[str, float]]:
+def coverage(definition: Description, *levels: float, keys: int = KEYS) -> list[dict[str, float]]:
     """For each level the mean of `shares` over so many keys."""
     found = [
         [shares(definition, released) for released in zeros_released(definition, number, levels)]

@@ -35,16 +35,17 @@ from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import Formula, Ratio
 from counton.privacy import Guarantee
 from counton.released import View
+from counton.released.description import Description
 from counton.released.release import ChartWords, Comparison, Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import labels_of
-from counton.run import Definition
-from counton.run.new_stream import define
+from counton.runs.planning import plan_stream
 from counton.statistics import Report, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
+from counton.statistics.statistic import shape_of
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
 from counton.strategies.strategy import node_law
 
@@ -86,7 +87,7 @@ STRATEGIES: dict[str, tuple[StreamStrategy, Guarantee]] = {
 class Stream(NamedTuple):
     """A stream, and what it would release without noise: ``(steps, cells)``, in data units."""
 
-    definition: Definition
+    definition: Description
     design: Design
     exact: Floats
     unit: float  # of its exact sums, in data units
@@ -106,18 +107,19 @@ class Stream(NamedTuple):
 
 
 @cache
-def defined(name: str) -> Definition:
-    return define(Job(
+def defined(name: str) -> Description:
+    return plan_stream(Job(
         name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", steps=STEPS,
         epsilon=1, strategy="binary", simple=False, **ALONE[name],
-    ))  # fmt: skip
+    )).description()  # fmt: skip
 
 
 @cache
 def stream_of(name: str, kind: str) -> Stream:
     strategy, guarantee = STRATEGIES[kind]
     definition = replace(defined(name), strategy=strategy, guarantee=guarantee)
-    statistic, shape = definition.statistic, definition.shape
+    statistic = definition.statistic
+    shape = shape_of(statistic, None if definition.by is None else len(definition.groups))
     parts = {"": slice(None)}
     if isinstance(report := inner_of(statistic), Report):
         weights = {one: 2 + 3 * at for at, one in enumerate(report.measured_ones)}

@@ -21,7 +21,7 @@ from counton.released import stream_words as wording
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
-from counton.run import Job, commit, export, read_rows, resolve, run
+from counton.runs import Job, export, run
 
 ENDINGS = ("parquet", "csv", "json")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
@@ -103,8 +103,7 @@ def released(job: Job) -> Release:
 def released_at(job: Job, level: float = 0.5) -> tuple[Release, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
-    with resolve(job) as settled, commit(settled, read_rows(settled)) as outcome:
-        outcome.outputs.write(outcome.stream, outcome.definition)
+    with run(job) as outcome:
         other = outcome.read(level).table()
         found = outcome.read()
         return Release(found.numbers), other
@@ -374,22 +373,18 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     released(job)
     written = pl.read_parquet(out)
     assert written["over"].unique().to_list() == [1]
-    found = export(job.keeping.state)
+    found = export(job.state)
     assert found.table().equals(written)
     assert found.numbers.level == 0.9
     assert facts_of(found.numbers)["counted"] == "the last 1 windows"
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     assert facts["description"] == facts_of(found.numbers)["description"]
-    with run(
-        Job("quantiles", job.events, job.keeping.state, name="it", until="2024-03-11")
-    ) as outcome:
+    with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
         assert outcome.read().table().equals(written)  # and a call that says nothing of it
-    again = Job(
-        "quantiles", job.events, job.keeping.state, name="it", until="2024-03-12", level=0.5
-    )
+    again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
     own = released(again.having(out=out))
     assert own.numbers.shown.over == 1  # one word said anew leaves the others as they were
-    assert export(job.keeping.state).table().equals(pl.read_parquet(out))
+    assert export(job.state).table().equals(pl.read_parquet(out))
     released(again.having(out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert facts_of(export(job.keeping.state).numbers)["counted"] == "all windows so far"
+    assert facts_of(export(job.state).numbers)["counted"] == "all windows so far"

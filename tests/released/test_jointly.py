@@ -14,7 +14,7 @@ from counton.numbers import halfwidths
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
 from counton.released.released_numbers import ReleasedNumbers
-from counton.run.new_stream import define
+from counton.runs.planning import plan_stream
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS, GROUPS, LEVEL = 60, 400, 0.9
@@ -28,10 +28,11 @@ def zeros(release: Any, loss: dict[str, Any]) -> Release:
         domain=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", steps=STEPS,
         release=release, simple=True, **loss,
     )  # fmt: skip
-    definition = define(request)
+    spec = plan_stream(request)
+    definition = spec.description()
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(), name="t",
-        shape=definition.shape,
+        shape=spec.shape,
     )  # fmt: skip
     values = counter.release_many(np.zeros((STEPS, GROUPS), np.int64)).values
     return Release(ReleasedNumbers.of(definition, counter.design, values, LEVEL))

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.job.jobfile import load, save
+from counton.options.job_file import load
+from counton.options.saved_job import save
 from counton.rows.files import open_source
-from counton.run import Job, run
+from counton.runs import Job, run
 
 HEADER = ("time", "place", "paid")
 ROWS = [
@@ -55,7 +56,7 @@ def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
     write(first / "e.csv", ";", ROWS[:2])
     job = Job("sum", first / "e.csv", tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)
     save(job, tmp_path / "n.toml")
-    saved = load(tmp_path / "n.toml")[job.keeping.name].having(until="2026-09-02")
+    saved = load(tmp_path / "n.toml")[job.name].having(until="2026-09-02")
     assert released(saved) == [1.5, -2.25]
     write(second / "e.csv", ";")
     later = Job("sum", second / "e.csv", tmp_path / "s.db", until="2026-09-03")

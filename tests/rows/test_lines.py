@@ -7,6 +7,7 @@ from typing import Any
 
 import odd_lines
 import pytest
+from run_results import counts_of
 from some_cases import long
 
 from counton import PureDP, release
@@ -15,7 +16,7 @@ from counton.options.group_tables import read_table
 from counton.rows import lines
 from counton.rows.domains import read_domain
 from counton.rows.paths import left_in_folders
-from counton.run import Job, run
+from counton.runs import Job, run
 
 
 @pytest.mark.slow
@@ -52,7 +53,7 @@ def run_of(file: Path, folder: Path, **more: Any) -> tuple[int, int]:
         until="2024-03-05", epsilon=50, unit="event", yes=True, **more,
     )  # fmt: skip
     with run(job) as outcome:
-        counts = outcome.for_operator()
+        counts = counts_of(outcome)
         return counts.rows - counts.quarantined, counts.quarantined
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from counton import release
 from counton.base.errors import InvalidInput
 from counton.frame.windows import NO_MOMENT
-from counton.job.job import Job
 from counton.rows.sources import write_lines
 from counton.rows.timestamps import (
     EPOCH_FORMATS,
@@ -25,6 +24,7 @@ from counton.rows.timestamps import (
     as_text,
     moments,
 )
+from counton.runs import Job
 
 HOUR = 3_600_000_000
 

@@ -11,7 +11,7 @@ import pytest
 from whole_nights import kept
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 START = date(2024, 3, 1)
 #: An hour of a day, counted from the start: 36 is the noon of the second day.
@@ -57,7 +57,7 @@ def numbers(job: Job) -> list[int]:
 
 def refused(job: Job) -> str:
     """What a run is refused with; the state stays as it was."""
-    state = Path(str(job.keeping.state))
+    state = Path(str(job.state))
     before = kept(state) if state.exists() else None
     with pytest.raises(InvalidInput) as error:
         run(job)

@@ -29,7 +29,7 @@ from week_of_nights import (
 )
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def refused(job: Job, season: Season = UTC_DAYS) -> str:
     until = day_of(season, 3).replace(tzinfo=None).isoformat()
     with pytest.raises(InvalidInput) as error:
         run(job.having(until=until))
-    assert not Path(str(job.keeping.state)).exists()
+    assert not Path(str(job.state)).exists()
     return str(error.value)
 
 

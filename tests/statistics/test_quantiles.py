@@ -10,7 +10,7 @@ from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
 from counton.base.errors import InvalidInput
-from counton.run import Job, run
+from counton.runs import Job, run
 from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.strategies import Binary, Expiring, KAry
@@ -171,4 +171,4 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
         state = tmp_path / "s.db"
         with run(Job(statistic, events, state, value="delay", epsilon=50, **when)) as outcome:
             assert outcome.after == last
-            assert outcome.definition.statistic == statistic.settle(PureDP(50))
+            assert outcome.spec.description().statistic == statistic.settle(PureDP(50))

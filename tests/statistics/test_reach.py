@@ -3,7 +3,6 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -13,16 +12,16 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from run_results import counts_of, design_of, releases_of
 
 from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.released.besides_noise import besides_noise
-from counton.released.description import Bounded
-from counton.run import Definition, Job, run
-from counton.run import contribution_bounds as people
-from counton.run.first_rows import HeldRows, Pool
+from counton.released.description import Bounded, Description
+from counton.runs import Job, chosen_rows, run
+from counton.runs.row_buffer import RowBuffer
 from counton.state.seen import Secret
 from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic
@@ -59,7 +58,7 @@ class Released(NamedTuple):
     """By how much each cell changed in each step, without noise; and the stream."""
 
     changes: NDArray[np.int64]
-    definition: Definition
+    definition: Description
 
 
 def nights(seed: int, rows: int = 40) -> list[list[Row]]:
@@ -92,9 +91,9 @@ def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) 
     state = folder / f"{next(_NUMBERS)}.db"
     for night, rows in enumerate(given):
         with run(job(way, state, rows, night + 1)) as outcome:
-            values = np.asarray(outcome.stream.releases().values, float)
-            values = values / float(outcome.stream.design.units.exact)
-            definition = outcome.definition
+            values = np.asarray(releases_of(outcome), float)
+            values = values / float(design_of(outcome).units.exact)
+            definition = outcome.spec.description()
     cells = np.rint(values).astype(np.int64).reshape(DAYS, -1)
     return Released(np.diff(cells, axis=0, prepend=0), definition)
 
@@ -159,7 +158,7 @@ def check_neighbours(
 def test_it_is_what_a_naive_count_says(
     way: dict[str, Any], thinned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pool, "least", 0 if thinned else 10**9)
+    monkeypatch.setattr(RowBuffer, "least", 0 if thinned else 10**9)
     for seed in range(2):
         check_exact(way, nights(seed), tmp_path)
 
@@ -172,39 +171,34 @@ def test_one_unit_moves_just_what_is_stated(way: dict[str, Any], tmp_path: Path)
 
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank among the rows of one run, so that a user counts again in a later step."""
-    right = people.ContributionBounder._with_ranks
+    right = chosen_rows.with_ranks
 
-    def of_this_run(
-        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any
-    ) -> HeldRows:
-        return right(self, rows, periods, before._replace(users={}))
+    def of_this_run(rows: pl.DataFrame, counted: pl.DataFrame, *more: Any) -> pl.DataFrame:
+        return right(rows, counted.clear(), *more)
 
-    monkeypatch.setattr(people.ContributionBounder, "_with_ranks", of_this_run)
+    monkeypatch.setattr(chosen_rows, "with_ranks", of_this_run)
 
 
 def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups that were entered before take no room."""
-    right = people.ContributionBounder._with_remembered
+    right = chosen_rows.within_bound
 
-    def of_this_run(
-        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any, *more: Any
-    ) -> Any:
-        return right(self, rows, periods, before._replace(users={}), *more)
+    def of_this_run(rows: pl.DataFrame, counted: pl.DataFrame, *more: Any) -> pl.DataFrame:
+        return right(rows, counted.clear(), *more)
 
-    monkeypatch.setattr(people.ContributionBounder, "_with_remembered", of_this_run)
+    monkeypatch.setattr(chosen_rows, "within_bound", of_this_run)
 
 
 def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank among the rows of a user in all groups."""
-    right = people.ContributionBounder._with_ranks
+    right = chosen_rows.with_ranks
 
-    def of_all(
-        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any
-    ) -> HeldRows:
-        found = right(self, replace(rows, group=np.zeros_like(rows.group)), periods, before)
-        return replace(found, group=rows.group)
+    def of_all(rows: pl.DataFrame, counted: pl.DataFrame, *more: Any) -> pl.DataFrame:
+        marked = rows.with_columns(place=pl.col("group"), group=pl.col("group") * 0)
+        counted = counted.with_columns(pl.col("group") * 0)
+        return right(marked, counted, *more).with_columns(group=pl.col("place")).drop("place")
 
-    monkeypatch.setattr(people.ContributionBounder, "_with_ranks", of_all)
+    monkeypatch.setattr(chosen_rows, "with_ranks", of_all)
 
 
 @pytest.mark.parametrize("wrong", [forgetful, without_rooms], ids=lambda one: one.__name__)
@@ -261,7 +255,7 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
         assert said[name][0].startswith("rows beyond 5 of each user's week do not count, which ")
     assert "those of late days most: earlier rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
-        lines = besides_noise(outcome.definition)
+        lines = besides_noise(outcome.spec.description())
     assert lines[1].startswith("groups beyond 2 of each user's week do not count, which ")
 
 
@@ -291,7 +285,7 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
         ({"most": 2, "most_a_window": 1}, "most_a_window=1 does not go with reach"),
         ({"most": 2}, "most=2 with reach bounds the groups in which a user counts"),
         (BY, "needs most, the number of groups in which a user counts"),
-        ({"per": "1y"}, "per=1y is not the length of a period"),
+        ({"per": "1y"}, "per=1y is not a length of time"),
         ({"time": None}, "a new stream needs time"),
     ],
 )
@@ -306,12 +300,12 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
     given, state = nights(0), tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()
     for changed in ({"at_least": "1,2"}, {"per": "1d"}, {"first": True}):
-        with pytest.raises(StateError, match="created with"):
+        with pytest.raises(StateError, match="differs from stream 'reach' in"):
             run(job({**WAYS[0], **changed}, state, given[1], 2))
     again = Job("reach", job({}, state, given[1], 2).events, state, append=True, until="newest")
     with run(again) as outcome:
-        assert outcome.definition.counting == Bounded(1, "1w", each=4)
-        assert outcome.definition.inner == Reach([1, 2, 4])
+        assert outcome.spec.description().counting == Bounded(1, "1w", each=4)
+        assert outcome.spec.description().inner == Reach([1, 2, 4])
 
 
 def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:
@@ -325,7 +319,7 @@ def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path)
     assert sum(kept(state).values()) == 1
     late = [(START + timedelta(hours=10), "bob", "a")]
     with run(job(way, state, [*later, *late], 3, retain="1d", append=True)) as outcome:
-        assert outcome.for_operator().closed == 1
+        assert counts_of(outcome).closed == 1
         assert outcome.read().table()["estimate"].tail(3).round().to_list() == [2, 1, 1]
 
 

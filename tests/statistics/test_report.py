@@ -13,12 +13,13 @@ from some_cases import long
 from counton import ZCDP, ExpiringDP, Key, PureDP, Running, plan, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
-from counton.job import jobfile
 from counton.laws import LawBroken
+from counton.options.job_file import load
+from counton.options.saved_job import save
 from counton.privacy import Contribution
 from counton.released.release import Release
 from counton.released.screen import screen_of
-from counton.run import Job, export, run
+from counton.runs import Job, export, run
 from counton.statistics import (
     Average,
     Contingency,
@@ -399,7 +400,7 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
                 yes=True,
             )
         ) as outcome:
-            definition = outcome.definition
+            definition = outcome.spec.description()
         settled = definition.statistic
         assert isinstance(settled, Report)
         stated = definition.contribution.pattern
@@ -477,7 +478,7 @@ def test_a_table_goes_by_time_and_then_by_the_job_file(tmp_path: Path, ending: s
     rows = [f"2024-03-0{day},{page}\n" for day in (2, 1) for page in pages]
     (tmp_path / "e.csv").write_text("at,page\n" + "".join(rows))
     (tmp_path / "r.toml").write_text(ORDER.replace("PAGES", ",".join(pages)))
-    job = jobfile.load(tmp_path / "r.toml")["odd"]
+    job = load(tmp_path / "r.toml")["odd"]
     run(job).close()
     once = [("visits", "all"), *(("by-page", page) for page in pages), ("all", "all")]
     wanted = [(step, *row) for step in (1, 2) for row in once]
@@ -561,11 +562,11 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")
     file = tmp_path / "nightly.toml"
     file.write_text(FILE.format(folder=tmp_path))
-    (job,) = jobfile.load(file).values()
-    assert job.keeping.name == "daily"
+    (job,) = load(file).values()
+    assert job.name == "daily"
     for _ in range(2):  # the second night changes nothing, and is no other report
         with run(job) as outcome:
-            report = outcome.definition.statistic
+            report = outcome.spec.description().statistic
             table = outcome.read().table()
     assert isinstance(report, Report)
     names = ["visits", "paid", "places", "people", "pages", "cities"]
@@ -575,8 +576,8 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     pages = table.filter((pl.col("statistic") == "pages") & (pl.col("step") == 9))
     assert pages["name"].to_list() == ["home"]
     saved = tmp_path / "saved.toml"
-    jobfile.save(job, saved)
-    (again,) = jobfile.load(saved).values()
+    save(job, saved)
+    (again,) = load(saved).values()
     with run(again.having(until="2024-03-10")) as outcome:  # which no file keeps
         assert outcome.read().table().equals(table)
 
@@ -585,16 +586,16 @@ def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text('[report.daily]\nevents = "x.csv"\nstate = "v.db"\n')
     with pytest.raises(InvalidInput, match="contains no statistic"):
-        jobfile.load(file)
+        load(file)
     wrong = FILE.format(folder=tmp_path).replace("lower = 0", "lowest = 0")
     file.write_text(wrong)
     FRAME.write_csv(tmp_path / "visits.csv")
     (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")
     with pytest.raises(InvalidInput, match="has 'lowest', which is not an option of average"):
-        run(next(iter(jobfile.load(file).values())))
+        run(next(iter(load(file).values())))
     file.write_text(FILE.format(folder=tmp_path) + '\n[jobs.daily]\nevents = "x.csv"\n')
     with pytest.raises(InvalidInput, match="job and a report called 'daily'"):
-        jobfile.load(file)
+        load(file)
 
 
 def test_a_report_is_what_it_was_made_of() -> None:

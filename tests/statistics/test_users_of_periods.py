@@ -11,15 +11,15 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
-from counton.numbers import Design
-from counton.numbers.design import design_for
 from counton.options.saved_job import stream_name
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.run import Definition, Job, export, run
-from counton.run.job_plan import planned_job
-from counton.run.new_stream import define
+from counton.runs import Job, export, run
+from counton.runs.plan_job import planned_job
+from counton.runs.planned_accuracy import planned_design
+from counton.runs.planning import plan_stream
+from counton.runs.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
@@ -71,7 +71,7 @@ def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
     local = datetime.fromisoformat("2024-02-26")
     more = {"timezone": zone, "start": local.isoformat(), "per": per, "events": frame}
     with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
-        assert outcome.definition.release == "periods"
+        assert outcome.spec.description().release == "periods"
         table = outcome.read().table()
     truth = rows_by(per, frame)
     for row in table.filter(pl.col("name").str.ends_with("more")).iter_rows(named=True):
@@ -95,7 +95,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert "in the week to the end of 2024-04-05" in screen_of(released.numbers).heading
     assert released.numbers.facts()["counted"] == "the week so far"
     last = released.table()["estimate"][-3]
-    for one in (released, export(asked.keeping.state)):
+    for one in (released, export(asked.state)):
         found = one.total("1 or more")
         assert found.value == last
         assert found.what == "1 or more (1 April to 5 April 2024)"
@@ -140,13 +140,13 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="for users who count anew in each period"):
+        with pytest.raises(InvalidInput, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
     for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
-        with pytest.raises(InvalidInput, match="and here no user does; leave it out"):
+        with pytest.raises(InvalidInput, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
@@ -155,27 +155,21 @@ def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: 
     loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
     asked = job(tmp_path, per=per, steps=364, **loss)
     ours, totals = (
-        error_of_periods(define(one), per) for one in (asked, asked.having(release="totals"))
+        error_of_periods(plan_stream(one), per) for one in (asked, asked.having(release="totals"))
     )
     assert ours <= totals * (1 + 1e-9)
     if per != "1mo" and rho is None:
         assert ours < 0.6 * totals
     if per == "1d":
-        assert define(asked).strategy == KAry(364, 365, subtraction=False)
+        assert plan_stream(asked).description().strategy == KAry(364, 365, subtraction=False)
 
 
-def error_of_periods(definition: Definition, per: str) -> float:
-    terms = terms_of(definition)
-    assert definition.cut is not None
-    begins = period_starts(definition.cut, per, definition.cut.steps)
+def error_of_periods(spec: StreamSpec, per: str) -> float:
+    terms = planned_design(spec)
+    windows = spec.terms.windowing.windows
+    begins = period_starts(windows, per, windows.steps)
     return float(
         (terms.errors.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5
-    )
-
-
-def terms_of(definition: Definition) -> Design:
-    return design_for(
-        definition.strategy, definition.guarantee, definition.contribution, definition.shape
     )
 
 
@@ -221,7 +215,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
 def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
-    with Store(asked.keeping.state) as store:
+    with Store(asked.state) as store:
         journal = Journal(store, stream_name(asked))
         assert journal.about()["release"] == "periods"
         last = journal.page(last=1).table
