@@ -129,7 +129,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
         with run(other) as outcome:
             assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
     for more in ({"user": "who", "most": 3}, {"id": "id"}):
-        with pytest.raises(InvalidInput, match="counts=number does not go with user=who"):
+        with pytest.raises(InvalidInput, match=r"counts=number does not go with (user=who|id=id)"):
             run(table("hierarchy", tmp_path, counts="number", **more))
 
 
@@ -374,10 +374,7 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
     for statistic in tables:
         job = Job(statistic, rows, tmp_path / "s.db", **given)
         for bound in bounds:
-            with pytest.raises(
-                InvalidInput,
-                match=r"does not go with (user|id)=who|^(user|id)=who does not go with .* of counts",
-            ):
+            with pytest.raises(InvalidInput, match=words):
                 run(job.having(**bound))
         assert not (tmp_path / "s.db").exists()
 
