@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.numbers.node_law import sensitivity_of

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from programs import run_program
-from typer.testing import CliRunner
 
 from counton import PureDP, release
 from counton.base.errors import NotDrawnWarning

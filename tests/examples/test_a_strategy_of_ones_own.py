@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from by_reference import state_by_reference
+from click.testing import CliRunner
 from inside import Inside
 from own_statistic import EXAMPLES, left_by_pip
-from typer.testing import CliRunner
 
 import counton
 from counton import PureDP, plan

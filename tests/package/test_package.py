@@ -134,7 +134,7 @@ def test_the_bare_library_counts_and_its_command_says_what_it_lacks(
     )
     assert call(python, "-c", program, home=home) == "step 1\n"
     command = f"{home}/venv/bin/counton --help; echo code $?"
-    assert "needs typer, which is not installed" in (said := call("sh", "-c", command, home=home))
+    assert "needs click, which is not installed" in (said := call("sh", "-c", command, home=home))
     assert "code 1" in said
 
 

@@ -15,7 +15,7 @@ from programs import run_program
 import counton
 from tools.parsed_source import parsed
 
-HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", "rich", "typer"}
+HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", "rich", "click"}
 
 
 def loaded_by(program: str) -> set[str]:

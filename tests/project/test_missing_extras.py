@@ -44,7 +44,7 @@ def command(*words: str) -> str:
     [
         ("polars", "import counton.rows.files"),
         ("polars", "from counton import release"),
-        ("polars", "from counton.run import run"),
+        ("polars", "from counton.runs import run"),
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
@@ -61,12 +61,12 @@ def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
 
 
 @pytest.mark.parametrize("start", [command("--help"), "import runpy; runpy.run_module('counton')"])
-def test_the_command_line_without_typer_ends_in_one_line(start: str) -> None:
+def test_the_command_line_without_click_ends_in_one_line(start: str) -> None:
     program = start.replace("run_module('counton')", "run_module('counton', run_name='__main__')")
-    done = run(program, "typer")
+    done = run(program, "click")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"counton: the command line needs typer, which is not installed: {remedy('cli')}\n"
+        f"counton: the command line needs click, which is not installed: {remedy('cli')}\n"
     )
 
 

@@ -29,7 +29,7 @@ ON_TOP: dict[str, tuple[str, ...]] = {
 #: Imports what others made, and forks for each that is taken away: counton is imported anew.
 PROGRAM = """
 import json, os, sys
-import numpy, polars, rich.table, sqlite3, typer
+import numpy, polars, rich.table, sqlite3, click
 from importlib.abc import MetaPathFinder
 
 for gone, folder in json.loads(sys.argv[1]):

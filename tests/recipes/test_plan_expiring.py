@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from forked_commands import forked_python
 from programs import run_program
-from typer.testing import CliRunner
 
 from counton.cli.app import app
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from in_turn import in_turn
 from run_results import counts_of
-from typer.testing import CliRunner
 
 from counton import read
 from counton.cli.app import app

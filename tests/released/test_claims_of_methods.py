@@ -17,12 +17,11 @@ from claims import (
     check_text,
     text_of_page,
 )
+from click.testing import CliRunner
 from every_statistic import ONCE, OWN, TABLES, made
-from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.options.saved_job import stream_name
-from counton.run import Job, run
 from counton.runs import Job, run
 from counton.serve.public_series import Journal
 from counton.state import Store

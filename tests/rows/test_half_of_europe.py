@@ -9,7 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.options.job_file import load
-from counton.options.saved_job import save
+from counton.options.saved_job import save, stream_name
 from counton.rows.files import open_source
 from counton.runs import Job, run
 
@@ -56,7 +56,7 @@ def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
     write(first / "e.csv", ";", ROWS[:2])
     job = Job("sum", first / "e.csv", tmp_path / "s.db", separator=";", decimal=",", **OPTIONS)
     save(job, tmp_path / "n.toml")
-    saved = load(tmp_path / "n.toml")[job.name].having(until="2026-09-02")
+    saved = load(tmp_path / "n.toml")[stream_name(job)].having(until="2026-09-02")
     assert released(saved) == [1.5, -2.25]
     write(second / "e.csv", ";")
     later = Job("sum", second / "e.csv", tmp_path / "s.db", until="2026-09-03")
@@ -91,7 +91,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         InvalidInput, match=r"separator is 'x'; columns may be separated by , ; \| or tab"
     ):
         run(Job("sum", file, tmp_path / "s.db", separator="x", **OPTIONS))
-    with pytest.raises(InvalidInput, match=r"decimal is '·'; use \. or ,"):
+    with pytest.raises(InvalidInput, match=r"decimal=· is not possible for sum; give \. or ,"):
         run(Job("sum", file, tmp_path / "s.db", separator=";", decimal="·", **OPTIONS))
 
 

@@ -110,7 +110,7 @@ def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Jo
 def test_jobs_need_no_package_of_the_command_line() -> None:
     program = (
         "import sys\n"
-        "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
+        "sys.modules['click'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
         "import counton.runs"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

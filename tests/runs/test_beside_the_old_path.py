@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from histories import (
+from histories_of_jobs import (
     OTHER_OPTIONS,
     history_of_slots,
     history_of_users,

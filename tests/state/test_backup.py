@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import InvalidInput, StateError

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import damages
 import pytest
+from click.testing import CliRunner
 from corpus_states import about, copied
 from damages import TABLES, Damage
-from typer.testing import CliRunner
 
 import counton
 from counton.base.errors import CountonError

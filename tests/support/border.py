@@ -15,13 +15,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from counton.cli.statistic_command import commands
+import click
 from every_statistic import OWN, TABLES, made
-from typer.main import get_command
 
 from counton.cli.app import app
 from counton.cli.exits import ExitCode
-from counton.job.jobfile import schema
+from counton.cli.statistic_group import statistic
+from counton.options.json_schema import schema
 from counton.runs import run
 
 RECORD = Path(__file__).parents[1] / "project" / "border.json"
@@ -32,11 +32,15 @@ def options() -> dict[str, list[str]]:
     """The options of every command, and arguments by their names."""
 
     def of(command: Any) -> list[str]:
-        return sorted({word for one in command.params for word in one.opts if word != "--help"})
+        helps = {"-h", "--help"}
+        return sorted({word for one in command.params for word in one.opts} - helps)
 
-    found = {name: of(one) for name, one in get_command(app).commands.items()}  # type: ignore[attr-defined]
-    statistics: Any = get_command(commands())
-    return found | {f"statistic {name}": of(one) for name, one in statistics.commands.items()}
+    found: dict[str, list[str]] = {}
+    for group, before in ((app, ""), (statistic, "statistic ")):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            found[f"{before}{name}"] = of(group.get_command(context, name))
+    return found
 
 
 def job_keys() -> dict[str, list[str]]:

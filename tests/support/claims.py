@@ -97,9 +97,9 @@ class Truth:
         In multiples of the units of the data, for counts and sums; else of the cells.
         """
         statistic: Any = self.statistic
-        if self.job.what == "sum":
+        if self.job.statistic == "sum":
             return 9.0, 9.0
-        if self.is_additive or self.job.what == "reach":  # a row has one rank, and so one cell
+        if self.is_additive or self.job.statistic == "reach":  # a row has one rank, and so one cell
             return 1.0, 1.0
         low, high = statistic.code_bounds()
         rows: Sequence[int] = range(low, high + 1)
@@ -121,9 +121,9 @@ class Truth:
         one, two = (
             float(column) * row for column, row in zip(columns, self.change_of_row(), strict=True)
         )
-        if self.unit == "event" or self.job.what == "distinct":
+        if self.unit == "event" or self.job.statistic == "distinct":
             return one, two
-        if self.job.what == "reach":  # a row in each cell, in any steps
+        if self.job.statistic == "reach":  # a row in each cell, in any steps
             ranks = len(inner_of(self.statistic).counted_ranks)  # type: ignore[attr-defined]
             return ranks * one, math.sqrt(ranks) * two
         return 2 * one, 2 * two  # both rows alike
@@ -284,7 +284,7 @@ def words_of_subject(truth: Truth) -> str:
         "contingency": "contingency table of page and user",
         "moments": "table of means, variances and covariances of paid and id",
     }  # fmt: skip
-    return names[str(truth.job.what)]
+    return names[str(truth.job.statistic)]
 
 
 @sentence(r"The (?P<what>[^\n]+?) was released once\.")
@@ -315,7 +315,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
     form = truth.form
     if form in ("endless", "expire"):
         form = "totals"
-    if truth.job.what == "reach" and form == "totals" and truth.job.release is None:
+    if truth.job.statistic == "reach" and form == "totals" and truth.job.release is None:
         form = "periods"
     require(of_form[form] in what.replace("far,", "far"), match)
     for other in set(of_form.values()) - {of_form[form]}:
@@ -326,7 +326,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 @sentence(r"Each user counts anew in each (?P<period>\w+)\.")
 def _(match: re.Match[str], truth: Truth) -> None:
-    require(truth.job.what == "reach" and match["period"] == "day", match)
+    require(truth.job.statistic == "reach" and match["period"] == "day", match)
 
 
 @sentence(
@@ -352,7 +352,7 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
         require("cell" in rest and not truth.is_additive, match)
     one = f"one {groups} of one {place}" if grouped else f"one {place}"
     several = f"any {groups}s and {place}s" if grouped else f"any {place}s"
-    what = truth.job.what
+    what = truth.job.statistic
     counted = {
         "count": f"counted in {one} by at most 1",
         "top-k": f"counted in {one} by at most 1",
@@ -515,7 +515,9 @@ def half_width(rows: pl.DataFrame, prefix: str = "") -> float:
 def numbers_by_name(truth: Truth) -> dict[str, tuple[float | None, float]]:
     """The largest standard deviation and margin of each number of the last step, by its name."""
     rows = truth.released.numbers.last_rows()
-    columns = [*getattr(truth.statistic, "columns", ())] if truth.job.what == "contingency" else []
+    columns = (
+        [*getattr(truth.statistic, "columns", ())] if truth.job.statistic == "contingency" else []
+    )
     found: dict[str, tuple[float | None, float]] = {}
     for row in rows.iter_rows(named=True):
         name = str(row.get("name") or row.get("level") or "")
@@ -577,8 +579,8 @@ def check_deviations(known: dict[str, float], truth: Truth, match: re.Match[str]
         "top-k": {"": std},
         "reach": {"1 or more": std, "2 or more": std, "1": math.sqrt(2) * std},
         "average": {"sum": std, "count": math.sqrt(2) * std / width},
-    }.get(str(truth.job.what), {})
-    if truth.job.what == "reach" and truth.form in ("periods", "endless"):
+    }.get(str(truth.job.statistic), {})
+    if truth.job.statistic == "reach" and truth.form in ("periods", "endless"):
         return  # of which only the steps of the period count
     for name, number in expected.items():
         require(name not in known or abs(known[name] / number - 1) < 0.01, match)
@@ -634,7 +636,7 @@ def check_besides(text: str, truth: Truth, match: re.Match[str]) -> None:
 
 def expected_besides(truth: Truth) -> Iterator[str]:
     """Patterns of the lines on other errors, in their order."""
-    what, user = str(truth.job.what), truth.unit != "event"
+    what, user = str(truth.job.statistic), truth.unit != "event"
     unit = UNITS[truth.unit]
     if truth.lags:
         change = "still come in and are added to it" if user else "may still come, go and change"
@@ -906,7 +908,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
         "expire": "so far",
     }  # fmt: skip
     when = forms[truth.form]
-    if truth.job.what == "reach" and truth.job.release is None and truth.form == "endless":
+    if truth.job.statistic == "reach" and truth.job.release is None and truth.form == "endless":
         when = "in each day so far"
     require(match["when"] == when, match)
     require(match["what"].startswith(words_of_subject(truth).removesuffix(",")), match)
