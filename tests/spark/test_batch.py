@@ -185,7 +185,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     refused(asked.having(time="paid"), frame, "holds Float64, not times")
     with pytest.raises(InvalidInput, match="there is no statistic 'episodes'"):
         counton_spark.run(asked.having(what="episodes"), frame)
-    refused(asked.having(time=None), frame, "a new stream needs time")
+    refused(asked.having(time=None), frame, "a new stream of count needs time")
     refused(asked, rows, "is not a Spark frame")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
