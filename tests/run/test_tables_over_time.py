@@ -137,9 +137,9 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
     [
         ({"levels": None}, "hierarchy needs levels"),
         ({"domain": None}, "hierarchy needs domain"),
-        ({"by": "who"}, "does not go with a hierarchy"),
-        ({"other": "rest"}, "does not go with a hierarchy"),
-        ({"unknown": "discover"}, "the cells of a hierarchy are listed"),
+        ({"by": "who"}, "hierarchy has no option .by."),
+        ({"other": "rest"}, "hierarchy has no option .other."),
+        ({"unknown": "discover"}, "unknown=discover is not possible for hierarchy"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
         ({"counts": "city"}, "has the column of counts"),
