@@ -514,7 +514,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"by": None}, "by"),
         ({"delta": None}, "delta"),
         ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
-        ({"release": "both"}, "totals"),
+        ({"release": "both"}, "unknown=discover does not go with release=both"),
         ({"expire": True, "delta": None, "steps": None}, "expire"),
         ({"other": "rest"}, "other"),
         ({"strategy": "solved"}, "kary"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import os
     from typing import Unpack
 
-    from counton.options.typed_kwargs import EventSource, JobFields, StatisticName
+    from counton.options.typed_kwargs import EventSource, JobFields
     from counton.statistics import Statistic
 
 
@@ -354,9 +354,9 @@ class Job(
 
         def __init__(
             self,
-            what: StatisticName | Statistic,
-            events: EventSource,
-            state: str | os.PathLike[str],
+            what: str | Statistic,
+            events: EventSource | None,
+            state: str | os.PathLike[str] | None,
             **options: Unpack[JobFields],
         ) -> None: ...
 

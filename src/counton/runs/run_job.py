@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol, Self
 
@@ -485,27 +486,30 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     windows = prepared.windows
     options = prepared.options
     released = prepared.state.released
-    ended = ended_windows(
+    times = open_private(read.sums).times
+    find_ended = partial(
+        ended_windows,
         windows,
         options,
-        open_private(read.sums).times,
+        times,
         released,
         prepared.now,
         is_new_stream=prepared.begins_stream,
-        allows_missing_rows=options.allows_missing_rows,
     )
-    has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
     if options.allows_missing_rows:
-        return ended
-    if prepared.begins_stream and has_windows and ended.last:
+        return find_ended(allows_missing_rows=True)
+    # Whether a row lies in a window must not decide whether a first run with ``yes`` releases.
+    has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
+    if prepared.begins_stream and has_windows and find_ended(allows_missing_rows=True).last:
         refuse_no_row_within(read.sums, windows)
+    ended = find_ended(allows_missing_rows=False)
     if prepared.states_covers:
         due = range(released + 1, ended.last + 1)
         refuse_holes(
             options,
             windows,
             open_private(prepared.source).name,
-            open_private(read.sums).times.windows_with_rows,
+            times.windows_with_rows,
             covered=prepared.covered_windows(ended) or due,
             due=due,
         )

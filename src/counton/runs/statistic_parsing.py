@@ -231,6 +231,8 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
             "user of a row"
         )
+    if statistic.counts_units:
+        _refuse_rows_of_units(job, statistic)
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
@@ -242,6 +244,16 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             "column for each"
         )
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
+
+
+def _refuse_rows_of_units(job: OwnStatisticJob, statistic: TallyStatistic) -> None:
+    """Refuse users and ids of rows that stand for several events each."""
+    for name in ("user", "id"):
+        if job.states(name):
+            raise InvalidInput(
+                f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "
+                "counts: a row may stand for many users; leave one of them out"
+            )
 
 
 def _parse_member(name: str, member: Section) -> StatisticOfRows:
