@@ -450,7 +450,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from counton.cli.app import app
-    from counton.cli.statistic_commands import CommandActions
+    from counton.cli.command_text import CommandActions
     from counton.cli.statistic_run import perform
 
     state = tmp_path / "visits.db"

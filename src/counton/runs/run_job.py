@@ -33,7 +33,6 @@ from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
 from counton.runs.erasure import check_retain, retain
 from counton.runs.exactness import refuse_inexact
-from counton.runs.exports import publish_again
 from counton.runs.missing_rows import (
     MissingRows,
     refuse_holes,
@@ -56,7 +55,6 @@ from counton.runs.planned_steps import (
     Span,
     kept_totals,
 )
-from counton.runs.planning import plan_stream
 from counton.runs.read_journal import read_release
 from counton.runs.reading import (
     RowNumbers,
@@ -349,6 +347,8 @@ def prepare(
     states_domain = job.states("domain")
     source: Source | None = None
     if state.saved is None:
+        from counton.runs.planning import plan_stream  # loads all strategies
+
         source = open_rows_of_new_stream(job, rows)
         spec = plan_stream(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
@@ -745,6 +745,8 @@ def publish(
     """
     progress("reading the journal", 0.7)
     if not prepared.begins_stream:
+        from counton.runs.exports import publish_again
+
         publish_again(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
     return release, write_outputs(release, prepared.outputs, progress)

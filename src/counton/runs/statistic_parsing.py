@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
 
-import polars as pl
-
 from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
 from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import TOP
 from counton.options.common_options import Job
 from counton.options.custom_statistic import OwnStatisticJob, PackageStatisticJob
