@@ -52,7 +52,7 @@ class Counts(NamedTuple):
     beyond_most: int
     late_by: int | None
     empty: int
-    unlisted: Sequence[str]
+    unlisted: Sequence[tuple[str, int]]
     differing: Sequence[ChangedWindow]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_transform
+
+from pydantic import Field
 
 from counton.base.errors import hide_secrets
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
@@ -294,6 +296,7 @@ class StateOptions(Section):
     )
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _JobOfAnyStatistic(ExplainedModel):
     """Metaclass of jobs: ``Job("count", ...)`` makes the job of that statistic."""
 
