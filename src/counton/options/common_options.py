@@ -326,7 +326,7 @@ class Job(
 
     >>> job = Job("count", "visits.csv", "visits.db", every="1d")
     >>> job
-    CountJob(state='visits.db', every='1d')
+    CountJob(every='1d', state='visits.db')
     >>> job.state, job.every, job.steps
     ('visits.db', '1d', None)
 
@@ -391,7 +391,7 @@ class Job(
             InvalidInput: an option is wrong.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
-        AverageJob(lower=Fraction(1, 1), state='visits.db', steps=9)
+        AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))
         """
         make_job = REGISTRY.make_job
         what = options.pop("what", None)
