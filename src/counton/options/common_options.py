@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from counton.base.errors import hide_secrets
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.options import values as v
+from counton.options.model_registry import REGISTRY
 from counton.options.option_fields import (
     ALL_JOBS,
     EACH_RUN,
@@ -302,9 +303,7 @@ class _JobOfAnyStatistic(ExplainedModel):
         def __call__(cls, *arguments: Any, **options: Any) -> Job:  # noqa: N805
             if cls is not Job:
                 return super().__call__(*arguments, **options)
-            from counton.options.statistic_objects import make_job
-
-            return make_job(*arguments, **options)
+            return REGISTRY.make_job(*arguments, **options)
 
 
 class Job(
@@ -391,8 +390,7 @@ class Job(
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
         AverageJob(lower=Fraction(1, 1), state='visits.db', steps=9)
         """
-        from counton.options.statistic_objects import make_job
-
+        make_job = REGISTRY.make_job
         what = options.pop("what", None)
         if what is not None:
             other: Job = make_job(what, **{**self.stated_options(), **options})

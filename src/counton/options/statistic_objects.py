@@ -15,9 +15,10 @@ from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.base.exact import quote
 from counton.frame.options import split_names
-from counton.options.common_options import Job
+from counton.options.common_options import Job as Job
 from counton.options.custom_statistic import is_of_package, package_model
 from counton.options.messages import parse_options
+from counton.options.model_registry import REGISTRY
 from counton.options.statistics import model_of
 from counton.statistics import (
     Average,
@@ -298,3 +299,6 @@ _CONVERTERS: Mapping[type[Statistic], tuple[str, _Converter]] = {
     Contingency: ("contingency", _of_contingency),
     Hierarchy: ("hierarchy", _of_hierarchy),
 }
+
+
+REGISTRY.make_job = make_job
