@@ -87,7 +87,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     read = counton.read(out)
     assert read.numbers.design.strategy == blocks(168, 24)
     assert read.table().height == 96
-    assert "blocks; 168 steps, block 24" in read.methods(full=True)
+    assert "blocks; 168 windows, block 24" in read.methods(full=True)
 
 
 def test_a_page_watches_it(installed: Path) -> None:
