@@ -768,9 +768,9 @@ def refuse_divided_rows(
     if rows:
         raise InvalidInput(
             f"{name} returns {rows:,} row{'s' * (rows > 1)} between {{since}} and {{until}} with "
-            "other values if the edges are further apart. So an edge divides what a row adds up, "
-            f"such as a day of another zone. Compare {edges.column!r}, as the query computes it, "
-            "with the edges, and leave LIMIT out"
+            "other values if the edges are further apart. An edge may divide what a row adds up, "
+            f"such as a day of another zone, or LIMIT may cut. Compare {edges.column!r}, as the "
+            "query computes it, with the edges"
         )
 
 
