@@ -291,6 +291,10 @@ class _Recomputation:
         )
         with self._database.transaction(write=False) as connection:
             for step, std in connection.rows(said, stream=row.id, last=row.step):
+                if step < 1:
+                    raise self._alteration(
+                        f"the journal of stream {row.name!r} has a row of step {step:,}"
+                    )
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
                     raise self._alteration(
@@ -427,8 +431,9 @@ class _Recomputation:
         from counton.statistics.discovery import cells_from_dict
 
         # With this probability a group of a single unit is above the threshold for being shown.
-        cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
-        chance = cells.chance(terms)
+        with reading(f"the details of stream {name!r}"):
+            cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
+            chance = cells.chance(terms)
         if chance is None:
             return
         delta = Fraction(terms.guarantee.to_dict()["delta"])
