@@ -182,6 +182,8 @@ def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
 #: Public facts that no version writes, by place in the details of a stream.
 MALFORMED: dict[tuple[str, ...], Any] = {
     ("record",): {},
+    ("parts", "names"): [[]],
+    ("by",): "\ud800",
     ("record", "timezone"): 5,
     ("record", "start"): None,
     ("discovery",): {},
@@ -202,6 +204,22 @@ def test_malformed_details_with_their_checksum_are_refused_in_a_sentence(
     _assert_refused(_run_of_visitors(folder)[1])
 
 
+def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    _write_fact(state, "revised", ("contribution", "per_cell"), None, column="terms")
+    _write_fact(state, "visitors", ("record", "per"), "9" * 5000)
+    _assert_refused(["show", str(state), "--name", "visitors"])
+    _assert_refused(_run_of_visitors(folder)[1])
+
+
+def test_malformed_change_of_the_limit_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    damages.set_cell("counton_limits", "after", 1, "[]")(state)
+    _assert_refused(["ledger", str(state), "--history"])
+
+
 def test_record_that_is_a_list_is_refused_by_a_run(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     _write_fact(folder / "state.db", "visitors", ("record",), [])
@@ -209,19 +227,21 @@ def test_record_that_is_a_list_is_refused_by_a_run(tmp_path: Path) -> None:
         _assert_refused(words)
 
 
-def _write_fact(state: Path, name: str, place: tuple[str, ...], value: Any) -> None:
-    """Write a value into the details of a stream, and compute the checksum of its row anew."""
+def _write_fact(
+    state: Path, name: str, place: tuple[str, ...], value: Any, *, column: str = "details"
+) -> None:
+    """Write a value into JSON of a stream's row, and compute the checksum of the row anew."""
     with closing(sqlite3.connect(state)) as connection:
         connection.row_factory = sqlite3.Row
         said = "SELECT * FROM counton_streams WHERE name = ?"
         row = dict(connection.execute(said, (name,)).fetchone())
-        details = inner = json.loads(row["details"])
+        details = inner = json.loads(row[column])
         for part in place[:-1]:
             inner = inner[part]
         inner[place[-1]] = value
-        row["details"] = json.dumps(details)
-        changed = row["details"], public_rows.checksum_of(row), name
-        said = "UPDATE counton_streams SET details = ?, checksum = ? WHERE name = ?"
+        row[column] = json.dumps(details)
+        changed = row[column], public_rows.checksum_of(row), name
+        said = f"UPDATE counton_streams SET {column} = ?, checksum = ? WHERE name = ?"  # noqa: S608
         connection.execute(said, changed)
         connection.commit()
 
@@ -243,7 +263,7 @@ def test_journal_with_a_negative_step_is_refused_by_verify(tmp_path: Path) -> No
         row["step"] = -(2**63)
         row["checksum"] = journal.checksum_of(**row)
         places = ", ".join(f":{column}" for column in row)
-        connection.execute(f"INSERT INTO counton_journal VALUES ({places})", row)
+        connection.execute(f"INSERT INTO counton_journal VALUES ({places})", row)  # noqa: S608
         connection.commit()
     _assert_refused(_run_of_visitors(folder)[1])
 

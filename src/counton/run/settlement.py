@@ -64,9 +64,8 @@ from counton.run.definition import (
 from counton.run.outputs import Outputs, Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
-from counton.state.ledger_rows import record_in
 from counton.state.keys import state_files
-from counton.state.ledger_rows import SpentUnit
+from counton.state.ledger_rows import SpentUnit, record_in
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.statistics import Statistic

@@ -62,8 +62,10 @@ def _check_values(row: Any) -> None:
     """
     for column in ("terms", "details"):
         with reading(f"the {column} of stream {row.name!r}"):
-            if not isinstance(json.loads(getattr(row, column)), dict):
+            values = json.loads(getattr(row, column))
+            if not isinstance(values, dict):
                 raise ValueError("they are no JSON object")
+            json.dumps(values, ensure_ascii=False).encode()  # refuses half a surrogate pair
     if not _FINGERPRINT.fullmatch(row.key_fingerprint):
         raise ValueError("its key_fingerprint does not have 16 hexadecimal digits")
     for column in ("step", "forgotten"):

@@ -151,7 +151,8 @@ def verify(
                 one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
             else:
                 try:
-                    one = _Recomputation(database, row, held).verify(spent.get(row.name))
+                    with reading(f"what describes stream {row.name!r}"):
+                        one = _Recomputation(database, row, held).verify(spent.get(row.name))
                 except StateError as error:  # its terms cannot be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
             if (problem := refused[row.name]) is not None:
@@ -431,9 +432,8 @@ class _Recomputation:
         from counton.statistics.discovery import cells_from_dict
 
         # With this probability a group of a single unit is above the threshold for being shown.
-        with reading(f"the details of stream {name!r}"):
-            cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
-            chance = cells.chance(terms)
+        cells = cells_from_dict(json.loads(self._row.details).get("discovery"))
+        chance = cells.chance(terms)
         if chance is None:
             return
         delta = Fraction(terms.guarantee.to_dict()["delta"])
