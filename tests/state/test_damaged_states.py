@@ -277,7 +277,7 @@ def _run_of_visitors(folder: Path) -> tuple[list[str], list[str]]:
     return [*night, *witness], ["verify", state, *witness]
 
 
-def _assert_refused(words: list[str], codes: Iterable[ExitCode] = (ExitCode.STATE,)) -> None:
+def _assert_refused(words: list[str], codes: Iterable[int] = (ExitCode.STATE,)) -> None:
     """Fail unless a command ends with one of some exit codes, and with one refusal at most."""
     done = CliRunner().invoke(app, words, prog_name="counton")
     assert isinstance(done.exception, SystemExit), (words[0], done.exception)
