@@ -213,6 +213,13 @@ def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path:
     _assert_refused(_run_of_visitors(folder)[1])
 
 
+def test_export_of_a_stream_whose_windows_were_altered_is_refused(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    _write_fact(state, "revised", ("once",), True)
+    _assert_refused(["export", str(state), "--name", "revised"])
+
+
 def test_malformed_change_of_the_limit_is_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
