@@ -266,12 +266,13 @@ def test_fold_of_rows_that_came_at_an_impossible_time_is_refused(arrived: int, s
             inbox.fold("visits", lambda came: came + 1, 2**62 + 1)
 
 
-def test_inbox_with_rows_of_no_stream_is_refused(state: str) -> None:
+@pytest.mark.parametrize("change", ["stream_id = 77", "arrived = 4611686018427387904"])
+def test_inbox_with_rows_that_would_never_be_counted_is_refused(change: str, state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a")])
     with looked_into(state) as connection:
-        connection.execute("UPDATE counton_inbox_waiting SET stream_id = 77")
-    with pytest.raises(StateError, match="belong to no stream"):
+        connection.execute(f"UPDATE counton_inbox_waiting SET {change}")  # noqa: S608
+    with pytest.raises(StateError, match="belong to no stream, or came at an impossible time"):
         Inbox(state)
 
 

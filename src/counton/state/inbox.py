@@ -169,10 +169,11 @@ class Inbox(Closing):
                     )
                 if not connection.has("counton_inbox_waiting"):
                     connection.script(schema.INBOX)
-                elif connection.first(_OF_NO_STREAM) is not None:
+                elif connection.first(_NEVER_COUNTED, latest=_LATEST) is not None:
                     raise StateError(
                         "rows that wait in the inbox (table counton_inbox_waiting) belong to no "
-                        "stream: the state was altered; restore it from a copy"
+                        "stream, or came at an impossible time: the state was altered; restore it "
+                        "from a copy"
                     )
         except BaseException:
             self._database.close()
@@ -421,8 +422,9 @@ class Inbox(Closing):
 
 #: Latest time at which a batch may have come: in the year 2255.
 _LATEST = 2**53
-_OF_NO_STREAM = (
-    "SELECT id FROM counton_inbox_waiting WHERE stream_id NOT IN (SELECT id FROM counton_streams)"
+_NEVER_COUNTED = (
+    "SELECT id FROM counton_inbox_waiting WHERE arrived NOT BETWEEN 0 AND :latest"
+    " OR stream_id NOT IN (SELECT id FROM counton_streams)"
 )
 _CLOSED = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
 _BATCH = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
