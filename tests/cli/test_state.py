@@ -92,9 +92,8 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         ["b", "1"],
     ]
     (strategy,) = [line for line in lines if line.startswith("strategy: ")]
-    assert strategy.startswith(
-        "strategy: noise for each window, with Laplace noise; J. D. Andersson"
-    )
+    # Noise of one window alone is the Laplace mechanism, whose authors are named.
+    assert strategy.startswith("strategy: noise for each window, with Laplace noise; C. Dwork")
     assert "promise: one event more or less makes no output more than" in shown
     account = "; the account of each promise: counton methods --full\n"
     assert shown.endswith(f", file format {FORMAT}{account}")

@@ -243,6 +243,48 @@ def test_edges_as_texts_with_offset_are_rejected(
 # ---------------------------------------------------------------------- refusals
 
 
+@pytest.mark.parametrize("name", ["since", "until"])
+@pytest.mark.parametrize("zone", [BERLIN, "America/Havana", "Australia/Lord_Howe"])
+def test_widened_edges_are_midnights_two_days_away(zone: str, name: str) -> None:
+    """A format of days alone can write them, also where clocks change in between."""
+    form = FormattedText(zone, "earliest", "%Y%m%d")
+    for day in range(300):
+        midnight = datetime(2024, 3, 1) + timedelta(days=day)
+        us = microseconds(midnight.replace(tzinfo=ZoneInfo(zone)))
+        wide = edges_of(us, us, zone=zone).widen().moments[name]
+        assert form.value(wide).isdigit()
+        assert abs(wide - us) >= 48 * 3_600_000_000
+        assert (wide < us) == (name == "since")
+
+
+def counted(*rows: tuple[str, str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"time": pl.String, "n": pl.String}, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("wide", "got", "rows"),
+    [
+        ([("2024-03-05", "24")], [("2024-03-05", "23")], 1),
+        ([("2024-03-05", "24")], [], 1),
+        ([], [("2024-03-05", "24"), ("2024-03-05", "24")], 2),
+        ([("2024-03-05", "24"), ("2024-03-05", "24")], [("2024-03-05", "24")], 1),
+        ([("2024-03-05", "a")], [("2024-03-05", None)], 1),
+        ([("2024-03-05", "1000000000")], [("2024-03-05", "999999999")], 1),
+        ([("2024-03-05", "0.30000000000000004")], [("2024-03-05", "0.3")], 0),
+        ([("2024-03-05", "1e-7"), ("2024-03-05", None)],
+         [("2024-03-05", None), ("2024-03-05", "1.0e-07")], 0),
+        ([("2024-03-05", "e.g."), ("2024-02-01", "1")], [("2024-03-05", "e.g.")], 0),
+    ],
+)  # fmt: skip
+def test_rows_that_depend_on_edges_are_refused(wide: Any, got: Any, rows: int) -> None:
+    edges = edges_of(us_of(2024, 3, 4, 23), us_of(2024, 3, 5, 23))
+    if not rows:
+        query_edges.refuse_divided_rows(edges, "the query", counted(*wide), counted(*got))
+        return
+    with pytest.raises(InvalidInput, match=rf"returns {rows} rows? between"):
+        query_edges.refuse_divided_rows(edges, "the query", counted(*wide), counted(*got))
+
+
 def test_lost_rows_are_counted_in_the_refusal(tmp_path: Path) -> None:
     values = ["2024-03-01 09:00:00", "2024-03-01 10:00:00", "2024-03-01 23:30:00"]
     edges = edges_of(us_of(2024, 3, 1), us_of(2024, 3, 2), zone="UTC")

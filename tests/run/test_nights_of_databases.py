@@ -5,6 +5,7 @@ order of time is refused.
 """
 
 import gc
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -303,6 +304,129 @@ def test_query_with_edges_of_counted_rows_equals_truth(tmp_path: Path) -> None:
     chosen = "select date(time) as day, count(*) as number from visits"
     query = f"{chosen} where {BETWEEN} group by date(time)"
     job = nightly_job(tmp_path, url, SPRING, query=query, time="day", counts="number")
+    assert run_nights(job, SPRING) == expected_nights(SPRING)
+
+
+#: Queries that count the rows of a day of another zone, or a part of a day.
+DIVIDED = {
+    "a day of UTC": "select date(time, '+1 hour') as day, count(*) as number from visits"
+    " where datetime(time) >= datetime({since}) and datetime(time) < datetime({until}) group by 1",
+    "a subquery": "select day, (select count(*) from visits where date(time) = day"
+    " and datetime(time) < datetime({until}, '-1 hour')) as number"
+    " from (select distinct date(time) as day from visits)"
+    " where day >= {since} and day < {until}",
+    "sums": "select date(time) as day, sum(1.5) as number from visits"
+    " where datetime(time) >= datetime({since}, '+1 hour') and datetime(time) < datetime({until})"
+    " group by 1",
+}
+
+
+@pytest.mark.parametrize("kind", DIVIDED)
+def test_query_whose_edges_divide_counted_rows_is_refused(kind: str, tmp_path: Path) -> None:
+    """The row of a day is there, and its number is of a part of the day."""
+    season = Season("Europe/Berlin", "2024-03-05")
+    column = SQLITE_COLUMNS["+00:00"]
+    url = fill_sqlite(tmp_path / "e.db", column.declared, values_of(season, column))
+    more: dict[str, Any] = {"counts": "number"}
+    if kind == "sums":
+        more = {"by": "number", "domain": ["36.0", "34.5"]}
+    job = nightly_job(tmp_path, url, season, query=DIVIDED[kind], time="day", yes=True, **more)
+    words = refused(job, season)
+    assert "with other values if the edges are further apart" in words
+    assert not re.search("[0-9]{4}-", words)
+
+
+def test_query_with_limit_is_refused_if_it_cuts(tmp_path: Path) -> None:
+    """A row that it cuts is missing between edges that are further apart, or not."""
+    kind = SQLITE_COLUMNS["space"]
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(UTC_DAYS, kind))
+    query = f"select * from visits where {BETWEEN} order by time desc limit 80"  # noqa: S608
+    assert "LIMIT may cut" in refused(nightly_job(tmp_path, url, UTC_DAYS, query=query))
+
+
+@pytest.mark.slow
+def test_query_of_postgresql_whose_edges_divide_counted_rows_is_refused(
+    server: str, tmp_path: Path
+) -> None:
+    kind = POSTGRESQL_COLUMNS["timestamptz"]
+    url = fill_postgresql(server, kind.declared, values_of(SPRING, kind))
+    for zone in ("UTC", "Europe/Berlin"):
+        query = (
+            f"select (time at time zone '{zone}')::date as day, count(*) as number from visits"  # noqa: S608
+            f" where {BETWEEN} group by 1"
+        )
+        job = nightly_job(tmp_path, url, SPRING, query=query, time="day", counts="number")
+        if zone == "UTC":
+            assert "with other values if the edges are further apart" in refused(job, SPRING)
+        else:
+            assert run_nights(job, SPRING) == expected_nights(SPRING)
+
+
+#: Columns, times that a run reads, and first days. By the order of texts they lie elsewhere.
+ELSEWHERE = {
+    "blank": ("space", " 2024-02-26 12:00:00", "2024-02-25"),
+    "tab": ("T", "\t2024-02-26T12:00:00", "2024-02-25"),
+    "blank of typesetting": ("Z", "\u00a02024-02-26T12:00:00Z", "2024-02-25"),
+    "month of one digit": ("days", "2024/2/26", "2024-02-25"),
+    "day of one digit": ("days", "2024/02/3", "2024-02-03"),
+    "sign": ("seconds as texts", "+1708948800", "2024-02-25"),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "declared"),
+    # A column of the type DATETIME would convert the sign and its digits to a number.
+    [*((case, "TEXT") for case in ELSEWHERE),
+     *((case, "DATETIME") for case in ELSEWHERE if case != "sign")],
+)  # fmt: skip
+def test_query_of_times_that_lie_elsewhere_is_refused(
+    case: str, declared: str, tmp_path: Path
+) -> None:
+    column, odd, start = ELSEWHERE[case]
+    season = Season("UTC", start)
+    kind = SQLITE_COLUMNS[column]
+    url = fill_sqlite(tmp_path / "e.db", declared, [*values_of(season, kind), odd])
+    job = nightly_job(tmp_path, url, season, time_format=kind.time_format)
+    assert "whose order is not the order of time" in refused(job, season)
+
+
+def test_query_of_times_elsewhere_that_count_nowhere_equals_truth(tmp_path: Path) -> None:
+    """Texts that are no times, or times of other windows, end no run."""
+    kind = SQLITE_COLUMNS["space"]
+    odd = ["unknown", "", " ", " 2020-01-01 00:00:00", "\t2025-01-01 00:00:00", None]
+    url = fill_sqlite(tmp_path / "e.db", "TEXT", [*values_of(UTC_DAYS, kind), *odd])
+    assert run_nights(nightly_job(tmp_path, url, UTC_DAYS), UTC_DAYS) == expected_nights(UTC_DAYS)
+
+
+def test_query_of_hours_of_one_digit_equals_truth(tmp_path: Path) -> None:
+    """The order of texts within a day does not matter for days."""
+    kind = TimeColumn("TEXT", lambda at, zone: f"{at:%Y-%m-%d} {at.hour}:00", "%Y-%m-%d %H:%M")
+    url = fill_sqlite(tmp_path / "e.db", kind.declared, values_of(UTC_DAYS, kind))
+    job = nightly_job(tmp_path, url, UTC_DAYS, time_format=kind.time_format)
+    assert run_nights(job, UTC_DAYS) == expected_nights(UTC_DAYS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "odd"),
+    [("text", " 2024-03-26 12:00:00"), ("days", "2024/3/26"), ("days", " 2024/03/26")],
+)
+def test_query_of_postgresql_of_times_that_lie_elsewhere_is_refused(
+    column: str, odd: str, server: str, tmp_path: Path
+) -> None:
+    kind = POSTGRESQL_COLUMNS[column]
+    url = fill_postgresql(server, 'text collate "C"', [*values_of(SPRING, kind), odd])
+    job = nightly_job(tmp_path, url, SPRING, time_format=kind.time_format)
+    assert "whose order is not the order of time" in refused(job, SPRING)
+
+
+@pytest.mark.slow
+def test_query_of_postgresql_that_converts_texts_equals_truth(server: str, tmp_path: Path) -> None:
+    """A function may refuse other edges than times."""
+    kind = POSTGRESQL_COLUMNS["text"]
+    url = fill_postgresql(server, kind.declared, values_of(SPRING, kind))
+    where = "to_date(time, 'YYYY-MM-DD') >= to_date({since}, 'YYYY-MM-DD') and time < {until}"
+    job = nightly_job(tmp_path, url, SPRING, query=f"select * from visits where {where}")  # noqa: S608
     assert run_nights(job, SPRING) == expected_nights(SPRING)
 
 

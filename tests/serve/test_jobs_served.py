@@ -728,3 +728,9 @@ def test_a_time_that_is_a_name_too_keeps_its_text(tmp_path: Path) -> None:
         service.post("a", [{"time": "2026-03-01T09:00:30Z"}] * 2)
         service.at(1)
         assert [row["estimate"] for row in service.rows()] == [2, 0]
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"\xff" * 100], ids=repr)
+def test_unpack_rows_of_altered_bytes_is_refused(body: bytes) -> None:
+    with pytest.raises(StateError, match=r"counton_inbox_waiting\) cannot be read"):
+        unpack_rows([Private(body)])

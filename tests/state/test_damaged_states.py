@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import damages
 import pytest
@@ -22,7 +23,7 @@ import counton
 from counton.base.errors import CountonError
 from counton.cli.app import app
 from counton.cli.exits import ExitCode, exit_code
-from counton.state import verify
+from counton.state import journal, public_rows, verify
 from tools import corpus
 
 VERSION = counton.__version__
@@ -139,15 +140,157 @@ def test_run_and_verify_with_a_text_in_a_cell_end_with_exit_code_3(
     for (row,) in rows:
         damages.set_cell(table, column, row, f"x{row}")(state)
     # A shape that is a text is a key, so all of them differ.
-    night = [str(folder / "rows" / "5" / "new.csv"), "--state", str(state), "--name", "visitors"]
-    night += ["--key", str(folder / "state.db.key"), "--witness", str(folder / "witness")]
-    verified = ["verify", str(state), "--witness", str(folder / "witness")]
-    for words in (["count", *night, "--until", "2024-03-06", "--append"], verified):
-        done = CliRunner().invoke(app, words, prog_name="counton")
-        assert done.exit_code == ExitCode.STATE, (words[0], done.output, done.stderr)
-        assert isinstance(done.exception, SystemExit)
-        refusals = [line for line in done.stderr.splitlines() if line.startswith("counton: ")]
-        assert len(refusals) <= 1  # `verify` reports what is wrong with each stream instead
+    for words in _run_of_visitors(folder):
+        _assert_refused(words)
+
+
+#: By column of `counton_streams`: values that no version writes there.
+IMPOSSIBLE = {
+    "terms": ("[" * 50_000, '{"a":' * 20_000, "[]", "null", "1e999"),
+    "details": ("[" * 50_000, '{"a":' * 20_000, "[]", "null", '"x"', "1e999"),
+    "key_fingerprint": ("9" * 5000, "a/b", "../../a", "", "0123456789abcdeX", "0123456789abcdef\n"),
+    "step": (2**63 - 1, -1, -(2**63)),
+    "forgotten": (2**63 - 1, -1),
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [(column, value) for column, values in IMPOSSIBLE.items() for value in values],
+    ids=lambda value: repr(value)[:20],
+)
+def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
+    column: str, value: Any, tmp_path: Path
+) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    with closing(sqlite3.connect(state)) as connection:
+        connection.row_factory = sqlite3.Row
+        said = f"UPDATE counton_streams SET {column} = ? WHERE name = 'visitors'"  # noqa: S608
+        connection.execute(said, (value,))
+        row = connection.execute("SELECT * FROM counton_streams WHERE name = 'visitors'").fetchone()
+        said = "UPDATE counton_streams SET checksum = ? WHERE name = 'visitors'"
+        connection.execute(said, (public_rows.checksum_of(dict(row)),))
+        connection.commit()
+    night, verified = _run_of_visitors(folder)
+    _assert_refused(night)
+    _assert_refused(["show", str(state)])
+    # The witness knows no stream under another key, so `verify` may miss the stream, too.
+    _assert_refused(verified, {ExitCode.STATE, ExitCode.OLD_COPY})
+
+
+#: Public facts that no version writes, by place in the details of a stream.
+MALFORMED: dict[tuple[str, ...], Any] = {
+    ("record",): {},
+    ("parts", "names"): [[]],
+    ("by",): "\ud800",
+    ("record", "timezone"): 5,
+    ("record", "start"): None,
+    ("discovery",): {},
+    ("parts",): [],
+    ("what",): "sum",
+}
+
+
+@pytest.mark.parametrize("place", MALFORMED, ids=".".join)
+def test_malformed_details_with_their_checksum_are_refused_in_a_sentence(
+    place: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    _write_fact(state, "found", place, MALFORMED[place])
+    _assert_refused(["show", str(state)])
+    _assert_refused(["export", str(state), "--name", "found"])
+    _assert_refused(_run_of_visitors(folder)[1])
+
+
+def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    _write_fact(state, "revised", ("contribution", "per_cell"), None, column="terms")
+    _write_fact(state, "visitors", ("record", "per"), "9" * 5000)
+    _assert_refused(["show", str(state), "--name", "visitors"])
+    _assert_refused(_run_of_visitors(folder)[1])
+
+
+def test_export_of_a_stream_whose_windows_were_altered_is_refused(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    _write_fact(state, "revised", ("once",), True)
+    _assert_refused(["export", str(state), "--name", "revised"])
+
+
+def test_malformed_change_of_the_limit_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    damages.set_cell("counton_limits", "after", 1, "[]")(state)
+    _assert_refused(["ledger", str(state), "--history"])
+
+
+def test_record_that_is_a_list_is_refused_by_a_run(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    _write_fact(folder / "state.db", "visitors", ("record",), [])
+    for words in _run_of_visitors(folder):
+        _assert_refused(words)
+
+
+def _write_fact(
+    state: Path, name: str, place: tuple[str, ...], value: Any, *, column: str = "details"
+) -> None:
+    """Write a value into JSON of a stream's row, and compute the checksum of the row anew."""
+    with closing(sqlite3.connect(state)) as connection:
+        connection.row_factory = sqlite3.Row
+        said = "SELECT * FROM counton_streams WHERE name = ?"
+        row = dict(connection.execute(said, (name,)).fetchone())
+        details = inner = json.loads(row[column])
+        for part in place[:-1]:
+            inner = inner[part]
+        inner[place[-1]] = value
+        row[column] = json.dumps(details)
+        changed = row[column], public_rows.checksum_of(row), name
+        said = f"UPDATE counton_streams SET {column} = ?, checksum = ? WHERE name = ?"  # noqa: S608
+        connection.execute(said, changed)
+        connection.commit()
+
+
+def test_impossible_limit_of_the_ledger_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    damages.set_cell("counton_database", "budget_limit", 1, "[" * 50_000)(state)
+    for words in (*_run_of_visitors(folder)[1:], ["show", str(state)], ["ledger", str(state)]):
+        _assert_refused(words)
+
+
+def test_journal_with_a_negative_step_is_refused_by_verify(tmp_path: Path) -> None:
+    folder = copied(VERSION, tmp_path / "state")
+    state = folder / "state.db"
+    with closing(sqlite3.connect(state)) as connection:
+        connection.row_factory = sqlite3.Row
+        row = dict(connection.execute("SELECT * FROM counton_journal").fetchone())
+        row["step"] = -(2**63)
+        row["checksum"] = journal.checksum_of(**row)
+        places = ", ".join(f":{column}" for column in row)
+        connection.execute(f"INSERT INTO counton_journal VALUES ({places})", row)  # noqa: S608
+        connection.commit()
+    _assert_refused(_run_of_visitors(folder)[1])
+
+
+def _run_of_visitors(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the words of a night of a stream, and of the verification of its state."""
+    state = str(folder / "state.db")
+    witness = ["--witness", str(folder / "witness")]
+    night = ["count", str(folder / "rows" / "5" / "new.csv"), "--state", state]
+    night += ["--name", "visitors", "--key", f"{state}.key", "--until", "2024-03-06", "--append"]
+    return [*night, *witness], ["verify", state, *witness]
+
+
+def _assert_refused(words: list[str], codes: Iterable[int] = (ExitCode.STATE,)) -> None:
+    """Fail unless a command ends with one of some exit codes, and with one refusal at most."""
+    done = CliRunner().invoke(app, words, prog_name="counton")
+    assert isinstance(done.exception, SystemExit), (words[0], done.exception)
+    assert done.exit_code in codes, (words[0], done.output, done.stderr)
+    refusals = [line for line in done.stderr.splitlines() if line.startswith("counton: ")]
+    assert len(refusals) <= 1  # `verify` reports what is wrong with each stream instead
 
 
 @pytest.mark.long

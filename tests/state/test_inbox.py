@@ -242,6 +242,40 @@ def test_fold_of_damaged_rows_is_refused(state: str, change: str) -> None:
             inbox.fold(name, lambda arrived: arrived + 10, 1000)
 
 
+@pytest.mark.parametrize("column", ["fold", "arrived"])
+@pytest.mark.parametrize("value", ["[]", b"x", 1.5], ids=repr)
+def test_fold_with_a_value_of_another_type_is_refused(
+    column: str, value: object, tmp_path: Path
+) -> None:
+    state = str(tmp_path / "visits.db")
+    Stream.create(state, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Inbox(state) as inbox:
+        inbox.put([batch("a")])
+        with looked_into(state) as connection:
+            said = f"UPDATE counton_inbox_waiting SET {column} = :value"  # noqa: S608
+            connection.execute(said, value=value)
+        with pytest.raises(StateError, match="the state was altered"):
+            fold_of(inbox)
+
+
+@pytest.mark.parametrize("arrived", [-(2**63), -1, 2**62])
+def test_fold_of_rows_that_came_at_an_impossible_time_is_refused(arrived: int, state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a", arrived=arrived)])
+        with pytest.raises(StateError, match="microseconds after 1970"):
+            inbox.fold("visits", lambda came: came + 1, 2**62 + 1)
+
+
+@pytest.mark.parametrize("change", ["stream_id = 77", "arrived = 4611686018427387904"])
+def test_inbox_with_rows_that_would_never_be_counted_is_refused(change: str, state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a")])
+    with looked_into(state) as connection:
+        connection.execute(f"UPDATE counton_inbox_waiting SET {change}")  # noqa: S608
+    with pytest.raises(StateError, match="belong to no stream, or came at an impossible time"):
+        Inbox(state)
+
+
 def test_find_with_a_damaged_answer_is_refused(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a")])

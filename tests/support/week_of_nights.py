@@ -82,6 +82,8 @@ SQLITE_COLUMNS: dict[str, TimeColumn] = {
         "TEXT", lambda at, zone: f"{_naive(at, zone):%Y%m%d%H%M%S}", "%Y%m%d%H%M%S"
     ),
     "digits": TimeColumn("", lambda at, zone: int(f"{_naive(at, zone):%Y%m%d%H%M}"), "%Y%m%d%H%M"),
+    "days": TimeColumn("TEXT", lambda at, zone: f"{_naive(at, zone):%Y/%m/%d}", "%Y/%m/%d"),
+    "days as digits": TimeColumn("", lambda at, zone: int(f"{_naive(at, zone):%Y%m%d}"), "%Y%m%d"),
     "seconds": TimeColumn("INTEGER", lambda at, zone: int(at.timestamp()), "epoch"),
     "seconds, no type": TimeColumn("", lambda at, zone: int(at.timestamp()), "epoch"),
     "seconds as floats": TimeColumn("REAL", lambda at, zone: at.timestamp() + 0.25, "epoch"),
@@ -98,6 +100,7 @@ POSTGRESQL_COLUMNS: dict[str, TimeColumn] = {
     "text": TimeColumn("text", lambda at, zone: str(_naive(at, zone))),
     "text with T": TimeColumn("text", lambda at, zone: _naive(at, zone).isoformat()),
     "basic text": TimeColumn("text", lambda at, zone: f"{_naive(at, zone):%Y%m%dT%H%M%S}"),
+    "days": TimeColumn("text", lambda at, zone: f"{_naive(at, zone):%Y/%m/%d}", "%Y/%m/%d"),
     "digits": TimeColumn(
         "int8", lambda at, zone: int(f"{_naive(at, zone):%Y%m%d%H%M}"), "%Y%m%d%H%M"
     ),

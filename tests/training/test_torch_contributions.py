@@ -8,6 +8,7 @@ measured too: there one example adds more.
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -355,6 +356,20 @@ def train_heads_on_different_examples(present: bool) -> Any:
     return wrapped
 
 
+def train_a_head_without_backward(present: bool) -> Any:
+    """Opacus writes grad_sample in each pass, and ``autograd.grad`` calls no hook of a gradient."""
+    model = TwoHeads()
+    model.trunk.requires_grad_(False)
+    wrapped = GradSampleModule(model, loss_reduction="sum")
+    optimizer = sgd(wrapped)
+    make_private(optimizer, noise_of(), wrapped, batch_size=1)
+    inputs = torch.ones(1, 3, requires_grad=True)
+    torch.autograd.grad((1.0 * wrapped(inputs, "first")).sum(), inputs)
+    (1000.0 * present * wrapped(inputs.detach(), "second")).sum().backward()
+    optimizer.step()
+    return wrapped
+
+
 def train_with_lists_of_different_length(present: bool) -> Any:
     model = TwoHeads()
     optimizer = sgd(model)
@@ -400,6 +415,7 @@ STRUCTURES = {
     "whole model twice": (train_whole_model_twice, "several backward passes"),
     "two forwards": (train_two_forwards_then_two_passes, "several backward passes"),
     "different examples": (train_heads_on_different_examples, "several backward passes"),
+    "no backward": (train_a_head_without_backward, r"backward\(\) did not reach it"),
     "lists": (train_with_lists_of_different_length, "several backward passes"),
     "rows": (train_with_fewer_rows_in_a_head, "gradients of 2 examples, but 'first.weight' of 1"),
 }
@@ -418,6 +434,38 @@ def test_rows_paired_by_index_let_an_example_add_more(
 ) -> None:
     monkeypatch.setattr(PrivateSteps, "_gradients_of_examples", rows_in_sequence)
     assert moved_by_an_example(STRUCTURES[case][0]) > BROKEN
+
+
+def test_compiled_steps_add_new_noise_and_do_not_trace_its_key() -> None:
+    """What ``torch.compile`` traces is kept for later steps, and may be written into messages."""
+    model = nn.Linear(3, 1, bias=False)
+    optimizer = sgd(model)
+    make_private(optimizer, noise_of(guarantee=ZCDP("1/2")), model, batch_size=1, clipped=True)
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        assert not torch.compiler.is_compiling()
+        steps += 1
+
+    original = TrainingNoise.add
+
+    def add(noise: TrainingNoise, *terms: Any) -> Any:
+        step()
+        return original(noise, *terms)
+
+    values = [values_of(model)]
+    compiled = torch.compile(lambda: optimizer.step(), backend="eager")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingNoise, "add", add)
+        for _ in range(3):
+            model.weight.grad = torch.zeros_like(model.weight)
+            compiled()
+            values.append(values_of(model))
+    changes = [after - before for before, after in itertools.pairwise(values)]
+    assert steps == len(changes)
+    assert all(change.norm() > 0 for change in changes)
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(changes, 2))
 
 
 def test_gradients_of_another_shape_are_refused() -> None:

@@ -136,13 +136,30 @@ def test_forward_pass_in_another_mode_is_refused(case: str, grad: bool) -> None:
     inputs = torch.randn(4, 3, 5)
     model[1](inputs)
     model.train()
-    with torch.set_grad_enabled(grad), pytest.raises(InvalidInput, match="of the private model"):
-        model(inputs)
+    with torch.set_grad_enabled(grad):
+        with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \("):
+            model(inputs)
+        with pytest.raises(InvalidInput, match="of the private model"):
+            model[1](inputs)
     model.eval()
     model(inputs)
     del optimizer
     model.train()
     model(inputs)  # when the run is over, its hooks are gone
+
+
+def test_forward_pass_of_a_module_that_comes_and_goes_is_refused() -> None:
+    """No step sees a module that is in the model during the forward pass alone."""
+    model = nn.Sequential(nn.Identity(), Block(nn.Identity()))
+    optimizer = private_sgd(model)
+    inputs = torch.randn(4, 3)
+    model(inputs)
+    model[1].layers["inner"] = nn.BatchNorm1d(3, affine=False)
+    with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \("):
+        model(inputs)
+    model[1].layers["inner"] = nn.Identity()
+    model(inputs)
+    optimizer.step()
 
 
 def moved_by_the_last_example(make: Callable[[], Any], inputs: Any) -> float:
@@ -238,6 +255,7 @@ def test_frequencies_of_words_let_an_example_move_more(monkeypatch: pytest.Monke
     with pytest.raises(InvalidInput, match="scale_grad_by_freq"):
         moved()
     monkeypatch.setattr(torch_steps, "check_modules", lambda _: None)
+    monkeypatch.setattr(torch_steps, "watch_modes", lambda _: [])
     assert moved() > 1.1
 
 

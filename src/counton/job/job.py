@@ -262,6 +262,8 @@ def _is_place_of_no_file(key: str, _: Path) -> bool:
 def _is_list_of_groups(domain: str, folder: Path) -> bool:
     from counton.rows.paths import is_file, looks_like_file
 
+    if not domain.strip():
+        return False
     return not (is_file(str(folder / domain)) or looks_like_file(domain))
 
 

@@ -25,6 +25,8 @@ from counton.base.lazy import require
 from counton.rows.object_cells import read_cell
 from counton.rows.paths import MOMENT, moments_named
 from counton.rows.query_edges import (
+    AFTER_DIGITS,
+    BEFORE_DIGITS,
     EdgeForm,
     EdgeValue,
     EpochDigits,
@@ -36,7 +38,10 @@ from counton.rows.query_edges import (
     UtcTimestamp,
     is_written_in_digits,
     join_styles,
+    other_texts,
+    refuse_divided_rows,
     refuse_lost_rows,
+    refuse_times_elsewhere,
     stated_forms,
     text_form,
     written_form,
@@ -94,6 +99,8 @@ class QueryRows(FetchedColumns):
         self._parameters: dict[str, EdgeValue] | None = None
         #: Moments of the rows around the edges, if the query names edges.
         self._around: pl.Series | None = None
+        #: Parameters with edges that are further apart, in the same form.
+        self._wide_parameters: Mapping[str, EdgeValue] = {}
 
     @abstractmethod
     def _rows(
@@ -104,7 +111,7 @@ class QueryRows(FetchedColumns):
     @abstractmethod
     def _bind_edges(self, edges: QueryEdges) -> dict[str, EdgeValue]:
         """Return the parameters of the query in the type and form of its column of times, and note
-        the moments of the rows around the edges.
+        the moments of the rows around the edges, and parameters that return these rows.
         """
 
     @abstractmethod
@@ -139,21 +146,29 @@ class QueryRows(FetchedColumns):
 
     @override
     def _fetch(self, names: Sequence[str]) -> pl.DataFrame:
-        wanted = ", ".join(map(self._as_texts, names))
-        parameters = self._resolve_parameters()
+        rows = self._read_texts(names, self._resolve_parameters())
+        edges = self._edges
+        if edges is not None and edges.holds_all_rows and edges.column in names:
+            assert self._around is not None
+            refuse_lost_rows(edges, self.name, self._around, edges.read(rows[edges.column]))
+            refuse_divided_rows(
+                edges, self.name, self._read_texts(names, self._wide_parameters), rows
+            )
+        return rows
+
+    def _read_texts(
+        self, names: Sequence[str], parameters: Mapping[str, EdgeValue]
+    ) -> pl.DataFrame:
+        """Return columns of the answer to some parameters, as texts."""
         schema = dict.fromkeys(names, pl.String())
+        select = self._select(", ".join(map(self._as_texts, names)))
         parts = [
             pl.DataFrame(
                 [[_text_of_cell(cell) for cell in row] for row in rows], schema, orient="row"
             )
-            for rows in self._rows(self._select(wanted), parameters)[1]
+            for rows in self._rows(select, parameters)[1]
         ]
-        found = pl.concat([pl.DataFrame(schema=schema), *parts])
-        edges = self._edges
-        if edges is not None and edges.holds_all_rows and edges.column in names:
-            assert self._around is not None
-            refuse_lost_rows(edges, self.name, self._around, edges.read(found[edges.column]))
-        return found
+        return pl.concat([pl.DataFrame(schema=schema), *parts])
 
     def _resolve_parameters(self) -> dict[str, EdgeValue]:
         """Return the parameters of the query, which are found once."""
@@ -253,10 +268,12 @@ class SqliteRows(QueryRows):
             form = text_form(edges, self.name, times)
         else:
             form, times = self._stated_form(edges, wide)
+        self._refuse_times_elsewhere(edges, wide, form, times)
         if times.is_empty() and edges.holds_all_rows:
             # A row that lies there by its time is then compared with something else.
             times = self._times(edges, self._between(*_STORED)).texts
         self._around = edges.read(times)
+        self._wide_parameters = wide.values(form)
         return edges.values(form)
 
     def _stated_form(self, edges: QueryEdges, wide: QueryEdges) -> tuple[EdgeForm, pl.Series]:
@@ -294,6 +311,23 @@ class SqliteRows(QueryRows):
             f"numbers since 1970, give {field('time_format')} ({', '.join(EPOCH_FORMATS)}); if "
             f"they are days such as 20240301, {field('time_format', '%Y%m%d')}"
         )
+
+    def _refuse_times_elsewhere(
+        self, edges: QueryEdges, wide: QueryEdges, form: EdgeForm, around: pl.Series
+    ) -> None:
+        """Refuse times between the edges that are texts of another order.
+
+        They begin with a blank, or their days or months have one digit. So they may lie far from
+        the edges, among times of other months.
+        """
+        text = f"CAST({self._as_texts(edges.column)} AS TEXT)"
+        asked = other_texts(edges, wide, form, text, [BEFORE_DIGITS, AFTER_DIGITS])
+        for parameters, condition in asked:
+            where = f"WHERE typeof({self._as_texts(edges.column)}) = 'text' AND {condition}"
+            rows = self._rows(f"{self._select(text)} {where}", parameters)[1]
+            cells = [_text_of_cell(cell) for part in rows for (cell,) in part]
+            texts = pl.Series(cells, dtype=pl.String)
+            refuse_times_elsewhere(edges, self.name, around, texts)
 
     def _refuse_bytes(self, edges: QueryEdges, wide: QueryEdges) -> None:
         """Refuse bytes around the edges: any text is less than they are."""
@@ -449,11 +483,42 @@ class PostgreSQLRows(QueryRows):
         times = self._times(edges, self._typed(wide, text))
         if edges.time_format is None and has_texts:
             compact = self._typed(wide, UtcDay(has_dashes=False))
-            times = join_styles(times, self._times(edges, compact))
+            select = self._select(self._as_texts(edges.column))
+            times = join_styles(times, self._texts_if_possible(select, compact))
         self._around = edges.read(times)
         if edges.time_format is None and has_texts:
             text = text_form(edges, self.name, times)
+        if _TEXTS.issuperset(self._types):
+            self._refuse_times_elsewhere(edges, wide, text, times)
+        self._wide_parameters = self._typed(wide, text)
         return self._typed(edges, text)
+
+    def _refuse_times_elsewhere(
+        self, edges: QueryEdges, wide: QueryEdges, form: EdgeForm, around: pl.Series
+    ) -> None:
+        """Refuse times between the edges that are texts of another order, as in SQLite."""
+        column = f'{self._as_texts(edges.column)} COLLATE "C"'
+        for bounds, condition in other_texts(edges, wide, form, column, [BEFORE_DIGITS]):
+            parameters = {
+                f"edge{number}": bounds[name] for number, name in enumerate(self._order, 1)
+            }
+            select = f"{self._select(self._as_texts(edges.column))} WHERE {condition}"
+            texts = self._texts_if_possible(select, parameters)
+            refuse_times_elsewhere(edges, self.name, around, texts)
+
+    def _texts_if_possible(self, select: str, parameters: Mapping[str, EdgeValue]) -> pl.Series:
+        """Return the texts that a SELECT of one column returns for edges of another form.
+
+        A query that converts its edges may end with an error for such a form, as with ``to_date``.
+        Then it compares no texts of that form, and there are none.
+        """
+        self._connection.execute("SAVEPOINT other_form")
+        try:
+            cells = [cell for part in self._rows(select, parameters)[1] for (cell,) in part]
+        except InvalidInput:
+            self._connection.execute("ROLLBACK TO SAVEPOINT other_form")
+            cells = []
+        return pl.Series([_text_of_cell(cell) for cell in cells], dtype=pl.String)
 
     def _typed(self, edges: QueryEdges, text: EdgeForm) -> dict[str, EdgeValue]:
         """Return each edge in the type that it is compared with; texts have the form ``text``."""

@@ -11,7 +11,7 @@ edges are those whose times lie there, or the run ends.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import NO_MOMENT, load_zone, moment
+from counton.frame.windows import NO_MOMENT, load_zone, microseconds, moment
 from counton.rows.timestamps import CHANGED_CLOCKS, EPOCHS, WITHIN_DAY, moments
 
 #: Value of an edge, as a database takes it.
@@ -54,10 +54,20 @@ class QueryEdges(NamedTuple):
     holds_all_rows: bool
 
     def widen(self) -> QueryEdges:
-        """Return edges that are two days earlier and later."""
-        margin = _MARGIN // _MICROSECOND
-        shift = {"since": -margin, "until": margin}
-        return self._replace(moments={name: us + shift[name] for name, us in self.moments.items()})
+        """Return edges that are at least two days earlier and later, at midnights of the zone.
+
+        Where clocks change, 48 hours before a midnight is no midnight. A format that has days alone
+        could not write it.
+        """
+        wide = dict[str, int]()
+        zone = load_zone(self.timezone)
+        for name, us in self.moments.items():
+            if name == "since":
+                day = (moment(us) - _MARGIN).astimezone(zone).date()
+            else:
+                day = (moment(us) + _MARGIN).astimezone(zone).date() + timedelta(days=1)
+            wide[name] = microseconds(datetime.combine(day, time.min, zone))
+        return self._replace(moments=wide)
 
     def read(self, texts: pl.Series) -> pl.Series:
         """Return the moments of times as a run reads them, or codes of `moments`.
@@ -74,12 +84,20 @@ class QueryEdges(NamedTuple):
         Args:
             us: moments in microseconds since 1970.
         """
+        return us.filter(self.are_between(us))
+
+    def are_between(self, us: pl.Series) -> pl.Series:
+        """Return whether each moment lies between the edges.
+
+        Args:
+            us: moments in microseconds since 1970.
+        """
         inside = us > NO_MOMENT
         if "since" in self.moments:
             inside &= us >= self.moments["since"]
         if "until" in self.moments:
             inside &= us < self.moments["until"]
-        return us.filter(inside)
+        return inside.fill_null(False)
 
     def values(self, form: EdgeForm) -> dict[str, EdgeValue]:
         """Return the edges in a form, by name.
@@ -348,6 +366,33 @@ class FormattedText(EdgeForm):
             f"after {local}, where a window begins: give times that can"
         )
 
+    def length(self) -> int | None:
+        """Return the number of characters that all times have if none of their parts is short.
+
+        >>> FormattedText("UTC", "raise", "%Y-%m-%d").length()
+        10
+
+        Returns:
+            The number; None if there is no such number, as with ``%B``.
+        """
+        lengths = {len(_format(local, self.time_format)) for local in _IN_ORDER}
+        return lengths.pop() if len(lengths) == 1 else None
+
+    def years(self, edges: QueryEdges) -> dict[str, EdgeValue]:
+        """Return edges between which all times of the years of some edges lie, however written.
+
+        Args:
+            edges: the edges.
+        """
+        zone = load_zone(self.timezone)
+        years = dict[str, EdgeValue]()
+        for name, us in edges.moments.items():
+            year = moment(us).astimezone(zone).year
+            before, _, _ = _format(datetime(year, 7, 1), self.time_format).partition(f"{year:04}")
+            # A database may take digits alone for a number, and a number is less than any text.
+            years[name] = f"{before}{year + 1:04}-" if name == "until" else f"{before}{year:04}"
+        return years
+
 
 @dataclass(frozen=True)
 class DigitsAsNumber(EdgeForm):
@@ -555,6 +600,60 @@ def _several_forms(edges: QueryEdges, name: str, examples: list[str]) -> Invalid
 
 #: Number of texts that a message shows.
 _SHOWN: Final = 2
+#: Edges between which all texts lie that begin with a blank or a sign, and those that begin with a
+#: letter. No database takes these edges for numbers.
+BEFORE_DIGITS: Final[tuple[EdgeValue, EdgeValue]] = ("", "/")
+AFTER_DIGITS: Final[tuple[EdgeValue, EdgeValue]] = (":", b"")
+
+
+def other_texts(
+    edges: QueryEdges,
+    wide: QueryEdges,
+    form: EdgeForm,
+    column: str,
+    bounds: Sequence[tuple[EdgeValue, EdgeValue]],
+) -> list[tuple[dict[str, EdgeValue], str]]:
+    """Return edges and conditions of SQL for texts whose order may not be that of the form.
+
+    Such texts begin with a blank, or their days or months have one digit. So they may lie far from
+    the edges, among times of other months.
+
+    Args:
+        edges: the edges of the query.
+        wide: edges that are further apart.
+        form: the form of the column of times.
+        column: SQL for the column as text.
+        bounds: pairs of edges for texts that begin with no digit.
+    """
+    asked = list[tuple[dict[str, EdgeValue], str]]()
+    if not isinstance(form, FormattedText) or is_written_with_digit(form.time_format):
+        for since, until in bounds:
+            values = {"since": since, "until": until}
+            parameters = {name: values[name] for name in edges.moments}
+            asked.append((parameters, f"({column} < '0' OR {column} >= ':')"))
+    if isinstance(form, FormattedText) and (length := form.length()) is not None:
+        asked.append((form.years(wide), f"length({column}) <> {length}"))
+    return asked
+
+
+def refuse_times_elsewhere(
+    edges: QueryEdges, name: str, around: pl.Series, texts: pl.Series
+) -> None:
+    """Refuse texts that are times between the edges, but which the database finds elsewhere.
+
+    Args:
+        edges: the edges of the query.
+        name: name of the query, for messages.
+        around: all texts of times around the edges, as the database finds them.
+        texts: texts in another form, such as with a blank before them.
+
+    Raises:
+        InvalidInput: one of them is a time between the edges, and not around them.
+    """
+    lost = edges.are_between(edges.read(texts)) & ~texts.is_in(around.unique().implode())
+    if lost.any():
+        examples = [*texts.filter(lost).sort().head(1), *around.drop_nulls().sort().head(1)]
+        raise _several_forms(edges, name, examples)
 
 
 def is_written_in_digits(time_format: str) -> bool:
@@ -564,6 +663,15 @@ def is_written_in_digits(time_format: str) -> bool:
     [True, True, False]
     """
     return time_format in EPOCHS or _format(_IN_ORDER[0], time_format).isdigit()
+
+
+def is_written_with_digit(time_format: str) -> bool:
+    """Return whether texts in a format begin with a digit.
+
+    >>> [is_written_with_digit(form) for form in ("%Y-%m-%d", "day %Y-%m-%d")]
+    [True, False]
+    """
+    return _format(_IN_ORDER[0], time_format)[:1].isdigit()
 
 
 def written_form(edges: QueryEdges) -> EdgeForm:
@@ -631,3 +739,62 @@ def refuse_lost_rows(edges: QueryEdges, name: str, around: pl.Series, got: pl.Se
             "column: compare them with it, and convert both alike. If you compare another column "
             "or zone, convert the edges to it"
         )
+
+
+def refuse_divided_rows(
+    edges: QueryEdges, name: str, wide: pl.DataFrame, got: pl.DataFrame
+) -> None:
+    """Refuse an answer whose rows between the edges depend on the edges.
+
+    A row may stand for many others, such as those of a day (``group by``). If an edge divides
+    them, the row is there, and its numbers are of a part of them. Between edges that are further
+    apart the same row has other numbers.
+
+    Args:
+        edges: the edges of the query.
+        name: name of the query, for messages.
+        wide: the rows that the query returns between edges that are further apart, as texts.
+        got: the rows that it returns, with the same columns.
+
+    Raises:
+        InvalidInput: rows between the edges differ.
+    """
+    wanted = _rows_between(edges, wide).with_columns(surplus=pl.lit(1, pl.Int64))
+    there = _rows_between(edges, got).with_columns(surplus=pl.lit(-1, pl.Int64))
+    surplus = (
+        pl.concat([wanted, there]).group_by(pl.exclude("surplus")).agg(pl.col("surplus").sum())
+    )["surplus"]
+    rows = max(int(surplus.clip(0).sum()), int((-surplus).clip(0).sum()))
+    if rows:
+        raise InvalidInput(
+            f"{name} returns {rows:,} row{'s' * (rows > 1)} between {{since}} and {{until}} with "
+            "other values if the edges are further apart. An edge may divide what a row adds up, "
+            f"such as a day of another zone, or LIMIT may cut. Compare {edges.column!r}, as the "
+            "query computes it, with the edges"
+        )
+
+
+def _rows_between(edges: QueryEdges, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows between the edges, with their moments for their times.
+
+    Sums of floating-point numbers may differ in their last digits when a database adds them in
+    another order.
+    """
+    us = edges.read(rows[edges.column])
+    others = [pl.col(column) for column in rows.columns if column != edges.column]
+    rounded = [
+        pl.when(text.str.contains("[.eE]"))
+        .then(
+            pl.coalesce(
+                text.cast(pl.Float64, strict=False).round_sig_figs(_DIGITS).cast(pl.String), text
+            )
+        )
+        .otherwise(text)
+        for text in others
+    ]
+    named = [value.alias(f"value {number}") for number, value in enumerate(rounded)]
+    return rows.select(*named, pl.lit(us).alias("us")).filter(edges.are_between(us))
+
+
+#: Number of digits to which floating-point numbers of two answers must be equal.
+_DIGITS: Final = 9

@@ -34,6 +34,7 @@ from counton.released.description import (
 )
 from counton.released.marks import WindowMark
 from counton.rows.row_reading import Columns
+from counton.state.database import reading
 from counton.statistics import TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.discovery import ROOM, cells_from_dict
@@ -199,15 +200,22 @@ class Definition(Description):
 
     @classmethod
     def reopen(cls, saved: Design, details: Mapping[str, Any]) -> Definition:
-        """Return an existing stream's definition; refuse a stream that no job made."""
+        """Return an existing stream's definition; refuse a stream that no job made.
+
+        Raises:
+            RequestMismatch: no job made the stream.
+            StateError: the public facts are malformed. They are read before the seal is checked.
+        """
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} was not made from events and windows of time; continue it "
                 f"with the Python program that made it, or choose another {field('name')}"
             )
-        column = next(iter(details["parts"]["names"]), None)
         promise = saved.guarantee, saved.contribution, saved.strategy
-        return cls.from_details(details, statistic_kept(saved, details["what"], column), *promise)
+        with reading(f"the details of stream {saved.name!r}"):
+            column = next(iter(details["parts"]["names"]), None)
+            statistic = statistic_kept(saved, details["what"], column)
+            return cls.from_details(details, statistic, *promise)
 
     def having(self, **facts: Any) -> Definition:
         """Return a copy with some of the public facts replaced."""

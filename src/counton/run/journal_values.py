@@ -15,6 +15,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.stream_words import WITHDRAWN
 from counton.run.definition import Definition
 from counton.state import Stream
+from counton.state.database import reading
 from counton.statistics.discovery import first_shown as reached_at
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def read_released(
     elif additive and not (definition.cut.lags and stream.step):
         start = 1 if steps is None else max(steps.start - 1, 1)
         stored = stream.releases(start, None if steps is None else steps.stop)
-        values = stored.values.reshape(len(stored), len(definition.groups))
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = stored.values.reshape(len(stored), len(definition.groups))
         found = ReleasedNumbers.of(definition, stream.design, values, level, start=start)
     else:
         from counton.released.read_options import with_shown_groups
@@ -113,7 +115,8 @@ def _newest_versions(
     values, terms = stream.releases().values, cast("Any", stream.design)
     if definition.statistic.additive:  # cells without a name are left out
         versions = terms.strategy.facts.versions
-        values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = values.reshape(len(values), -1, versions)[:, : len(definition.groups)]
     return _read_versions(definition, Revisions(terms, values), level, shown)
 
 

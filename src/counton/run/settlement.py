@@ -65,7 +65,7 @@ from counton.run.outputs import Outputs, Progress, silent
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keys import state_files
-from counton.state.ledger_rows import SpentUnit
+from counton.state.ledger_rows import SpentUnit, record_in
 from counton.state.reader import JournalReader
 from counton.state.sqlite_file import NoState
 from counton.statistics import Statistic
@@ -362,14 +362,15 @@ def _name_in(store: Store, job: Job) -> str:
     found = [
         name
         for name, details in store.details.items()
-        if details.get("what") == what and name == usual_name(what, details.get("record", {}).get)
+        if details.get("what") == what and name == usual_name(what, record_in(details).get)
     ]
     return found[0] if len(found) == 1 else given
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
     """Complete a job with the policies and outputs that its stream keeps."""
-    kept, known = saved.details.get("record", {}), statements.options_of_job(job)
+    kept = record_in(saved.details)
+    known = statements.options_of_job(job)
     own = any(job.option(each.name) != each.default for each in statements.kept_as("output", known))
     told = {
         name: value

@@ -23,6 +23,7 @@ from counton.options.common_options import Job
 from counton.options.stream_name import usual_name
 from counton.privacy import Spend
 from counton.runs.stream_spec import StreamSpec, without_public_notes
+from counton.state.database import reading
 from counton.state import Store, Stream
 from counton.state.ledger_rows import SpentUnit
 from counton.state.reader import JournalReader
@@ -242,4 +243,5 @@ def _usual_name_of(facts: Mapping[str, Any]) -> str:
     from counton.options.messages import parse_options
     from counton.options.statistics import model_of
 
-    return usual_name(parse_options(model_of(facts["what"]), facts["record"]))
+    with reading("the details of a stream"):
+        return usual_name(parse_options(model_of(facts["what"]), facts["record"]))

@@ -17,6 +17,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.revisions import Revisions
 from counton.released.stream_words import WITHDRAWN
 from counton.runs.stream_spec import StreamSpec
+from counton.state.database import reading
 from counton.state.reader import JournalReader
 from counton.statistics.discovery import first_shown
 
@@ -73,7 +74,8 @@ def _read_numbers(
     if is_additive and not is_revised:
         start = 1 if steps is None else max(steps.start - 1, 1)
         stored = stream.releases(start, None if steps is None else steps.stop)
-        values = stored.values.reshape(len(stored), len(description.groups))
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = stored.values.reshape(len(stored), len(description.groups))
         return ReleasedNumbers.of(
             description, stream.design, values, level, start=start, shown=display
         )
@@ -94,7 +96,8 @@ def _read_newest_versions(
     design = cast("Any", stream.design)
     if description.statistic.additive:  # cells without a name are left out
         versions = design.strategy.facts.versions
-        values = values.reshape(len(values), -1, versions)[:, : len(description.groups)]
+        with reading(f"the releases of stream {stream.name!r}"):
+            values = values.reshape(len(values), -1, versions)[:, : len(description.groups)]
     return _with_versions(description, Revisions(design, values), level, display)
 
 

@@ -42,6 +42,7 @@ from counton.runs.parsing import normal_form, parse_terms
 from counton.runs.statistic_parsing import parse_display, parse_statistic
 from counton.runs.terms import Discovered, Revised, SingleTable, StreamTerms
 from counton.state import Store
+from counton.state.database import reading
 from counton.state.reader import JournalReader
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
@@ -162,6 +163,7 @@ class StreamSpec:
 
         Raises:
             RequestMismatch: no job made the stream.
+            StateError: the public facts are malformed. They are read before the seal is checked.
         """
         facts = stream.details
         if not is_made_by_job(facts):
@@ -169,10 +171,11 @@ class StreamSpec:
                 f"stream {stream.name!r} was not made by a job; give another {option_name('name')}"
             )
         design = stream.design
-        record = facts["record"]
-        column = record.get("value") or record.get("counts")
-        statistic = statistic_kept(design, facts["what"], column)
-        return cls._of_facts(facts, statistic, design.contribution, design.strategy)
+        with reading(f"the details of stream {stream.name!r}"):
+            record = facts["record"]
+            column = record.get("value") or record.get("counts")
+            statistic = statistic_kept(design, facts["what"], column)
+            return cls._of_facts(facts, statistic, design.contribution, design.strategy)
 
     @classmethod
     def _of_facts(

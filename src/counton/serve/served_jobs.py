@@ -28,7 +28,7 @@ from counton.options.job_file import (
 from counton.options.saved_job import stream_name
 from counton.released.read_options import check_shown
 from counton.rows.row_reading import RowReading
-from counton.rows.sources import EventFrame, Rows, Source
+from counton.rows.sources import EventFrame, Rows, Source, unreadable_errors
 from counton.runs.exactness import SumBounds
 from counton.runs.opened_state import OpenedState
 from counton.runs.parsing import parse_run
@@ -230,9 +230,19 @@ def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
 
 
 def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
-    """Decode batches: one table for each set of columns."""
+    """Decode batches: one table for each set of columns.
+
+    Raises:
+        StateError: a batch is not what `pack_rows` wrote.
+    """
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
-        frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
+        try:
+            frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
+        except unreadable_errors() as error:
+            raise StateError(
+                "rows that wait in the inbox (table counton_inbox_waiting) cannot be read: the "
+                "state was altered; restore it from a copy"
+            ) from error
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
     return [EventFrame(pl.concat(frames), "the inbox") for frames in kinds.values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,12 @@ _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (t
 _IDENTITY = re.compile("[0-9a-f]{32}")
 #: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
 _DAMAGE = (UnicodeDecodeError, MissingRow)
+#: Errors of a value that cannot be decoded. A JSON text may be nested too deeply, and code that
+#: takes what counton writes for granted may fail its assertion.
+_UNREADABLE = (
+    ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError,
+    RecursionError, zlib.error,
+)  # fmt: skip
 #: Function called within a transaction, just before its commit.
 CommitHook = Callable[[Connection], None]
 
@@ -273,7 +280,7 @@ def reading(what: str) -> Iterator[None]:
         raise _unreadable(what, error) from error
     except CountonError:
         raise
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise _unreadable(what, error) from error
 
 

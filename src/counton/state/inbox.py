@@ -169,6 +169,12 @@ class Inbox(Closing):
                     )
                 if not connection.has("counton_inbox_waiting"):
                     connection.script(schema.INBOX)
+                elif connection.first(_NEVER_COUNTED, latest=_LATEST) is not None:
+                    raise StateError(
+                        "rows that wait in the inbox (table counton_inbox_waiting) belong to no "
+                        "stream, or came at an impossible time: the state was altered; restore it "
+                        "from a copy"
+                    )
         except BaseException:
             self._database.close()
             raise
@@ -289,10 +295,12 @@ class Inbox(Closing):
                 time alone.
             by: current time in microseconds; folds that end after it are not returned yet.
         """
-        with self._database.transaction(write=True) as connection:
+        waiting = reading("what waits in the inbox (table counton_inbox_waiting)")
+        with self._database.transaction(write=True) as connection, waiting:
             connection.lock(_FOLDING)  # otherwise rows of another server's fold may join this one
             mine = {"stream": self._stream(connection, stream)}
-            number = connection.value(f"SELECT min(fold) {_WAITING}", **mine)
+            # By its name the type of the column is checked.
+            number = connection.value(f"SELECT min(fold) AS fold {_WAITING}", **mine)
             if number is None:
                 none_yet = f"{_WAITING} AND fold IS NULL"
                 first = connection.value(f"SELECT min(arrived) {none_yet}", **mine)
@@ -412,6 +420,12 @@ class Inbox(Closing):
         return self._streams[name]
 
 
+#: Latest time at which a batch may have come: in the year 2255.
+_LATEST = 2**53
+_NEVER_COUNTED = (
+    "SELECT id FROM counton_inbox_waiting WHERE arrived NOT BETWEEN 0 AND :latest"
+    " OR stream_id NOT IN (SELECT id FROM counton_streams)"
+)
 _CLOSED = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
 _BATCH = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
 _ENTER = (
@@ -478,5 +492,10 @@ def _undamaged(row: Any, stream: int) -> Any:
         raise StateError(
             "rows that wait in the inbox (table counton_inbox_waiting) do not fit their checksum: "
             "the state was altered; restore it from a copy"
+        )
+    if not 0 <= row.arrived <= _LATEST:
+        raise StateError(
+            f"rows that wait in the inbox came {row.arrived:,} microseconds after 1970: the state "
+            "was altered; restore it from a copy"
         )
     return row

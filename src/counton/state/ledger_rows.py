@@ -134,6 +134,8 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
     with reading("the ledger"):
         for row in connection.rows("SELECT * FROM counton_limits ORDER BY id"):
             before, after = (text and json.loads(text) for text in (row.before, row.after))
+            for limit in (before, after):
+                limit_in_words(limit)  # refuses malformed terms
             if before is None or after is None:
                 verb = "set" if before is None else "removed"
             elif before["limit"] == after["limit"] and not row.higher:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from counton.base.errors import StateError
+from counton.state.database import reading
 from counton.state.sql import Connection
 
 #: Columns that the checksum covers. The writer epoch changes with every opening, and nothing
@@ -22,6 +24,10 @@ _COVERED: Final = (
 _PUBLIC_COLUMNS: Final = f"id, {', '.join(_COVERED)}, writer_epoch, checksum"
 #: All columns but the checkpoint, which may be large.
 OPEN_COLUMNS: Final = f"{_PUBLIC_COLUMNS}, seal, arrived, late"
+#: The form of `counton.noise.Key.fingerprint`, which is part of the name of a file.
+_FINGERPRINT: Final = re.compile("[0-9a-f]{16}")
+#: Largest number of steps of a stream. It leaves room to compute with steps in 64 bits.
+_MOST_STEPS: Final = 2**53
 #: Public columns: a reader of releases may have no right to see the sums.
 PUBLIC: Final = f"SELECT {_PUBLIC_COLUMNS} FROM counton_streams"
 
@@ -33,13 +39,38 @@ def checksum_of(row: Mapping[str, Any]) -> str:
 
 
 def check_row(row: Any) -> Any:
-    """Return a stream's row; refuse it if its public columns are damaged."""
+    """Return a stream's row; refuse it if its public columns are damaged or impossible.
+
+    Readers without a key use the columns before anything else is checked, and whoever alters them
+    can compute the checksum.
+    """
     if checksum_of(row._asdict()) != row.checksum:
         raise StateError(
             f"the row of stream {row.name!r} in table counton_streams does not fit its checksum: "
             "the state was damaged or altered; restore it from a copy"
         )
+    with reading(f"the row of stream {row.name!r} in table counton_streams"):
+        _check_values(row)
     return row
+
+
+def _check_values(row: Any) -> None:
+    """Raise an error if a public column of a stream's row holds what counton never writes there.
+
+    Raises:
+        ValueError: a value is impossible.
+    """
+    for column in ("terms", "details"):
+        with reading(f"the {column} of stream {row.name!r}"):
+            values = json.loads(getattr(row, column))
+            if not isinstance(values, dict):
+                raise ValueError("they are no JSON object")
+            json.dumps(values, ensure_ascii=False).encode()  # refuses half a surrogate pair
+    if not _FINGERPRINT.fullmatch(row.key_fingerprint):
+        raise ValueError("its key_fingerprint does not have 16 hexadecimal digits")
+    for column in ("step", "forgotten"):
+        if not 0 <= getattr(row, column) <= _MOST_STEPS:
+            raise ValueError(f"its {column} is {getattr(row, column):,}")
 
 
 def public_row(connection: Connection, name: str) -> Any:

@@ -151,7 +151,8 @@ def verify(
                 one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
             else:
                 try:
-                    one = _Recomputation(database, row, held).verify(spent.get(row.name))
+                    with reading(f"what describes stream {row.name!r}"):
+                        one = _Recomputation(database, row, held).verify(spent.get(row.name))
                 except StateError as error:  # its terms cannot be read
                     one = Verification(row.name, "stream", 0, (), (str(error),))
             if (problem := refused[row.name]) is not None:
@@ -291,6 +292,10 @@ class _Recomputation:
         )
         with self._database.transaction(write=False) as connection:
             for step, std in connection.rows(said, stream=row.id, last=row.step):
+                if step < 1:
+                    raise self._alteration(
+                        f"the journal of stream {row.name!r} has a row of step {step:,}"
+                    )
                 right = float(every[step - 1])
                 if not math.isclose(std, right, rel_tol=1e-9):
                     raise self._alteration(

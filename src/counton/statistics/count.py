@@ -232,8 +232,15 @@ class Sum(_SumOfRows, ClippedValues):
 def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> TallyStatistic:
     """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
     has the bounds of a sum's values.
+
+    Raises:
+        InvalidInput: the description names a sum, and values have no bounds.
     """
     if keyword != Sum.keyword:
         return Count(counts=counts)
-    assert held.value_bounds is not None
+    if held.value_bounds is None:
+        raise InvalidInput(
+            "the description names a sum, but the design of the stream has no bounds of values: "
+            "give both as counton wrote them"
+        )
     return Sum(*held.value_bounds)

@@ -70,7 +70,8 @@ def make_private(
     - a module of the model mixes examples;
     - a parameter has a gradient, but no gradients of single examples;
     - gradients are those of several backward passes without `PrivateSteps.accumulate`;
-    - parameters have gradients of different numbers of examples.
+    - parameters have gradients of different numbers of examples, or gradients that Opacus wrote
+      outside of ``backward()``.
 
     Example (``pip install opacus``)::
 
@@ -112,6 +113,8 @@ class PrivateSteps:
         batch_size: float,
         clipped: bool,
     ) -> None:
+        import torch
+
         check_positive("batch_size", batch_size, "the expected examples of a step")
         if getattr(optimizer, "__getstate__", None) is _refuse_copy:
             raise InvalidInput(
@@ -173,8 +176,10 @@ class PrivateSteps:
                 handles.append(parameter.register_hook(partial(_note_pass, steps, name)))
         for handle in handles:
             weakref.finalize(self, handle.remove).atexit = False
-        optimizer.register_step_pre_hook(self._before_step)
-        optimizer.register_step_post_hook(self._after_step)
+        # Otherwise ``torch.compile`` of a step would trace the draws of noise, and may write their
+        # secret key into a message.
+        optimizer.register_step_pre_hook(torch.compiler.disable(self._before_step))
+        optimizer.register_step_post_hook(torch.compiler.disable(self._after_step))
         optimizer.__getstate__ = _refuse_copy
 
     def batches(self) -> Iterator[Any]:
@@ -438,6 +443,15 @@ class PrivateSteps:
             if gradients is not None:
                 held[name] = gradients
         self._check_reached(held)
+        for name in held:
+            parameter = self._parameters[name]
+            # Opacus counts the uses of a parameter, and its hooks wrote the gradients.
+            if hasattr(parameter, "_forward_counter") and not self._passes.get(name):
+                raise InvalidInput(
+                    f"parameter {name!r} has grad_sample, but backward() did not reach it after "
+                    "make_private: torch.autograd.grad of a loss also writes grad_sample. Call "
+                    "model.disable_hooks() before such a gradient, and backward() once for a step."
+                )
         passes = {each for name in held for each in self._passes.get(name, ())}
         if len(passes) > 1:
             raise _several_passes(next(iter(held)))

@@ -96,9 +96,11 @@ def check_modules(model: Any) -> None:
 
 
 def watch_modes(model: Any) -> list[Any]:
-    """Let normalisations with stored statistics refuse a forward pass that would mix examples.
+    """Let a model refuse a forward pass that would mix examples.
 
-    Such a module mixes no examples in evaluation mode, and its mode may change between two steps.
+    Between two steps a normalisation with stored statistics may change its mode, and a module may
+    be replaced by another one. The model checks its modules at each forward pass. A normalisation
+    checks itself, too, because a program may call a part of the model.
 
     Args:
         model: A ``torch.nn.Module``, which `check_modules` accepts.
@@ -106,12 +108,15 @@ def watch_modes(model: Any) -> list[Any]:
     Returns:
         The handles of the hooks, to remove them.
     """
-    return [
+    handles = [
         module.register_forward_pre_hook(refuse_mixing)
         for module in model.modules()
         if is_batch_norm(module) or is_instance_norm(module)
         if module.running_mean is not None and not _is_scripted(module)
     ]
+    if not _is_scripted(model):
+        handles.append(model.register_forward_pre_hook(refuse_mixing_inside))
+    return handles
 
 
 def refuse_mixing(module: Any, _: Any) -> None:
@@ -127,6 +132,24 @@ def refuse_mixing(module: Any, _: Any) -> None:
     mixing = describe_mixing(module)
     if mixing is not None:
         raise InvalidInput(_refusal("a module of the private model", module, mixing))
+
+
+def refuse_mixing_inside(model: Any, _: Any) -> None:
+    """Raise an error if a module of a model is about to mix examples: a hook of `watch_modes`.
+
+    While ``torch.compile`` traces the model, nothing is checked: it would trace this check, too.
+
+    Args:
+        model: The model.
+        _: Its inputs.
+
+    Raises:
+        InvalidInput: A module mixes examples in its present mode.
+    """
+    import torch
+
+    if not torch.compiler.is_compiling():
+        check_modules(model)
 
 
 def check_with_opacus(model: Any) -> None:
