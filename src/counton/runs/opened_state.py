@@ -23,8 +23,8 @@ from counton.options.common_options import Job
 from counton.options.stream_name import usual_name
 from counton.privacy import Spend
 from counton.runs.stream_spec import StreamSpec, without_public_notes
-from counton.state.database import reading
 from counton.state import Store, Stream
+from counton.state.database import reading
 from counton.state.ledger_rows import SpentUnit
 from counton.state.reader import JournalReader
 from counton.state.seen import Secret
