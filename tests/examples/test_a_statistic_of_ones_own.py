@@ -129,7 +129,7 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)
     with run(job) as outcome:
         released = outcome.read()
-        counton.run.release(
+        counton.release(
             "above",  # type: ignore[arg-type]  # of another package
             tmp_path / "e.csv",
             state=tmp_path / "s.db",
