@@ -70,7 +70,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
 
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
-    assert "threshold" in schema()["$defs"]["job"]["properties"]
+    assert "threshold" in schema()["$defs"]["above"]["properties"]
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
     file = tmp_path / "nightly.toml"
     file.write_text(
@@ -84,7 +84,7 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
     job = Job(given, tmp_path / "e.csv", tmp_path / "b.db", until="2024-03-01T02:00", **own)
     with run(job) as outcome:
         assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
-        assert outcome.definition.what == "above"
+        assert outcome.spec.description().what == "above"
     with pytest.raises(
         InvalidInput, match="threshold=5 is an option of above, and this statistic is count"
     ):

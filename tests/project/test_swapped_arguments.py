@@ -268,6 +268,6 @@ def test_rows_of_another_type_are_told_by_their_type(tmp_path: Path) -> None:
         release(swapped, "count", state=tmp_path / "a.db")
     with pytest.raises(CountonError, match="guarantee is a value of type DataFrame"):
         Counter(Binary(7), swapped, **KEPT)
-    with pytest.raises(CountonError, match="the request is a value of type DataFrame"):
+    with pytest.raises(CountonError, match="the job is a value of type DataFrame"):
         run(swapped)
     assert not (tmp_path / "a.db").exists()

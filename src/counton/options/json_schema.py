@@ -7,7 +7,8 @@ from typing import Any
 from counton.options.job_file import PublishTable
 from counton.options.option_fields import Section
 from counton.options.report import member_model
-from counton.options.statistics import STATISTIC_NAMES, all_models
+from counton.options.statistics import STATISTIC_NAMES, all_models, model_of
+from counton.statistics.catalogue import keywords
 
 
 def schema() -> dict[str, Any]:
@@ -17,6 +18,8 @@ def schema() -> dict[str, Any]:
     'Length of a window: 15m, 1h, 1d, 1w or 1mo.'
     """
     models = all_models()
+    for name in keywords():  # also those of other packages
+        models.setdefault(name, model_of(name))
     definitions = {name: _table(model) for name, model in models.items()}
     members = {
         f"{name} of a report": _table(member_model(name))
@@ -29,7 +32,7 @@ def schema() -> dict[str, Any]:
         for key, value in table["properties"].items()
     }
     shared["statistic"] = {
-        "enum": list(STATISTIC_NAMES),
+        "enum": list(models),
         "description": "; ".join(f"{name}: {model.summary}" for name, model in models.items()),
     }
     report = {
