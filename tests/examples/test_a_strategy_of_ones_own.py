@@ -82,12 +82,12 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     found = said("verify", str(installed / "visits.db"))
     assert "96 values computed again" in found
     for words in (("show", "--json"), ("methods", "--full")):
-        assert "Blocks" in said(words[0], str(installed / "visits.db"), words[1])
+        assert "blocks" in said(words[0], str(installed / "visits.db"), words[1]).lower()
     said("export", str(installed / "visits.db"), f"--out={out}")
     read = counton.read(out)
     assert read.numbers.design.strategy == blocks(168, 24)
     assert read.table().height == 96
-    assert "blocks; 168 steps, block 24" in read.methods(full=True)
+    assert "blocks; 168 windows, block 24" in read.methods(full=True)
 
 
 def test_a_page_watches_it(installed: Path) -> None:
@@ -113,7 +113,7 @@ def test_python_takes_an_instance(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.spec.description().record["strategy"] == "own"
+        assert outcome.spec.strategy == blocks(7, 3)
 
 
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
