@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, Protocol, Self
 
 from counton.base.errors import InvalidInput
+from counton.base.exact import quote
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
@@ -240,6 +241,8 @@ def run(
     >>> result.before, result.after, result.release.table().height
     (0, 2, 2)
     """
+    if not isinstance(job, Job):
+        raise InvalidInput(f"the job is {quote(job)}; give a Job(what, events, state)")
     now = datetime.now(UTC) if now is None else now
     if now.tzinfo is None:
         raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
