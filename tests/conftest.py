@@ -20,11 +20,6 @@ from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
 from some_cases import some_places
 
-if os.environ.get("COUNTON_NEW_PATH"):
-    import past_interface
-
-    past_interface.install()
-
 __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
 # No deadline: how long an example takes depends on the machine, and no test here is about time.

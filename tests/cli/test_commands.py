@@ -3,10 +3,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 import pytest
 
 from counton.base import errors
+from counton.cli.app import app
 from counton.cli.command_list import COMMANDS, STATISTICS_AT_TOP
 from counton.cli.exits import ExitCode, exit_code
 
@@ -132,6 +134,14 @@ def test_every_command_has_help_and_a_line_in_the_documents(place: Any) -> None:
     for command in commands:
         done = place(command, "--help")
         assert (done.code, f"counton {command}" in done.out) == (0, True)
+
+
+def test_summaries_in_the_list_are_those_of_the_commands() -> None:
+    context = click.Context(app)
+    for name, listed in COMMANDS.items():
+        command = app.get_command(context, name)
+        assert command is not None
+        assert command.get_short_help_str(200) == listed.summary
 
 
 def test_version(place: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
 
-from counton.cli.statistic_commands import command_of
+from counton.cli.command_text import command_of
 from counton.options.common_options import Job
 from counton.options.option_fields import EACH_RUN, names_in_scope
 from counton.options.statistics import CountJob, model_of

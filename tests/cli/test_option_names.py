@@ -12,8 +12,8 @@ import counton
 from counton.base.errors import InvalidInput, field
 from counton.cli.app import app
 from counton.cli.command_list import COMMANDS
+from counton.cli.command_text import command_words
 from counton.cli.failures import failure
-from counton.cli.statistic_commands import command_words
 from counton.runs import Job, run
 
 SOURCE = Path(counton.__file__).parent

@@ -10,8 +10,9 @@ import pytest
 from every_option import every, own_of, stated_by, words_of
 
 from counton.base.errors import CountonError
+from counton.cli.command_text import CommandActions, command_of
 from counton.cli.run_command import run as run_command
-from counton.cli.statistic_commands import CommandActions, command_of, statistic_command
+from counton.cli.statistic_commands import statistic_command
 from counton.options.common_options import Job
 from counton.options.job_file import load
 from counton.options.option_fields import ALL_JOBS, RUN_ONLY, has_fact

@@ -178,7 +178,7 @@ def test_load_takes_a_list_of_groups_that_is_longer_than_a_path(file: Path) -> N
 
 
 def test_load_takes_names_of_a_list_for_groups_where_a_file_has_that_name(file: Path) -> None:
-    (file.parent / "home").mkdir()
+    (file.parent / "home").write_text("page\nhome\n")
     assert load(file)["visits"].value_of("domain") == ("home", "shop")
     file.write_text(FILE.replace('["home", "shop"]', '"home"'))
     assert load(file)["visits"].value_of("domain") == str(file.parent / "home")

@@ -103,13 +103,13 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("drop", 1, "skip"), "bad_rows is 'drop'; give refuse, or quarantine:FILE"),
-        (("quarantine:", 1, "skip"), "bad_rows is 'quarantine:'"),
-        (("refuse", -1, "skip"), "bad_rows_most is -1; it must be at least 0"),
-        (("refuse", 1, "drop"), "missing is 'drop'; use one of refuse, skip"),
+        (("drop", 1, "skip"), "bad_rows=drop is neither refuse nor quarantine:FILE"),
+        (("quarantine:", 1, "skip"), "bad_rows=quarantine: is neither"),
+        (("refuse", -1, "skip"), "bad_rows_most=-1 is below 0"),
+        (("refuse", 1, "drop"), "missing=drop is not possible"),
     ],
 )
-def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
+def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInput, match=words):
         parse_policies(

@@ -250,10 +250,10 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
     [
         ({"counts": None, "row": None}, "moves=5 needs counts"),
         ({"counts": None, "user": "u", "most": 2}, "moves=5 needs counts"),
-        ({"user": "u", "most": 2}, "user=u does not go with counts=visits"),
-        ({"id": "i"}, "id=i does not go with counts=visits"),
-        ({"moves": 0}, "moves=0 would count nothing"),
-        ({"moves": None}, "row=visit does not go with a count of counts"),
+        ({"user": "u", "most": 2}, "counts=visits does not go with user=u"),
+        ({"id": "i"}, "counts=visits does not go with id=i"),
+        ({"moves": 0}, "moves=0 is below 1"),
+        ({"moves": None}, "row=visit needs user or moves"),
     ],
     ids=str,
 )

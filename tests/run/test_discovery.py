@@ -450,7 +450,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from counton.cli.app import app
-    from counton.cli.statistic_commands import CommandActions
+    from counton.cli.command_text import CommandActions
     from counton.cli.statistic_run import perform
 
     state = tmp_path / "visits.db"
@@ -514,7 +514,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
         ({"by": None}, "by"),
         ({"delta": None}, "delta"),
         ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
-        ({"release": "both"}, "totals"),
+        ({"release": "both"}, "unknown=discover does not go with release=both"),
         ({"expire": True, "delta": None, "steps": None}, "expire"),
         ({"other": "rest"}, "other"),
         ({"strategy": "solved"}, "kary"),

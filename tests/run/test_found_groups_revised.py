@@ -209,7 +209,7 @@ def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
             {"every": "1h", "steps": 10**7},
             "each with 49 versions of a window, is too large",
         ),
-        ("top-k", {}, "revise=2d does not go with a top-k of groups that nobody declared"),
+        ("top-k", {}, "unknown=discover with statistic=top-k does not go with revise=2d"),
     ],
     ids=str,
 )

@@ -46,7 +46,9 @@ class TestDelta:
         assert not (tmp_path / "visits.db").exists()
 
 
-@pytest.mark.parametrize(("most", "words"), [(10**9, "is above 1,000,000"), (0, "count nothing")])
+@pytest.mark.parametrize(
+    ("most", "words"), [(10**9, "is above 1,000,000"), (0, "most=0 is below 1")]
+)
 def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         run(visits(tmp_path, user="cookie", most=most))

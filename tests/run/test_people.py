@@ -577,9 +577,9 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
     [
         ({"most": None}, "user=visitor needs most"),
         ({"user": None, "most": 3}, "most=3 needs user"),
-        ({"most": 3, "per": "1 day"}, "window length '1 day'"),
-        ({"first": True, "per": "1d"}, "does not go with first"),
-        ({"first": True, "distinct": True}, "does not go with first"),
+        ({"most": 3, "per": "1 day"}, "per='1 day' is not a length of time"),
+        ({"first": True, "per": "1d"}, "first=True does not go with"),
+        ({"first": True, "distinct": True}, "first=True does not go with"),
         ({"first": True, "most": None}, "by=page with first=True needs most"),
         ({"first": True, "most": 2, "by": None, "domain": None}, "there are none"),
     ],

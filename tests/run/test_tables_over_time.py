@@ -36,7 +36,10 @@ def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
         "start": "2024-01-01", "steps": 6, "until": "2024-03-01", "epsilon": 2000,
         "key": folder / "key",
     }  # fmt: skip
-    return Job("hierarchy", written(folder, rows), folder / "s.db", **{**asked, **more})
+    what = more.pop("what", "hierarchy")
+    if what != "hierarchy":
+        del asked["levels"]
+    return Job(what, written(folder, rows), folder / "s.db", **{**asked, **more})
 
 
 def nodes(outcome: RunResult) -> list[list[int]]:
@@ -134,9 +137,9 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
     [
         ({"levels": None}, "hierarchy needs levels"),
         ({"domain": None}, "hierarchy needs domain"),
-        ({"by": "who"}, "does not go with a hierarchy"),
-        ({"other": "rest"}, "does not go with a hierarchy"),
-        ({"unknown": "discover"}, "the cells of a hierarchy are listed"),
+        ({"by": "who"}, "hierarchy has no option .by."),
+        ({"other": "rest"}, "hierarchy has no option .other."),
+        ({"unknown": "discover"}, "unknown=discover is not possible for hierarchy"),
         ({"levels": "region,region"}, "name a column twice|given for two purposes"),
         ({"target": "street=3"}, "not a level"),
         ({"counts": "city"}, "has the column of counts"),
@@ -153,9 +156,9 @@ def test_what_cannot_be_is_refused_before_anything(
 def test_a_stream_keeps_its_table(tmp_path: Path) -> None:
     run(months(tmp_path)).close()
     (tmp_path / "other.csv").write_text("region,city\nN,a\nN,b\nS,\nT,\n")
-    with pytest.raises(StateError, match="the statistic is Hierarchy"):
+    with pytest.raises(StateError, match=r"differs from stream .hierarchy. in (domain|target)"):
         run(months(tmp_path, domain=tmp_path / "other.csv"))
-    with pytest.raises(StateError, match="the statistic is Hierarchy"):
+    with pytest.raises(StateError, match=r"differs from stream .hierarchy. in (domain|target)"):
         run(months(tmp_path, target="city=3"))
     with run(months(tmp_path, ROWS[1:], until="2024-04-01")) as outcome:
         assert outcome.after == 3
@@ -177,7 +180,7 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
 
 def other(folder: Path, what: str, **more: Any) -> Job:
     asked: dict[str, Any] = {"levels": None, "domain": None, **more}
-    return months(folder, **asked).having(what=what, name=what)
+    return months(folder, **asked, what=what, name=what)
 
 
 def whole(outcome: RunResult, shown: View | None = None) -> list[tuple[Any, ...]]:

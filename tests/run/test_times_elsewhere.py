@@ -63,7 +63,7 @@ def test_first_run_without_row_in_window_needs_yes(
 ) -> None:
     given = job(tmp_path, times, **more)
     for quiet in (None, 99):
-        with pytest.raises(InvalidInput, match="no row of the data frame lies in a window"):
+        with pytest.raises(InvalidInput, match="No row lies in a window"):
             run(given.having(quiet=quiet))
     assert not (tmp_path / "s.db").exists()
     with run(given.having(yes=True)) as outcome:

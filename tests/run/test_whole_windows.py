@@ -23,10 +23,12 @@ from counton import Contribution, read
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows, microseconds, parse_time
 from counton.released.description import BoundedBefore
-from counton.run.changes import _differing
-from counton.run.clock import covered_windows
 from counton.runs import Job, export, run
+from counton.runs.due_windows import EndedWindows, covered_windows
 from counton.runs.input_notes import differing_rows_note
+from counton.runs.parsing import parse_run
+from counton.runs.planned_steps import Measurement, SnapshotOfRun, Span
+from counton.runs.planning import plan_stream
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
@@ -37,6 +39,10 @@ HERE: Place = (1, "a")
 
 
 # ------------------------------------------------------------------------------ what is covered
+
+
+#: Options of a stream of days.
+DAYS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
 
 
 def whole_job(state: Path, rows: list[tuple[int, str]], until: int, **more: Any) -> Job:
@@ -90,7 +96,10 @@ def test_a_run_without_a_new_step_keeps_nothing(tmp_path: Path) -> None:
 
 def test_a_run_up_to_an_earlier_day_covers_what_the_newest_release_does(tmp_path: Path) -> None:
     days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24)
-    assert covered_windows("3d", days, 9, 5, 5) == range(7, 10)
+    asked = Job("count", "e.csv", "s.db", **DAYS, steps=24, covers="3d", release="windows")
+    spec = plan_stream(asked, ())
+    ended = EndedWindows(5, int(days.ends(range(5, 6))[0]))
+    assert covered_windows(days, parse_run(asked, spec.terms), 9, ended) == range(7, 10)
     state = tmp_path / "s.db"
     run(whole_job(state, [(day, "a") for day in (1, 2, 3, 4, 5)], 5, covers="9d")).close()
     with run(whole_job(state, [(2, "a"), (3, "a"), (4, "a")], 3, covers="2d")) as outcome:
@@ -112,19 +121,19 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInput, match="covers=5h covers no whole window up to 2024-03-06"):
+    with pytest.raises(InvalidInput, match="covers=5h reaches back to 2024-03-06"):
         run(whole_job(state, [(5, "a")], 5, covers="5h"))
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"until": "newest"}, "until=newest a single row would move the windows"),
-        ({"append": True}, r"covers=1d does not go with inputs of new rows \(append=True"),
-        ({"id": "id"}, "is for inputs that hold all rows of windows; leave it out"),
+        ({"until": "newest"}, "covers=1d does not go with until=newest"),
+        ({"append": True}, r"append=True does not go with covers=1d"),
+        ({"id": "id"}, "id=id does not go with covers=1d"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1},
-            r"does not go with groups that nobody declared .*list the groups",
+            r"unknown=discover does not go with covers=1d",
         ),
         ({"covers": "sometimes"}, "covers=sometimes is not a length of time"),
     ],
@@ -317,16 +326,16 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"append": True}, r"recounts=1 does not go with inputs of new rows \(append=True"),
+        ({"append": True}, r"append=True does not go with recounts=1"),
         ({"recounts": 0}, "recounts"),
         (
             {"user": "group", "by": None, "domain": None, "most": 1, "revise": None, "steps": 9},
-            "recounts=1 does not go with user, .* only for counts and sums with revise",
+            "recounts=1 with user=group needs revise",
         ),
-        ({"revise": None, "around": 9}, "recounts=1 does not go with around=9"),
+        ({"revise": None, "around": 9}, "around=9 does not go with recounts=1"),
         (
             {"domain": None, "unknown": "discover", "delta": "1e-6", "epsilon": 1, "steps": 9},
-            "recounts=1 does not go with unknown=discover",
+            "unknown=discover does not go with recounts=1",
         ),
     ],
     ids=str,
@@ -378,12 +387,12 @@ def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> No
 def test_differing_windows_are_those_that_differ() -> None:
     """As one by one: their rows before and now, and how many are new and gone at least."""
     chance = np.random.default_rng(3)
-    step, group = np.repeat(np.arange(1, 41), 3), np.tile(np.arange(3), 40)
+    step, cell = np.repeat(np.arange(1, 41), 3), np.tile(np.arange(3), 40)
     now, before = chance.integers(0, 3, (2, 120))
     total, seen = now + chance.integers(0, 2, 120), before + chance.integers(0, 2, 120)
-    cells = {"step": step, "group": group, "rows": now, "seen_rows": before}
-    cells |= {"total": total, "seen_total": seen}
-    known, opened = step <= 30, step > 20
+    places = {"step": step, "cell": cell}
+    sums = pl.DataFrame({**places, "rows": now, "total": total})
+    kept = pl.DataFrame({**places, "seen_rows": before, "seen_total": seen})
     wanted = []
     for one in range(1, 31):
         of = [
@@ -393,11 +402,18 @@ def test_differing_windows_are_those_that_differ() -> None:
         alike = sum(a == b and c != d for a, b, c, d in of)
         new, gone = sum(max(b - a, 0) for a, b, _, _ in of), sum(max(a - b, 0) for a, b, _, _ in of)
         if new + gone + alike:
-            sums = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
-            wanted.append((one, *sums, new + alike, gone + alike, one > 20))
-    assert [tuple(one) for one in _differing(cells, known, opened, "rows")] == wanted
-    none = np.zeros_like(known)
-    assert _differing(cells, none, opened, "rows") == ()
+            both = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
+            wanted.append((one, *both, new + alike, gone + alike, one > 20))
+    spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, revise="10d"), ())
+    terms = spec.terms
+    measurement = Measurement.of(
+        spec.tally_statistic, terms.group_statistic, None, is_of_each_group=False
+    )
+    for last, found in ((30, wanted), (0, [])):
+        span = Span(terms.windowing.windows, last, last + 1)
+        snapshot = SnapshotOfRun(sums, range(1, 41))
+        differing = snapshot._changed_windows(kept, span, measurement, "rows")
+        assert [tuple(one) for one in differing] == found
 
 
 def test_a_file_of_seven_days_covers_what_a_watermark_holds_back(tmp_path: Path) -> None:

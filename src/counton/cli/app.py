@@ -13,8 +13,6 @@ from counton.cli.command_class import hiding_passwords
 from counton.cli.command_list import BEGIN_HERE, COMMANDS, RELEASE, STATISTICS_AT_TOP
 from counton.cli.exits import epilogue
 
-#: Most characters of a summary in the list of commands: more than each has.
-_SUMMARY = 200
 #: Least similarity of a misspelt command and its suggestion.
 _SIMILAR = 0.8
 _LONG_HELP = "--help"
@@ -74,15 +72,10 @@ class CommandGroup(click.Group):
         """Write the list of commands under headings."""
         lines = {RELEASE: list(STATISTICS_AT_TOP.items())}
         for name, listed in COMMANDS.items():
-            lines.setdefault(listed.heading, []).append((name, self._summary(ctx, name)))
+            lines.setdefault(listed.heading, []).append((name, listed.summary))
         for heading, lines_of_heading in lines.items():
             with formatter.section(heading):
                 formatter.write_dl(lines_of_heading)
-
-    def _summary(self, ctx: click.Context, name: str) -> str:
-        command = self.get_command(ctx, name)
-        assert command is not None
-        return command.get_short_help_str(_SUMMARY)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the exit codes on the long page."""

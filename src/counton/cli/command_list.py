@@ -22,34 +22,97 @@ STATISTICS_AT_TOP_ALONE = ("count", "sum")
 
 
 class ListedCommand(NamedTuple):
-    """A command in the list, which is loaded when it is called or when the list is shown.
+    """A command in the list, which is loaded when it is called.
 
     Attributes:
         heading: the heading above it.
         module: its module in `counton.cli`, which has a command of the same name.
+        summary: first sentence of its help; to load all commands for it would take long.
     """
 
     heading: str
     module: str
+    summary: str
 
 
 #: All other commands by name, in their order under each heading.
 COMMANDS = {
-    "statistic": ListedCommand(RELEASE, "statistic_group"),
-    "init": ListedCommand(RELEASE, "init_command"),
-    "run": ListedCommand(RELEASE, "run_command"),
-    "serve": ListedCommand(RELEASE, "serve_command"),
-    "plan": ListedCommand(PLAN, "plan_command"),
-    "show": ListedCommand(READ, "show_command"),
-    "export": ListedCommand(READ, "export_command"),
-    "methods": ListedCommand(READ, "methods_command"),
-    "publish": ListedCommand(READ, "publish_command"),
-    "ledger": ListedCommand(KEEP, "ledger_command"),
-    "forget": ListedCommand(KEEP, "forget_command"),
-    "end": ListedCommand(KEEP, "end_command"),
-    "mark": ListedCommand(KEEP, "mark_command"),
-    "backup": ListedCommand(KEEP, "backup_command"),
-    "verify": ListedCommand(KEEP, "verify_command"),
+    "statistic": ListedCommand(
+        RELEASE,
+        "statistic_group",
+        "Release another statistic: average, quantiles, top-k, distinct users, reports.",
+    ),
+    "init": ListedCommand(
+        RELEASE,
+        "init_command",
+        "Make a job file for events, with a comment on each option.",
+    ),
+    "run": ListedCommand(
+        RELEASE,
+        "run_command",
+        "Run the jobs of a file, one after the other, as every night.",
+    ),
+    "serve": ListedCommand(
+        RELEASE,
+        "serve_command",
+        "Run the jobs of a file as a service: it takes rows by HTTP and publishes on time.",
+    ),
+    "plan": ListedCommand(
+        PLAN,
+        "plan_command",
+        "Show how accurate a release would be, before you spend anything: the exact error.",
+    ),
+    "show": ListedCommand(
+        READ,
+        "show_command",
+        "Show what a state or a released table holds: last numbers, promises and strategies.",
+    ),
+    "export": ListedCommand(
+        READ,
+        "export_command",
+        "Write what was released again, as a table, a chart or a web page, from a state or a "
+        "table.",
+    ),
+    "methods": ListedCommand(
+        READ,
+        "methods_command",
+        "Write the text that a website prints with the numbers: subject, time, protection, error.",
+    ),
+    "publish": ListedCommand(
+        READ,
+        "publish_command",
+        "Write releases into plain database tables, for Grafana, Metabase or psql.",
+    ),
+    "ledger": ListedCommand(
+        KEEP,
+        "ledger_command",
+        "Show how much privacy the streams of a state have spent, and set a limit.",
+    ),
+    "forget": ListedCommand(
+        KEEP,
+        "forget_command",
+        "Delete what a state keeps of a person, or of all people of long ago (--older).",
+    ),
+    "end": ListedCommand(
+        KEEP,
+        "end_command",
+        "End a stream: it releases nothing more, and what it has spent stays spent.",
+    ),
+    "mark": ListedCommand(
+        KEEP,
+        "mark_command",
+        "Put a public note beside a wrong number, in all later tables, pages, charts and texts.",
+    ),
+    "backup": ListedCommand(
+        KEEP,
+        "backup_command",
+        "Copy a state that is a SQLite file, even while a run or a service writes it.",
+    ),
+    "verify": ListedCommand(
+        KEEP,
+        "verify_command",
+        "Compute every released value again, from sums and key, and compare with the journal.",
+    ),
 }
 
 #: Aims of a new user, and the command to begin with.

@@ -11,8 +11,9 @@ import click
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_class import CountonCommand, SectionedOption, option
+from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
-from counton.cli.statistic_commands import command_words, model_option
+from counton.cli.statistic_commands import model_option
 from counton.options.common_options import Job, is_stated
 from counton.options.statistics import CountJob
 from counton.options.values import LATEST_ROW

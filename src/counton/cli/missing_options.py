@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from counton.base.errors import CountonError, InvalidInput
 from counton.cli.command_list import STATISTICS_AT_TOP
-from counton.cli.statistic_commands import (
+from counton.cli.command_text import (
     CommandActions,
     command_text,
     command_words,

@@ -47,7 +47,7 @@ class PlanCommand(TwoPageCommand):
 
     def words(self) -> Mapping[str, str]:
         """Return what messages call the options of jobs and of this command."""
-        from counton.cli.statistic_commands import command_words
+        from counton.cli.command_text import command_words
 
         return {**command_words(), **super().words()}
 

@@ -35,7 +35,7 @@ class StatisticGroup(click.Group):
         """Return the command that the words name; suggest one for an unknown name."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            from counton.cli.statistic_commands import command_of
+            from counton.cli.command_text import command_of
             from counton.options.statistics import nearest_statistic
 
             message = f"No such command {name!r}."

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import hide_secrets
+from counton.cli.command_text import CommandActions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     CONFIDENTIAL,
@@ -32,7 +33,6 @@ from counton.cli.run_report import (
     progress_line,
     time_remarks,
 )
-from counton.cli.statistic_commands import CommandActions
 from counton.frame.options import MissingOptions
 from counton.options.common_options import Job
 from counton.released.screen import Screen, screen_of

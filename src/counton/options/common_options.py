@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_transform
+
+from pydantic import Field
 
 from counton.base.errors import hide_secrets
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
 from counton.options import values as v
+from counton.options.model_registry import REGISTRY
 from counton.options.option_fields import (
     ALL_JOBS,
     EACH_RUN,
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     import os
     from typing import Unpack
 
-    from counton.options.typed_kwargs import EventSource, JobFields, StatisticName
+    from counton.options.typed_kwargs import EventSource, JobFields
     from counton.statistics import Statistic
 
 
@@ -294,6 +297,7 @@ class StateOptions(Section):
     )
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _JobOfAnyStatistic(ExplainedModel):
     """Metaclass of jobs: ``Job("count", ...)`` makes the job of that statistic."""
 
@@ -302,9 +306,7 @@ class _JobOfAnyStatistic(ExplainedModel):
         def __call__(cls, *arguments: Any, **options: Any) -> Job:  # noqa: N805
             if cls is not Job:
                 return super().__call__(*arguments, **options)
-            from counton.options.statistic_objects import make_job
-
-            return make_job(*arguments, **options)
+            return REGISTRY.make_job(*arguments, **options)
 
 
 class Job(
@@ -324,7 +326,7 @@ class Job(
 
     >>> job = Job("count", "visits.csv", "visits.db", every="1d")
     >>> job
-    CountJob(state='visits.db', every='1d')
+    CountJob(every='1d', state='visits.db')
     >>> job.state, job.every, job.steps
     ('visits.db', '1d', None)
 
@@ -354,9 +356,9 @@ class Job(
 
         def __init__(
             self,
-            what: StatisticName | Statistic,
-            events: EventSource,
-            state: str | os.PathLike[str],
+            what: str | Statistic,
+            events: EventSource | None,
+            state: str | os.PathLike[str] | None,
             **options: Unpack[JobFields],
         ) -> None: ...
 
@@ -389,10 +391,9 @@ class Job(
             InvalidInput: an option is wrong.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
-        AverageJob(lower=Fraction(1, 1), state='visits.db', steps=9)
+        AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))
         """
-        from counton.options.statistic_objects import make_job
-
+        make_job = REGISTRY.make_job
         what = options.pop("what", None)
         if what is not None:
             other: Job = make_job(what, **{**self.stated_options(), **options})

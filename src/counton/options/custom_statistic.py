@@ -24,7 +24,7 @@ from counton.options.common_options import (
     UserRowOptions,
 )
 from counton.options.option_fields import STREAM, option
-from counton.options.statistics import IntervalOptions, OverOptions, ShareOptions
+from counton.options.shown_numbers import IntervalOptions, OverOptions, ShareOptions
 from counton.statistics import Statistic, TallyStatistic
 from counton.statistics.catalogue import OWN, is_keyword, statistic_named, statistic_of_kind
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
+from counton.frame.lazy_polars import polars as pl
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
 from counton.rows.paths import SUFFIXES, ending, is_file

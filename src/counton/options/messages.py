@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, InvalidInput, field, is_one
+from counton.options.model_registry import REGISTRY
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -103,12 +104,10 @@ def show_option(name: str, value: Any) -> str:
 
 def explain_unknown_option(key: str, model: type[Section]) -> str:
     """Return the message about an option that a statistic does not have."""
-    from counton.options.statistics import all_models
-
     known = keys_of(model)
     if key == "value" and "counts" in known:  # both name the column that is added up
         return f"{_called(model)} has no option 'value'; did you mean counts?"
-    others = [name for name, other in all_models().items() if key in keys_of(other)]
+    others = [name for name, other in REGISTRY.all_models().items() if key in keys_of(other)]
     said = f"{_called(model)} has no option {key!r}"
     if key in known:  # which is its name in Python
         return f"{said}; did you mean {model.model_fields[key].alias}?"

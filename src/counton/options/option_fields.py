@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 
@@ -127,8 +129,10 @@ def scope_of(model: type[Section], name: str) -> OptionScope:
 
 def names_in_scope(model: type[Section], *scopes: OptionScope) -> list[str]:
     """Return the names of a model's options that hold so long, in their order."""
-    return [
-        name
-        for name in model.model_fields
-        if name != "statistic" and scope_of(model, name) in scopes
-    ]
+    return [name for name, scope in _scope_by_name(model).items() if scope in scopes]
+
+
+@lru_cache(maxsize=256)  # a run asks for them several times
+def _scope_by_name(model: type[Section]) -> Mapping[str, OptionScope]:
+    names = [name for name in model.model_fields if name != "statistic"]
+    return {name: scope_of(model, name) for name in names}

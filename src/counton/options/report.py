@@ -18,8 +18,9 @@ from counton.options.common_options import (
     UserRowOptions,
 )
 from counton.options.messages import explain_error
+from counton.options.model_registry import REGISTRY
 from counton.options.option_fields import STREAM, Section, option, section_of
-from counton.options.statistics import OverOptions, model_of
+from counton.options.shown_numbers import OverOptions
 
 #: Options of a whole job that a report also takes for each of its statistics.
 _OF_GROUPS = ("by", "domain", "shares")
@@ -32,7 +33,7 @@ def member_model(statistic: str) -> type[Section]:
     >>> sorted(member_model("average").model_fields)[:4]
     ['by', 'domain', 'lower', 'resolution']
     """
-    job = model_of(statistic)
+    job = REGISTRY.model_of(statistic)
     taken = [name for name in job.model_fields if _is_of_member(job, name)]
     fields: dict[str, Any] = {
         name: (job.model_fields[name].annotation, job.model_fields[name]) for name in taken
@@ -92,7 +93,7 @@ def refuse_incomplete(job: Job) -> None:
 
 def _missing_in(member: Section) -> list[str]:
     """Return the options that one statistic of a report needs and does not state."""
-    needed = [*model_of(member.value_of("statistic")).needs]
+    needed = [*REGISTRY.model_of(member.value_of("statistic")).needs]
     if member.value_of("by") is not None:
         needed.append("domain")
     fields = type(member).model_fields

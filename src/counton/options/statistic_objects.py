@@ -15,9 +15,10 @@ from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.base.exact import quote
 from counton.frame.options import split_names
-from counton.options.common_options import Job
+from counton.options.common_options import Job as Job
 from counton.options.custom_statistic import is_of_package, package_model
 from counton.options.messages import parse_options
+from counton.options.model_registry import REGISTRY
 from counton.options.statistics import model_of
 from counton.statistics import (
     Average,
@@ -90,7 +91,7 @@ def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
         InvalidInput: an option is wrong.
 
     >>> job_of_statistic(Average(0, 9, resolution=1), {"value": "paid", "state": "s.db"})
-    AverageJob(lower=Fraction(0, 1), upper=Fraction(9, 1), resolution=Fraction(1, 1), ...)
+    AverageJob(state='s.db', value='paid', lower=Fraction(0, 1), upper=Fraction(9, 1), ...)
     """
     rest = {name: value for name, value in options.items() if value is not None}
     columns = _take_columns(rest)
@@ -298,3 +299,6 @@ _CONVERTERS: Mapping[type[Statistic], tuple[str, _Converter]] = {
     Contingency: ("contingency", _of_contingency),
     Hierarchy: ("hierarchy", _of_hierarchy),
 }
+
+
+REGISTRY.make_job = make_job

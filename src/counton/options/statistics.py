@@ -23,7 +23,9 @@ from counton.options.common_options import (
     UserPeriodOptions,
     UserRowOptions,
 )
+from counton.options.model_registry import REGISTRY
 from counton.options.option_fields import FILE_ONLY, REMEMBERED, STREAM, Section, option
+from counton.options.shown_numbers import IntervalOptions, OverOptions, ShareOptions
 
 
 class CountColumnOptions(Section):
@@ -40,15 +42,6 @@ class ReplaceOptions(Section):
     replace: bool = option("Protect the values of a row, not its presence.", default=False)
 
 
-class OverOptions(Section):
-    """Numbers that can be shown for the last steps alone."""
-
-    heading, scope = "Output", REMEMBERED
-    over: v.NotNegative | None = option(
-        "Show the numbers of this many last windows, in place of all; 0 shows all again."
-    )
-
-
 class UpstreamBoundOptions(Section):
     """A bound on one user's share of a table of counts, which its maker vouches for."""
 
@@ -57,22 +50,6 @@ class UpstreamBoundOptions(Section):
         "Largest number of one user's events in a table of counts, which its maker ensured.",
         FILE_ONLY,
     )
-
-
-class ShareOptions(Section):
-    """The choice of quantiles to show."""
-
-    heading, scope = "Output", REMEMBERED
-    shares: v.Numbers | None = option(
-        "Quantiles to show, as in 0.25,0.5,0.75. [default: those three]"
-    )
-
-
-class IntervalOptions(Section):
-    """The choice of intervals of cells to show."""
-
-    heading, scope = "Output", REMEMBERED
-    ask: v.Names | None = option("Intervals of cells to show, in place of single cells.")
 
 
 class BoundOptions(Section):
@@ -398,3 +375,7 @@ def nearest_statistic(word: str) -> str | None:
     if near:
         return near[0]
     return name_of[near_other[0]] if near_other else None
+
+
+REGISTRY.model_of = model_of
+REGISTRY.all_models = all_models

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.options.common_options import Job as Job
+    from counton.options.statistic_objects import Job as Job
     from counton.released.read_options import View as View
     from counton.released.release import Release as Release
     from counton.released.release_files import read as read

@@ -74,10 +74,10 @@ def release(
 
     Returns:
         All released steps; none if no window has ended. The exact numbers of late or omitted rows
-        are not in it: `counton.run.run` returns them to the operator.
+        are not in it: `counton.runs.run` returns them to the operator.
 
     Raises:
-        CountonError: see `counton.run.run`; nothing was released or changed.
+        CountonError: see `counton.runs.run`; nothing was released or changed.
 
     >>> import polars as pl
     >>> from counton import Average, PureDP, release
@@ -113,6 +113,8 @@ def release(
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     """
     stated = cast("dict[str, Any]", options)
+    if "what" in stated:
+        raise InvalidInput("release has no argument 'what'; give the statistic first, by position")
     if guarantee is not None:
         stated |= _options_of_guarantee(guarantee, stated)
     job = make_job(what, events, state, **stated)

@@ -119,8 +119,11 @@ def look_at(job: Job) -> FirstLook:
     source = _open(job)
     columns = source.columns()
     if columns and columns[0].lower().startswith("sep="):
+        separator = columns[0]
+        if len(columns) > 1:  # at which the line was split
+            separator += job.separator or ","
         raise InvalidInput(
-            f"The first line of {source.name} names a separator ({columns[0]}) and no columns. "
+            f"The first line of {source.name} names a separator ({separator}) and no columns. "
             "Remove that line"
         )
     if job.query is not None:  # otherwise a database gives all its rows

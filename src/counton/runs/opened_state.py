@@ -10,6 +10,7 @@ from typing import Any, Self
 from counton.base.errors import (
     AlreadyEnded,
     CountonError,
+    InvalidInput,
     OldCopy,
     StateError,
     StreamConflict,
@@ -42,7 +43,10 @@ class OpenedState:
     """
 
     def __init__(self, job: Job, key: Key | None = None) -> None:
-        assert job.state is not None
+        if job.state is None:
+            raise InvalidInput(
+                f"{option_name('state')} is missing. Give the path of a file or a database URL"
+            )
         self.saved: JournalReader | None = None
         self._address = job.state
         self._key: Any = job.key if key is None else key

@@ -32,7 +32,6 @@ from counton.options.incompatible import (
 )
 from counton.options.report import refuse_incomplete
 from counton.options.values import LATEST_ROW, NOW, QUARANTINE
-from counton.planning.least_privacy import bounds_of
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
@@ -379,6 +378,8 @@ def parse_accuracy(job: Job) -> WantedAccuracy | None:
     """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
     if job.within is None:
         return None
+    from counton.planning.least_privacy import bounds_of
+
     return WantedAccuracy(
         half_widths=bounds_of(job.within, job.size),
         least=job.least or "epsilon",

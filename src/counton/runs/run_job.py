@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol, Self
 
@@ -32,7 +33,6 @@ from counton.runs.discovered_groups import GroupNamesOfRun
 from counton.runs.due_windows import EndedWindows, covered_windows, ended_windows
 from counton.runs.erasure import check_retain, retain
 from counton.runs.exactness import refuse_inexact
-from counton.runs.exports import publish_again
 from counton.runs.missing_rows import (
     MissingRows,
     refuse_holes,
@@ -55,7 +55,6 @@ from counton.runs.planned_steps import (
     Span,
     kept_totals,
 )
-from counton.runs.planning import plan_stream
 from counton.runs.read_journal import read_release
 from counton.runs.reading import (
     RowNumbers,
@@ -348,6 +347,8 @@ def prepare(
     states_domain = job.states("domain")
     source: Source | None = None
     if state.saved is None:
+        from counton.runs.planning import plan_stream  # loads all strategies
+
         source = open_rows_of_new_stream(job, rows)
         spec = plan_stream(job, [*state.units, *units])
         state.refuse_beyond_budget(spec)
@@ -485,27 +486,30 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     windows = prepared.windows
     options = prepared.options
     released = prepared.state.released
-    ended = ended_windows(
+    times = open_private(read.sums).times
+    find_ended = partial(
+        ended_windows,
         windows,
         options,
-        open_private(read.sums).times,
+        times,
         released,
         prepared.now,
         is_new_stream=prepared.begins_stream,
-        allows_missing_rows=options.allows_missing_rows,
     )
-    has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
     if options.allows_missing_rows:
-        return ended
-    if prepared.begins_stream and has_windows and ended.last:
+        return find_ended(allows_missing_rows=True)
+    # Whether a row lies in a window must not decide whether a first run with ``yes`` releases.
+    has_windows = not isinstance(prepared.spec.terms.windowing, SingleTable)
+    if prepared.begins_stream and has_windows and find_ended(allows_missing_rows=True).last:
         refuse_no_row_within(read.sums, windows)
+    ended = find_ended(allows_missing_rows=False)
     if prepared.states_covers:
         due = range(released + 1, ended.last + 1)
         refuse_holes(
             options,
             windows,
             open_private(prepared.source).name,
-            open_private(read.sums).times.windows_with_rows,
+            times.windows_with_rows,
             covered=prepared.covered_windows(ended) or due,
             due=due,
         )
@@ -744,3 +748,16 @@ def publish(
         publish_again(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
     return release, write_outputs(release, prepared.outputs, progress)
+
+
+def publish_again(stream: Stream) -> None:
+    """Publish the new steps of a stream that is published in its own state; else nothing."""
+    from counton.state import published
+
+    with stream.database.transaction(write=False) as connection:
+        row = published.find_row(connection, stream.name)
+    if row is None:
+        return
+    from counton.runs.exports import publish_new
+
+    publish_new(stream, published.Place(stream.database, None), None)

@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
 
-import polars as pl
-
 from counton.base.errors import InvalidInput
 from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
 from counton.frame.groups import GroupNames
+from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import TOP
 from counton.options.common_options import Job
 from counton.options.custom_statistic import OwnStatisticJob, PackageStatisticJob
@@ -232,6 +231,8 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
             "user of a row"
         )
+    if statistic.counts_units:
+        _refuse_rows_of_units(job, statistic)
     columns = job.column_names
     if statistic.own_columns is not None:
         columns = statistic.own_columns.names
@@ -243,6 +244,16 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
             "column for each"
         )
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
+
+
+def _refuse_rows_of_units(job: OwnStatisticJob, statistic: TallyStatistic) -> None:
+    """Refuse users and ids of rows that stand for several events each."""
+    for name in ("user", "id"):
+        if job.states(name):
+            raise InvalidInput(
+                f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "
+                "counts: a row may stand for many users; leave one of them out"
+            )
 
 
 def _parse_member(name: str, member: Section) -> StatisticOfRows:

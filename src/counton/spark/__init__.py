@@ -175,7 +175,8 @@ def _check_of(
         if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:
             raise InvalidInput(
                 f"a {spec.terms.statistic.name} of rows without times is released once, but a "
-                f"streaming frame goes on; give {field('time')} and windows, or a frame that is not streaming"
+                f"streaming frame goes on; give {field('time')} and windows, or a frame that is "
+                "not streaming"
             )
         if approve is not None:
             approve(spec)

@@ -29,11 +29,11 @@ from counton.base.errors import (
     WrongKey,
     field,
 )
-from counton.base.private import open_private
 from counton.options.common_options import Job
 from counton.options.saved_job import stream_name
 from counton.options.values import LATEST_ROW, QUARANTINE
 from counton.released.release import Release
+from counton.rows.sources import join_columns
 from counton.runs.opened_state import OpenedState
 from counton.runs.reading import columns_of
 from counton.runs.run_job import commit, decide, prepare, publish, read_rows
@@ -104,9 +104,11 @@ class Batches:
         job = job.with_options(until=LATEST_ROW, append=True)
         # The job is checked before its query starts; nothing is read or stored.
         with OpenedState(job) as state:
-            prepared = prepare(job, state, SparkSource(frame), datetime.now(UTC))
-            check(prepared.spec)
-            open_private(prepared.source).parts[0].scan(columns_of(prepared.spec).names)
+            source = SparkSource(frame)
+            spec = prepare(job, state, source, datetime.now(UTC)).spec
+            check(spec)
+            columns = columns_of(spec)
+            join_columns(source, columns.group).parts[0].scan(columns.names)
         return cls(job, check)
 
     def take(self, rows: DataFrame, number: int) -> None:
