@@ -38,16 +38,14 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     with explain_errors():
         if asked.departures or asked.expire:
-            from counton.cli.statistic_commands import CommandActions
+            from counton.cli.command_text import CommandActions
             from counton.cli.statistic_run import perform
-
             from examples.departures import options_for
 
             perform(options_for(asked.folder, expire=asked.expire), CommandActions())
         elif asked.hierarchy:
-            from counton.cli.statistic_commands import CommandActions
+            from counton.cli.command_text import CommandActions
             from counton.cli.statistic_run import perform
-
             from examples.cities import hierarchy_job_for
 
             perform(hierarchy_job_for(asked.folder), CommandActions())

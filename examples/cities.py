@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.base.errors import InvalidInput
-from counton.cli.statistic_commands import command_text
+from counton.cli.command_text import command_text
 from counton.runs import Job
 from counton.runs.output_files import write_table
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from counton import ApproxDP, Key, PureDP, Running
-from counton.cli.statistic_commands import CommandActions, command_text
+from counton.cli.command_text import CommandActions, command_text
 from counton.cli.statistic_run import perform
 from counton.privacy import Guarantee
 from counton.runs import Job

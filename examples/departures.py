@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.base.errors import InvalidInput
-from counton.cli.statistic_commands import command_text
+from counton.cli.command_text import command_text
 from counton.runs import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"

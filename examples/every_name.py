@@ -48,7 +48,7 @@ def from_rows(folder: Path) -> ct.Release:
         unit="visit", until="newest", name="visits", state=folder / "v.db", out=folder / "v.csv",
     )  # fmt: skip
     with ct.Stream.open(folder / "v.db", "visits") as stream:
-        print(job.what, stream.step, ct.read(folder / "v.csv").steps)
+        print(job.statistic, stream.step, ct.read(folder / "v.csv").steps)
     try:
         ct.read(folder / "none.csv")
     except ct.CountonError as error:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -64,7 +65,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
         out=target / "streamed.parquet",
     )
     print("the same departures as a stream, a file at a time")
-    query = counton_spark.run(
+    query: Any = counton_spark.run(
         stream,
         arriving.parquet(str(target / "arriving")),
         checkpoint=target / "checkpoint",

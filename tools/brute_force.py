@@ -445,7 +445,7 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
             )  # fmt: skip
             with run(job) as outcome:
                 said = outcome.spec.contribution
-            with Store(job.state) as store:
+            with Store(str(job.state)) as store:
                 stored = store.reader(outcome.name).releases()
                 values = np.asarray(stored.values, np.int64)
     return np.diff(values, axis=0, prepend=0), said
@@ -605,7 +605,7 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
             )  # fmt: skip
             with run(job) as outcome:
                 name = outcome.name
-            with Store(job.state) as store:
+            with Store(str(job.state)) as store:
                 reader = store.reader(name)
                 design = reader.design
                 values = np.asarray(reader.releases().values, float)

@@ -95,7 +95,8 @@ _NUMBER = frozenset({int, float, str, Fraction})
 def text() -> str:
     """Return the text that ``src/counton/options/typed_kwargs.py`` must have."""
     fields: dict[str, list[Any]] = {}
-    for model in (Job, *all_models().values(), CustomStatisticJob):
+    models: list[type[Job]] = [Job, *all_models().values(), CustomStatisticJob]
+    for model in models:
         for name, field in model.model_fields.items():
             fields.setdefault(name, []).append(field.annotation)
     types_of = {

@@ -85,7 +85,7 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     done = berlin.plain(*changed)
     assert done.code == 2
     assert "--start (here 2024-03-02T00:00:00+01:00" in done.err
-    assert "was created with 2024-03-01T00:00:00+01:00" in done.err
+    assert "there 2024-03-01T00:00:00+01:00" in done.err
     Path("e.csv").write_text("at,g\n2024-03-03T09:30,x\n2024-03-07T12:00,x\n")
     gone = berlin.plain(*asked("--until 2024-03-08"))
     assert gone.code == 0

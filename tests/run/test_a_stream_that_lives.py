@@ -67,7 +67,7 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
 def test_what_is_also_a_group_is_refused(request_: Job) -> None:
     with pytest.raises(InvalidInput, match=r"other is .a., which is .* a group of domain"):
         run(request_.having(other="a"))
-    assert not Path(request_.state).exists()
+    assert not Path(str(request_.state)).exists()
 
 
 @pytest.mark.parametrize("counted", [0, 1])

@@ -109,7 +109,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
         (("refuse", 1, "drop"), "missing=drop is not possible"),
     ],
 )
-def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
+def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
     with pytest.raises(InvalidInput, match=words):
         parse_policies(

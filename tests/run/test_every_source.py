@@ -105,7 +105,7 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
             assert list(nights_of(each, folder / name, given)) == expected, (name, each)
         if each.append:
             # A release has what came until its window's end: so each night is a window.
-            own = each.own | {"every": "8d"} | ({"per": "8d"} if "per" in each.own else {})
+            own = each.own | {"every": "8d"} | ({"per": "16d"} if "per" in each.own else {})
             asked = each._replace(own=own)
             expected = list(nights_of(asked, folder / "8 days", SOURCES["a frame"]))
             assert by_request(asked, folder) == [night[-1] for night in expected], each

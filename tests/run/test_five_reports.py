@@ -131,7 +131,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     shares = {one.part: one.share for one in planned.numbers if one.share is not None}
     assert sum(shares.values()) == pytest.approx(1)
     assert shares.keys() | report.derived_from.keys() == report.statistics.keys()
-    export(job.state, tmp_path / "report.parquet")
+    export(str(job.state), tmp_path / "report.parquet")
     again = read(tmp_path / "report.parquet")
     assert again.table().equals(released.table())
     for part in report.statistics:

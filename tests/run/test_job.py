@@ -161,7 +161,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         [jobs.two]
         """
     )
-    with Store(request_.state, create=True) as store:
+    with Store(str(request_.state), create=True) as store:
         store.set_limit(PureDP(2))
 
     def run_night(until: str) -> None:
@@ -180,7 +180,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
 
 def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
     run(request_).close()
-    with Stream.open(request_.state, "count") as stream:
+    with Stream.open(str(request_.state), "count") as stream:
         with pytest.raises(StateError, match="in every"):
             run(request_.having(every="2h"))
         stream.release_many([[0, 0]])
@@ -188,7 +188,7 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> 
 
 def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
-    with Store(request_.state, create=True) as store:
+    with Store(str(request_.state), create=True) as store:
         store.set_limit(PureDP(1))
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceeded, match="one event"):
@@ -197,7 +197,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceeded, match="one event"):
             run(other.having(unit=unit))
-    with Store(request_.state) as store:
+    with Store(str(request_.state)) as store:
         store.set_limit(PureDP(2), allow_raise=True)
     with run(other.having(unit=" event ")) as outcome:
         assert outcome.spec.description().unit == design_of(outcome).contribution.unit == "event"

@@ -127,7 +127,7 @@ def test_law_sees_an_option_that_nobody_compares(
 
 
 def test_every_option_of_a_command_is_a_field_and_says_its_text_once() -> None:
-    shown = {one.name: one.help for one in statistic_command("count").params}  # type: ignore[attr-defined]
+    shown = {one.name: one.help for one in statistic_command("count").params}
     beside = {"help", "h", "json", "save", "plan", "full", "all_options"}
     assert {*shown} - beside <= {*FIELDS}
     texts = [item.description for item in FIELDS.values() if item.description is not None]

@@ -63,11 +63,12 @@ def test_slots_that_are_not_written_move_more(monkeypatch: pytest.MonkeyPatch) -
 
     assert far() == 1
 
-    written = chosen_rows.change_of_memory
+    written: Any = vars(chosen_rows)["change_of_memory"]
 
     def change(*given: Any, **more: Any) -> Change:
         """A mistake: slots are not written with the release."""
-        return written(*given, **more)._replace(added=())
+        right: Change = written(*given, **more)
+        return right._replace(added=())
 
     monkeypatch.setattr(chosen_rows, "change_of_memory", change)
     assert far() == 3

@@ -133,7 +133,7 @@ UNITS = ["event", "event", "user", "event"]
 
 def limit_all(jobs: dict[str, Job], limit: PureDP) -> None:
     for job in jobs.values():
-        with Store(job.state, create=True) as store:
+        with Store(str(job.state), create=True) as store:
             store.set_limit(limit)
 
 

@@ -77,7 +77,7 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
         assert outcome.spec.description().strategy.horizon == 1
         shown = outcome.read().table()
         assert not {"step", "window_start", "window_end"} & {*shown.columns}
-    assert all(one.right for one in verify(job.state, key=job.key))
+    assert all(one.right for one in verify(str(job.state), key=job.key))
 
 
 def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
             assert outcome.read().table()["estimate"].round().to_list() == first
         # Of a line alone a row says its label and nothing else: others' labels may be the same.
         assert (counts.gone, counts.shut) == (gone, shut) or job.statistic == "ranges", rows
-    assert all(one.right for one in verify(job.state, key=job.key))
+    assert all(one.right for one in verify(str(job.state), key=job.key))
     assert numbers(job.having(events=written(tmp_path, ROWS[::-1]))) == first
     assert numbers(Job(job.statistic, job.events, job.state, key=job.key)) == first
-    with Store(job.state) as store:
+    with Store(str(job.state)) as store:
         assert len(store.spends) == 1
 
 
@@ -114,7 +114,7 @@ def test_other_rows_of_ids_and_users_change_nothing_too(
         assert numbers(people.having(events=written(tmp_path, rows))) == first
     again = written(tmp_path, [*ROWS[::-1], *([ROWS[0]] if "id" in more else [])])
     assert numbers(people.having(events=again)) == first
-    assert all(one.right for one in verify(job.state, key=job.key))
+    assert all(one.right for one in verify(str(job.state), key=job.key))
 
 
 def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_it_needs_no_end(job: Job) -> None:
 
 
 def test_the_limit_is_kept(job: Job) -> None:
-    with Store(job.state, create=True) as store:
+    with Store(str(job.state), create=True) as store:
         store.set_limit(PureDP(1))
     with pytest.raises(BudgetExceeded):
         run(job)
@@ -254,15 +254,15 @@ def test_its_file_answers_as_the_run_does(job: Job, tmp_path: Path) -> None:
     assert read.methods() == done.methods()
     assert counton.read(out, level=0.5).table().equals(done.at(0.5).table())
     assert read.reading.total == done.table()["estimate"][0] or job.statistic == "ranges"
-    assert export(job.state).table().equals(done.table())
-    assert "was published once" in methods(job.state)[usual_name(job)]
-    assert "was released once" in methods(job.state, full=True)[usual_name(job)]
+    assert export(str(job.state)).table().equals(done.table())
+    assert "was published once" in methods(str(job.state))[usual_name(job)]
+    assert "was released once" in methods(str(job.state), full=True)[usual_name(job)]
     assert done._repr_html_()
 
 
 def test_it_is_published_for_sql(job: Job) -> None:
     numbers(job)
-    assert publish(job.state, key=job.key).after == 1
+    assert publish(str(job.state), key=job.key).after == 1
     with closing(sqlite3.connect(str(job.state))) as database:
         found = database.execute(
             'select "group", round(estimate), window_end from counton_releases'

@@ -97,7 +97,7 @@ def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
     ("more", "words"),
     [
         ({"epsilon": 1}, "within=200 does not go with epsilon=1"),
-        ({"expire": True, "steps": None, "strategy": None}, "expire=True does not go with within"),
+        ({"expire": True, "steps": None, "strategy": None}, "within=200 does not go with expire"),
         ({"least": "rho", "delta": "1e-6"}, "belongs to the least epsilon"),
         ({"within": "2%"}, "give the size, which must be public"),
         ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),

@@ -105,7 +105,8 @@ def test_value_of_an_option_is_a_path_only_where_it_names_a_file(
     (tmp_path / "a folder").mkdir()
     (tmp_path / "pages.txt").write_text("home\nshop\n")
     expected = kept.format(folder=tmp_path)
-    job = Job("count", "v.csv", **{"state": "v.db", name: value})
+    stated: dict[str, Any] = {"state": "v.db", name: value}
+    job = Job("count", "v.csv", **stated)
     (tmp_path / "jobs").mkdir()
     save(job, tmp_path / "jobs" / "job.toml")
     (read,) = load(tmp_path / "jobs" / "job.toml").values()
@@ -135,7 +136,7 @@ def test_job_file_reads_words_and_files_from_its_folder(
     ):
         (jobs / "nightly.toml").write_text(f'{text}domain = "{domain}"\n')
         job = load(jobs / "nightly.toml")["visits"]
-        assert job.domain == expected
+        assert job.value_of("domain") == expected
         assert job.bad_rows == "refuse"
         save(job, jobs / "saved.toml", anew=True)
         assert load(jobs / "saved.toml")["visits"].value_of("domain") == expected

@@ -52,7 +52,7 @@ class Counts(NamedTuple):
     beyond_most: int
     late_by: int | None
     empty: int
-    unlisted: Sequence[str]
+    unlisted: Sequence[tuple[str, int]]
     differing: Sequence[ChangedWindow]
 
 
@@ -73,7 +73,7 @@ def counts_of(result: RunResult) -> Counts:
         quarantined=rows.quarantined,
         late=of_input.waiting,
         shut=0 if append else of_input.after_final,
-        closed=choice.after_final or (of_input.after_final if append else 0),
+        closed=(choice.after_final or of_input.after_final) if append else 0,
         outside=of_input.outside_snapshot,
         known=choice.duplicates if append else 0,
         gone=of_input.missing or choice.missing,

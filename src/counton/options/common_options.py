@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_transform
+
+from pydantic import Field
 
 from counton.base.errors import hide_secrets
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
@@ -295,6 +297,7 @@ class StateOptions(Section):
     )
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _JobOfAnyStatistic(ExplainedModel):
     """Metaclass of jobs: ``Job("count", ...)`` makes the job of that statistic."""
 
@@ -323,7 +326,7 @@ class Job(
 
     >>> job = Job("count", "visits.csv", "visits.db", every="1d")
     >>> job
-    CountJob(state='visits.db', every='1d')
+    CountJob(every='1d', state='visits.db')
     >>> job.state, job.every, job.steps
     ('visits.db', '1d', None)
 
@@ -388,7 +391,7 @@ class Job(
             InvalidInput: an option is wrong.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
-        AverageJob(lower=Fraction(1, 1), state='visits.db', steps=9)
+        AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))
         """
         make_job = REGISTRY.make_job
         what = options.pop("what", None)

@@ -212,9 +212,12 @@ def _to_toml(name: str, value: object, folder: Path) -> Any:
 
 def _to_path(name: str, value: str, folder: Path) -> str:
     """Return a text as a job file states it: paths relative, and addresses without passwords."""
-    before, quarantine, path = value.rpartition(v.QUARANTINE)
-    is_path = name in _FILES or (name == "bad_rows" and bool(quarantine))
-    is_path = is_path or (name == "domain" and os.path.exists(value))
+    from counton.rows.paths import is_file, looks_like_file
+
+    beginning = v.QUARANTINE if name == "bad_rows" else ""
+    path = value.removeprefix(beginning)
+    is_path = name in _FILES or (name == "bad_rows" and path != value)
+    is_path = is_path or (name == "domain" and (is_file(value) or looks_like_file(value)))
     is_path = is_path or (name == "strategy" and is_file_of(value))
     is_elsewhere = name == "key" and value.startswith(("env:", "command:"))
     is_none = name == "witness" and value == "none"
@@ -222,4 +225,4 @@ def _to_path(name: str, value: str, folder: Path) -> str:
         return without_secrets(value)
     if not is_path or is_elsewhere or is_none or value == "-":
         return value
-    return before + quarantine + os.path.relpath(path, folder)
+    return beginning + os.path.relpath(path, folder)

@@ -91,7 +91,7 @@ def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
         InvalidInput: an option is wrong.
 
     >>> job_of_statistic(Average(0, 9, resolution=1), {"value": "paid", "state": "s.db"})
-    AverageJob(lower=Fraction(0, 1), upper=Fraction(9, 1), resolution=Fraction(1, 1), ...)
+    AverageJob(state='s.db', value='paid', lower=Fraction(0, 1), upper=Fraction(9, 1), ...)
     """
     rest = {name: value for name, value in options.items() if value is not None}
     columns = _take_columns(rest)

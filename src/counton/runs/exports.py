@@ -388,17 +388,6 @@ def _remove_published(name: str, place: published.Place) -> Publication:
     return Publication(name, place.label, removed.step, 0)
 
 
-def publish_again(stream: Stream) -> None:
-    """Publish the new steps of a stream that is published in its own state; else nothing.
-
-    Readers who use SQL see new steps after each run.
-    """
-    with stream.database.transaction(write=False) as connection:
-        row = published.find_row(connection, stream.name)
-    if row is not None:
-        publish_new(stream, published.Place(stream.database, None), None)
-
-
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from counton.base.errors import field as option_name
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.options.common_options import Job
-from counton.planning.least_privacy import ReachedHalfwidths, compare_halfwidths
 from counton.released.periods import period_starts
 from counton.runs.parsing import parse_accuracy, period_that_begins_anew
 from counton.runs.stream_spec import StreamSpec
@@ -21,6 +20,9 @@ from counton.runs.terms import Endless, Revised, WantedAccuracy
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.strategies import AsOf, WindowVersions
+
+if TYPE_CHECKING:
+    from counton.planning.least_privacy import ReachedHalfwidths
 
 #: Names of versions of a window, for wanted half-widths: later versions include late rows.
 FIRST, FINAL = "first", "final"
@@ -89,6 +91,8 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
             spec, (last,), accuracy.level, rows=rows, windows=windows, over=accuracy.over
         )
         planned = {name: halfwidths[-1] for name, halfwidths in by_name.items()}
+    from counton.planning.least_privacy import compare_halfwidths
+
     return compare_halfwidths(planned, bounds, last, accuracy.level)
 
 

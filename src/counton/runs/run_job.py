@@ -745,8 +745,19 @@ def publish(
     """
     progress("reading the journal", 0.7)
     if not prepared.begins_stream:
-        from counton.runs.exports import publish_again
-
         publish_again(stream)
     release = read_release(stream, StreamSpec.of_stream(stream))
     return release, write_outputs(release, prepared.outputs, progress)
+
+
+def publish_again(stream: Stream) -> None:
+    """Publish the new steps of a stream that is published in its own state; else nothing."""
+    from counton.state import published
+
+    with stream.database.transaction(write=False) as connection:
+        row = published.find_row(connection, stream.name)
+    if row is None:
+        return
+    from counton.runs.exports import publish_new
+
+    publish_new(stream, published.Place(stream.database, None), None)

@@ -21,9 +21,8 @@ from counton.base.errors import StateError, StreamConflict
 from counton.base.private import Private, open_private
 from counton.frame.windows import moment
 from counton.rows.sources import Rows
-from counton.runs.exports import publish_again
 from counton.runs.opened_state import OpenedState
-from counton.runs.run_job import RowCounts, commit, decide, prepare, read_rows
+from counton.runs.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
