@@ -19,6 +19,7 @@ import click
 from every_statistic import OWN, TABLES, made
 
 from counton.cli.app import app
+from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import ExitCode
 from counton.cli.statistic_group import statistic
 from counton.options.json_schema import schema
@@ -39,7 +40,11 @@ def options() -> dict[str, list[str]]:
     for group, before in ((app, ""), (statistic, "statistic ")):
         context = click.Context(group)
         for name in group.list_commands(context):
-            found[f"{before}{name}"] = of(group.get_command(context, name))
+            # Those of a statistic are listed once, under ``statistic`` if it is there.
+            is_listed_there = group is app and name in STATISTICS_AT_TOP
+            found[f"{before}{name}"] = (
+                [] if is_listed_there else of(group.get_command(context, name))
+            )
     return found
 
 
