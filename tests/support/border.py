@@ -49,10 +49,14 @@ def options() -> dict[str, list[str]]:
 
 
 def job_keys() -> dict[str, list[str]]:
-    """Keys of job files."""
+    """Keys of job files: of jobs and reports of any statistic, and of the statistics of a report."""
     told = schema()
-    parts = {name: sorted(one["properties"]) for name, one in told["$defs"].items()}
-    return {**parts, "tables": sorted(told["properties"])}
+    keys: dict[str, set[str]] = {"job": set(), "statistic": set()}
+    for name, table in told["$defs"].items():
+        kind = "statistic" if name.endswith(" of a report") else "job"
+        keys[kind] |= {*table["properties"]}
+    parts = {name: sorted(of_kind) for name, of_kind in keys.items()}
+    return {**parts, "report": parts["job"], "tables": sorted(told["properties"])}
 
 
 def python_names() -> dict[str, str]:
