@@ -49,7 +49,7 @@ def options() -> dict[str, list[str]]:
 
 
 def job_keys() -> dict[str, list[str]]:
-    """Keys of job files: of jobs and reports of any statistic, and of the statistics of a report."""
+    """Keys of job files: of jobs of any statistic, and of the statistics of a report."""
     told = schema()
     keys: dict[str, set[str]] = {"job": set(), "statistic": set()}
     for name, table in told["$defs"].items():
