@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 #: ``from counton import *`` takes the names in ``__all__``.
 _load, __dir__, __all__ = attach(__name__, __file__)
 # By name they can be asked for, and the error then names the missing extra.
-if find_spec("polars") is None:  # the extra "cli"
-    _OF_ROWS = ("Release", "read", "release")
+if find_spec("polars") is None or find_spec("pydantic") is None:  # the extra "cli"
+    _OF_ROWS = ("Job", "Release", "read", "release")
     __all__ = [name for name in __all__ if name not in _OF_ROWS]
 
 

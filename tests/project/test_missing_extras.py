@@ -44,6 +44,7 @@ def command(*words: str) -> str:
     [
         ("polars", "import counton.rows.files"),
         ("polars", "from counton import release"),
+        ("pydantic", "from counton import Job"),
         ("polars", "from counton.runs import run"),
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
@@ -89,12 +90,12 @@ def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
         "from counton import *\n"
         "import counton\n"
         "print(Counter, plan, Ranges, Stream)\n"
-        "for name in 'read', 'release':\n"
+        "for name in 'Job', 'read', 'release':\n"
         "    print(name in globals(), name in dir(counton))",
         *NEEDED,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("\n" + 2 * "False True\n")
+    assert done.stdout.endswith("\n" + 3 * "False True\n")
 
 
 def test_the_extras_bring_what_they_are_named_for() -> None:

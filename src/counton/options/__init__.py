@@ -7,3 +7,7 @@ Read in this order: `option_fields` (how an option is described), `values` (type
 (`json_schema`) are made from the models. `counton.runs.parsing` turns the flat options of a job
 into typed values.
 """
+
+from counton.base.lazy import require_installed
+
+require_installed("pydantic")
