@@ -70,7 +70,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
 
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
-    assert "threshold" in schema()["$defs"]["job"]["properties"]
+    assert "threshold" in schema()["$defs"]["above"]["properties"]
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
     file = tmp_path / "nightly.toml"
     file.write_text(
@@ -84,13 +84,11 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
     job = Job(given, tmp_path / "e.csv", tmp_path / "b.db", until="2024-03-01T02:00", **own)
     with run(job) as outcome:
         assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
-        assert outcome.definition.what == "above"
-    with pytest.raises(
-        InvalidInput, match="threshold=5 is an option of above, and this statistic is count"
-    ):
+        assert outcome.spec.description().what == "above"
+    with pytest.raises(InvalidInput, match="count has no option 'threshold'"):
         run(job.having(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
     with pytest.raises(InvalidInput, match="above needs threshold"):
-        run(job.having(what="above", state=tmp_path / "c.db"))
+        run(Job("above", tmp_path / "e.csv", tmp_path / "c.db", until="2024-03-01T02:00", **own))
 
 
 def test_it_is_served(above: Path, tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)
     with run(job) as outcome:
         released = outcome.read()
-        counton.run.release(
+        counton.release(
             "above",  # type: ignore[arg-type]  # of another package
             tmp_path / "e.csv",
             state=tmp_path / "s.db",

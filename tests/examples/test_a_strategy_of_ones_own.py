@@ -74,7 +74,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
     with run(job.having(until="2024-03-04", quiet=48)) as outcome:
-        assert outcome.definition.strategy == blocks(168, 24)
+        assert outcome.spec.strategy == blocks(168, 24)
         assert outcome.after == 72
     with run(job.having(until="2024-03-05")) as outcome:  # and goes on
         assert outcome.after == 96
@@ -113,7 +113,7 @@ def test_python_takes_an_instance(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.definition.record["strategy"] == "own"
+        assert outcome.spec.facts()["record"]["strategy"] == "own"
 
 
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:

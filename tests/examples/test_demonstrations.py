@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from counton.cli.command_options import command_line
 
+from counton.cli.command_text import command_text
 from examples.__main__ import main
 from examples.departures import options_for
 
@@ -48,13 +48,13 @@ def test_the_demonstration_shows_the_command_it_runs(
     options = options_for(str(tmp_path))
     shown = capsys.readouterr().out
     assert shown.startswith("$ counton count ")
-    assert command_line("count", options) in shown
+    assert command_text(options) in shown
 
 
 def test_the_demonstration_without_an_end_is_a_command(tmp_path: Path) -> None:
     (tmp_path / "departures.parquet").touch()
     (tmp_path / "carriers.csv").touch()
-    words = command_line("count", options_for(str(tmp_path), expire=True)).split()
+    words = command_text(options_for(str(tmp_path), expire=True)).split()
     assert words[words.index("--growth") + 1] == "1.08"
     assert "--expire" in words
     assert "--steps" not in words
@@ -81,7 +81,7 @@ def test_statistics_of_departures_are_commands_that_run(
     ran = []
 
     def only(*given: Any) -> None:
-        ran.append(given[0].keeping.name)
+        ran.append(given[0].name)
 
     monkeypatch.setattr("examples.departure_statistics.perform", only)
     main(["--statistics", "--folder", str(tmp_path)])

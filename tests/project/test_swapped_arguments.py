@@ -32,8 +32,8 @@ from counton import (
     TopK,
     release,
 )
-from counton.job.job import fields_of
-from counton.run import export, methods, run
+from counton.options.statistics import CountJob
+from counton.runs import export, methods, run
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary
 from counton.training import TrainingDesign
@@ -125,8 +125,12 @@ def noise(method: str, *args: Any, **more: Any) -> Any:
 
 
 def job_fields(*without: str) -> dict[str, Any]:
-    there = {item.name: item.default for _, item in fields_of(Job) if item.name not in without}
-    return {name: None if name in ("what", "events") else value for name, value in there.items()}
+    fields = CountJob.model_fields
+    return {
+        name: item.default
+        for name, item in fields.items()
+        if name != "statistic" and name not in without
+    }
 
 
 CALLS: dict[str, Callable[[str], Called]] = {
@@ -264,6 +268,6 @@ def test_rows_of_another_type_are_told_by_their_type(tmp_path: Path) -> None:
         release(swapped, "count", state=tmp_path / "a.db")
     with pytest.raises(CountonError, match="guarantee is a value of type DataFrame"):
         Counter(Binary(7), swapped, **KEPT)
-    with pytest.raises(CountonError, match="the request is a value of type DataFrame"):
+    with pytest.raises(CountonError, match="the job is a value of type DataFrame"):
         run(swapped)
     assert not (tmp_path / "a.db").exists()

@@ -259,7 +259,7 @@ def test_users_count_in_each_window_or_not_at_all(
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
-        InvalidInput, match=r"revise=2d (revises|does not go with statistic=distinct)"
+        InvalidInput, match=r"revise=2d (revises|does not go with (statistic=distinct|first=True))"
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 

@@ -60,6 +60,8 @@ def draw_history(seed: int) -> list[list[Row]]:
                 kept.append(row)
             elif fate < 0.7:
                 kept.append((*row[:2], draw.choice(GROUPS), draw.randrange(10), row[4]))
+        if not kept:  # an input with other ids alone is refused
+            kept = list(rows)
         for _ in range(4):
             day = draw.randint(max(1, night - 2), night)
             at = f"2024-03-{day:02}T{draw.randrange(3):02}:00"

@@ -7,7 +7,7 @@ from typing import Any
 from counton.options.job_file import PublishTable
 from counton.options.option_fields import Section
 from counton.options.report import member_model
-from counton.options.statistics import STATISTIC_NAMES, all_models
+from counton.options.statistics import all_models
 
 
 def schema() -> dict[str, Any]:
@@ -19,9 +19,7 @@ def schema() -> dict[str, Any]:
     models = all_models()
     definitions = {name: _table(model) for name, model in models.items()}
     members = {
-        f"{name} of a report": _table(member_model(name))
-        for name in STATISTIC_NAMES
-        if name != "report"
+        f"{name} of a report": _table(member_model(name)) for name in models if name != "report"
     }
     shared = {
         key: value
@@ -29,7 +27,7 @@ def schema() -> dict[str, Any]:
         for key, value in table["properties"].items()
     }
     shared["statistic"] = {
-        "enum": list(STATISTIC_NAMES),
+        "enum": list(models),
         "description": "; ".join(f"{name}: {model.summary}" for name, model in models.items()),
     }
     report = {

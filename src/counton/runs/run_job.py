@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, Protocol, Self
 
 from counton.base.errors import InvalidInput
+from counton.base.exact import quote
 from counton.base.private import Private, open_private
 from counton.frame.groups import GroupNames
 from counton.frame.lazy_polars import polars as pl
@@ -57,7 +58,6 @@ from counton.runs.planned_steps import (
 )
 from counton.runs.read_journal import read_release
 from counton.runs.reading import (
-    RowNumbers,
     WindowSums,
     aggregate_rows,
     columns_of,
@@ -65,6 +65,7 @@ from counton.runs.reading import (
 )
 from counton.runs.remembered_rows import RememberedRows
 from counton.runs.row_buffer import RowBuffer
+from counton.runs.row_numbers import RowNumbers
 from counton.runs.row_source import (
     check_rows,
     open_rows,
@@ -240,6 +241,8 @@ def run(
     >>> result.before, result.after, result.release.table().height
     (0, 2, 2)
     """
+    if not isinstance(job, Job):
+        raise InvalidInput(f"the job is {quote(job)}; give a Job(what, events, state)")
     now = datetime.now(UTC) if now is None else now
     if now.tzinfo is None:
         raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
