@@ -1,7 +1,7 @@
-"""Options of jobs and statistics. Each option is described once, as an `Option`.
+"""Options that a statistic of another package declares, and checks that interfaces share.
 
-From it come an option of the command line, a key of a job file, a schema and documentation. Options
-of every job are fields of `counton.run.Job`; those of one statistic stand in its file.
+Options of jobs are fields of the models in `counton.options`. A statistic that another package
+defines describes its options as `Option` objects, from which its model is made.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Option(NamedTuple):
         served: whether a job sent to a service may state it.
         nightly: whether the command that runs all jobs may override it for all.
         usual: without a default, the value that has the effect of leaving it out.
-        of: kinds of jobs that take it (`counton.job.stated_options.KINDS`); all of an axis of which
+        of: kinds of jobs that take it; all of an axis of which
             none is named.
         instead: options that this one replaces.
         bounds: least and largest value, as whole numbers or lengths of time.
