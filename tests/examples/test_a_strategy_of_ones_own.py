@@ -74,7 +74,7 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
     with run(job.having(until="2024-03-04", quiet=48)) as outcome:
-        assert outcome.spec.description().strategy == blocks(168, 24)
+        assert outcome.spec.strategy == blocks(168, 24)
         assert outcome.after == 72
     with run(job.having(until="2024-03-05")) as outcome:  # and goes on
         assert outcome.after == 96
@@ -82,12 +82,12 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
     found = said("verify", str(installed / "visits.db"))
     assert "96 values computed again" in found
     for words in (("show", "--json"), ("methods", "--full")):
-        assert "blocks" in said(words[0], str(installed / "visits.db"), words[1]).lower()
+        assert "Blocks" in said(words[0], str(installed / "visits.db"), words[1])
     said("export", str(installed / "visits.db"), f"--out={out}")
     read = counton.read(out)
     assert read.numbers.design.strategy == blocks(168, 24)
     assert read.table().height == 96
-    assert "blocks; 168 windows, block 24" in read.methods(full=True)
+    assert "blocks; 168 steps, block 24" in read.methods(full=True)
 
 
 def test_a_page_watches_it(installed: Path) -> None:
@@ -113,7 +113,7 @@ def test_python_takes_an_instance(installed: Path) -> None:
         until="2024-03-03", **stream,
     )  # fmt: skip
     with run(job) as outcome:
-        assert outcome.spec.strategy == blocks(7, 3)
+        assert outcome.spec.facts()["record"]["strategy"] == "own"
 
 
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:

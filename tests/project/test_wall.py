@@ -16,10 +16,11 @@ import pickle
 import re
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,9 +33,12 @@ from telling import tells
 from counton import Counter, PureDP
 from counton.base.columns import html
 from counton.base.private import Private, open_private
-from counton.run import Job, Outcome, read_rows, resolve, run
-from counton.run.written_files import write_table
+from counton.runs import Job, RunResult, run
+from counton.runs.opened_state import OpenedState
+from counton.runs.output_files import write_table
+from counton.runs.run_job import decide, plan_steps, prepare, read_rows
 from counton.serve.log_lines import note
+from counton.state import Stream
 from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, uses
 
@@ -122,7 +126,6 @@ TOLD = "the operator sees exact numbers of rows:\n\n"
 
 def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
-    assert len(openings()) <= 32
 
 
 def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
@@ -165,11 +168,8 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
-    ("run/unordered_rows.py: AddedRows._counted_labels", "len(known)"): "in an addition, closed",
-    ("run/unordered_rows.py: AddedRows._counted_labels", "len(used)"): "of an array of places",
-    ("run/unordered_rows.py: AddedRows.beside", "len(labels[1])"): "how wide an input is, closed",
-    ("run/unordered_rows.py: AddedRows.beside", "len(new)"): "how many steps are new",
+    ("runs/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
+    ("runs/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
     ("state/stream.py: Stream.amounts", "taken.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -280,20 +280,16 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 # --------------------------------------------------------------------------- what may not import
 
 FACES = {
-    "a table on the screen": ("counton.cli.run_statistic", "counton.cli.print_forms"),
-    "the machine's report": ("counton.cli.run_statistic",),
-    "a file": (
-        "counton.released.release_files",
-        "counton.run.written_files",
-        "counton.run.outputs",
-    ),
+    "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
+    "the machine's report": ("counton.cli.run_report",),
+    "a file": ("counton.released.release_files", "counton.runs.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),
     "a notebook": ("counton.released.screen",),
-    "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.exports", "counton.state.published"),
+    "an export": ("counton.runs.exports",),
+    "tables of SQL": ("counton.runs.exports", "counton.state.published"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -322,7 +318,9 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.run.journal_values", "counton.run.stream_end", "counton.run.erasure"),
+        *("counton.runs.read_journal", "counton.runs.close_stream", "counton.runs.erasure"),
+        *("counton.runs.run_job", "counton.runs.dry_run", "counton.runs.input_preview"),
+        "counton.runs.opened_state",
         *("counton.serve.served_jobs", "counton.state.reader", "counton.state.stream"),
         # what a program counts with
         *("counton.numbers.counter", "counton.statistics.live_statistic"),
@@ -345,31 +343,32 @@ def test_no_public_face_names_where_rows_lie_open() -> None:
 
 #: A mistake in each face: what it has at hand, and a line that shows an exact number of it.
 MISTAKES = {
-    "a table on the screen": "table.add_row(outcome.counts.rows)",
-    "a column of the screen": "table.add_row(*outcome.counts)",
-    "the machine's report": "report['rows'] = outcome.counts['rows']",
-    "CSV": "csv.writer(file).writerow(outcome.stream.observed_blocks())",
-    "Parquet": "frame = pl.DataFrame(outcome.stream.observed_blocks())",
-    "JSON": "json.dumps(dict(outcome.stream.observed_blocks()))",
-    "a chart": "numbers: list[float] = [outcome.stream.amounts]",
-    "a line of a chart": "Figure().subplots().plot([0], [outcome.stream.amounts])",
-    "a longest bar": "height = max(0, outcome.stream.amounts)",
+    "a table on the screen": "table.add_row(result.counts.rows)",
+    "a column of the screen": "table.add_row(*result.counts)",
+    "the machine's report": "report['rows'] = result.counts['rows']",
+    "CSV": "csv.writer(file).writerow(stream.observed_blocks())",
+    "Parquet": "frame = pl.DataFrame(stream.observed_blocks())",
+    "JSON": "json.dumps(dict(stream.observed_blocks()))",
+    "a chart": "numbers: list[float] = [stream.amounts]",
+    "a line of a chart": "Figure().subplots().plot([0], [stream.amounts])",
+    "a longest bar": "height = max(0, stream.amounts)",
     "the page": "found = {step: sums for step, sums in reader.observed_blocks()}",
-    "a row of the page": "row: dict[str, float] = {'estimate': outcome.stream.amounts.largest}",
-    "methods": "words = 'of ' + outcome.counts + ' rows'",
-    "a notebook": "page = html('rows', outcome.stream.observed_blocks()[1])",
+    "a row of the page": "row: dict[str, float] = {'estimate': stream.amounts.largest}",
+    "methods": "words = 'of ' + result.counts + ' rows'",
+    "a notebook": "page = html('rows', stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
-    "tables of SQL": "rows: list[int] = [part.period for part in outcome.stream.marks('user')]",
-    "a message": "raise InvalidInput(outcome.counts)",
-    "logs": "note('released', rows=len(outcome.stream.labels()))",
+    "tables of SQL": "rows: list[int] = [part.period for part in stream.marks('user')]",
+    "a message": "raise InvalidInput(result.counts)",
+    "logs": "note('released', rows=len(stream.labels()))",
     "what waits": "body: bytes = fold.bodies[0]",
     "rows of a batch": "sent: bytes = batch.body",
     "new rows": "total = sum(tally(source, reading))",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "rows that waited": "report['rows'] = end.dropped",
     "a sum of rows that waited": "rows: int = end.dropped + 1",
-    "rows that wait": "words = f'{settled.dropped + 1} rows'",
-    "what a run adds": ("added = [np.sum(one) for _, one in rows.beside(None).additions(False)]"),
+    "rows that wait": "words = f'{waiting_rows(reader, spec) + 1} rows'",
+    "rows that were read": "height = read.sums.frame.height",
+    "what a run adds": "added = [np.sum(addition) for _, addition in steps.transactions()]",
 }
 HEAD = """
 import csv, io, json
@@ -382,20 +381,21 @@ from counton.rows.sources import Source
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import RowReading
 from counton.rows.tally import tally
-from counton.run.stream_end import End
-from counton.run.definition import Definition
-from counton.run.settlement import SettledJob
-from counton.run.runs import Outcome
-from counton.run.unordered_rows import AddedRows
+from counton.runs.close_stream import ClosedStream, waiting_rows
+from counton.runs.planned_steps import PlannedSteps
+from counton.runs.run_job import ReadRows, RunResult
+from counton.runs.stream_spec import StreamSpec
 from counton.base.private import open_private
 from counton.serve.log_lines import note
+from counton.state import Stream
 from counton.state.inbox import Batch, Fold
 from counton.state.reader import JournalReader
 """
 HANDS = (
-    "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
+    "result: RunResult, stream: Stream, reader: JournalReader, table: Table, "
+    "report: dict[str, int], "
     "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
-    "spread: Spread, definition: Definition, rows: AddedRows, end: End, settled: SettledJob"
+    "spread: Spread, spec: StreamSpec, read: ReadRows, steps: PlannedSteps, end: ClosedStream"
 )
 
 
@@ -410,7 +410,7 @@ def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
         lines.append(f"        {line}")
         places[len(lines)] = what
         lines.append("    if table.columns:")
-    lines.append("        report['rows'] = open_private(outcome.counts).rows")  # is a type
+    lines.append("        report['rows'] = open_private(result.counts).rows.read")
     right = len(lines)
     file = tmp_path / "faces.py"
     file.write_text("\n".join([*lines, ""]))
@@ -424,8 +424,15 @@ def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- mistakes, when they happen
 
 
+class Reached(NamedTuple):
+    """A run, and its stream."""
+
+    result: RunResult
+    stream: Stream
+
+
 @pytest.fixture
-def outcome(tmp_path: Path) -> Any:
+def outcome(tmp_path: Path) -> Iterator[Reached]:
     """A run over rows of which one number is nowhere but in what is exact."""
     rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT, "page": ["home"] * EXACT})
     job = Job(
@@ -433,22 +440,23 @@ def outcome(tmp_path: Path) -> Any:
         time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02",
         by="page", domain=["home", "shop"], epsilon="1e-3",
     )  # fmt: skip
-    with run(job) as done:
-        yield done
+    result = run(job)
+    with Stream.open(tmp_path / "visits.db", result.name) as stream:
+        yield Reached(result, stream)
 
 
-def closed_in(outcome: Outcome) -> list[Private[Any]]:
+def closed_in(outcome: Reached) -> list[Private[Any]]:
     """What a face can reach of a run that is exact."""
     stream = outcome.stream
-    found = [outcome.counts, stream.observed_blocks(), stream.amounts]
+    found = [outcome.result.counts, stream.observed_blocks(), stream.amounts]
     return [*found, stream.labels(), stream.marks("user")]
 
 
-def test_all_that_is_exact_of_a_run_is_closed(outcome: Outcome) -> None:
-    assert open_private(outcome.counts).rows == EXACT
+def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
+    assert open_private(outcome.result.counts).rows.read == EXACT
     assert open_private(outcome.stream.amounts).largest == EXACT
     assert observed_of(outcome.stream)[1].max() == EXACT
-    assert not tells(repr((outcome, vars(outcome), closed_in(outcome))), EXACT)
+    assert not tells(repr((outcome, vars(outcome.result), closed_in(outcome))), EXACT)
 
 
 def all_held_by(*begin: object) -> list[Any]:
@@ -465,11 +473,11 @@ def all_held_by(*begin: object) -> list[Any]:
     return found
 
 
-def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Outcome) -> None:
+def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Reached) -> None:
     """A debugger, a log of locals or a rich traceback shows what ``repr`` says."""
     held = all_held_by(outcome)
     names = {type(one).__name__ for one in held}
-    assert {"Private", "Counts", "Counter", "StreamProgress", "Stream"} <= names
+    assert {"Private", "RowCounts", "Counter", "StreamProgress", "Stream"} <= names
     shown = {type(one).__name__ for one in held if tells(repr(one), EXACT)}
     assert shown == set()
 
@@ -477,7 +485,7 @@ def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("Counts(rows=7919)", True),
+        ("RowCounts(rows=7919)", True),
         ("array([7919,    1])", True),
         ("7919.0 rows, -7919.", True),
         ("7,919 rows", True),
@@ -510,19 +518,21 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     job = Job(
         *("count", rows, tmp_path / "visits.db"),
         time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="1e-3",
+        append=True,
     )  # fmt: skip
-    settled = resolve(job)
-    assert type(settled.source) is Private
-    assert not tells(repr(settled).replace(repr(settled.job), ""), EXACT)
-    found: Any = read_rows(settled)
-    settled.close()
-    changes: Any = found.beside(None)
-    secret = [mark for mark, _ in open_private(found.marks)]
-    assert all(secret)
-    ((_, addition),) = changes.additions(False)
-    assert set(secret) <= set(open_private(addition).sources)
-    shown = repr((found, found._asdict(), changes, changes._asdict(), addition))
-    assert not [one for one in secret if one.rpartition(":")[2] in shown]
+    with OpenedState(job) as state:
+        prepared = prepare(job, state, None, datetime.now(UTC))
+        assert type(prepared.source) is Private
+        assert not tells(repr(prepared), EXACT)
+        read = read_rows(prepared)
+        steps = plan_steps(prepared, read, decide(prepared, read), None)
+    digests = [*read.files.digests]
+    assert digests
+    ((_, addition),) = steps.transactions()
+    assert set(digests) <= set(open_private(addition).sources)
+    shown = repr((prepared, read, vars(read), steps, addition))
+    assert not [digest for digest in digests if digest.rpartition(":")[2] in shown]
+    assert not tells(shown, EXACT)
 
 
 def pretty_on_screen(closed: object) -> str:
@@ -606,7 +616,7 @@ SHOWS: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize("face", SHOWS)
 def test_a_mistake_in_a_public_face_shows_nothing(
     face: str,
-    outcome: Outcome,
+    outcome: Reached,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

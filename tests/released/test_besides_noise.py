@@ -265,10 +265,10 @@ def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
         write_release(released.numbers, file)
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
-    with Store(asked.state) as store:
+    with Store(str(asked.state)) as store:
         page = Journal(store, stream_name(asked)).describe()["besides_noise"]
     texts += [*map(" ".join, (*drawn, screen)), shown(asked.state), shown(file)]
-    texts += [again.describe(), again.methods(), export(asked.state).describe()]
+    texts += [again.describe(), again.methods(), export(str(asked.state)).describe()]
     texts += [str(again)]
     for line, text in product(lines, texts):
         assert line in " ".join(text.split()), text

@@ -103,7 +103,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
         for line in strategies:
             check_strategy_line(line, truth)
         if form != "once":
-            with Store(job.state) as store:
+            with Store(str(job.state)) as store:
                 check_served(Journal(store, stream_name(job)).describe(), truth)
 
 

@@ -373,7 +373,7 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     released(job)
     written = pl.read_parquet(out)
     assert written["over"].unique().to_list() == [1]
-    found = export(job.state)
+    found = export(str(job.state))
     assert found.table().equals(written)
     assert found.numbers.level == 0.9
     assert facts_of(found.numbers)["counted"] == "the last 1 windows"
@@ -384,7 +384,7 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
     own = released(again.having(out=out))
     assert own.numbers.shown.over == 1  # one word said anew leaves the others as they were
-    assert export(job.state).table().equals(pl.read_parquet(out))
+    assert export(str(job.state)).table().equals(pl.read_parquet(out))
     released(again.having(out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert facts_of(export(job.state).numbers)["counted"] == "all windows so far"
+    assert facts_of(export(str(job.state)).numbers)["counted"] == "all windows so far"

@@ -91,8 +91,9 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         InvalidInput, match=r"separator is 'x'; columns may be separated by , ; \| or tab"
     ):
         run(Job("sum", file, tmp_path / "s.db", separator="x", **OPTIONS))
+    wrong: Any = "·"
     with pytest.raises(InvalidInput, match=r"decimal=· is not possible for sum; give \. or ,"):
-        run(Job("sum", file, tmp_path / "s.db", separator=";", decimal="·", **OPTIONS))
+        run(Job("sum", file, tmp_path / "s.db", separator=";", decimal=wrong, **OPTIONS))
 
 
 def test_a_decimal_comma_is_named_where_a_number_is_refused(tmp_path: Path) -> None:

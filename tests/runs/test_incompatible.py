@@ -133,5 +133,6 @@ def test_refuse_unmet_need_is_refused(rule: Need) -> None:
 
 def test_refuse_excluded_accepts_a_usual_job() -> None:
     for model in all_models().values():
-        job = model(time="at", every="1d", start="2024-03-01", steps=9, epsilon=1)
+        make_job: Any = model
+        job = make_job(time="at", every="1d", start="2024-03-01", steps=9, epsilon=1)
         refuse_excluded(job)

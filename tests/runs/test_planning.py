@@ -30,7 +30,5 @@ def test_plan_stream_windows_shifted_against_periods_is_refused(
 def test_plan_stream_expiring_loss_that_is_not_proven_is_refused() -> None:
     with pytest.raises(InvalidInput, match="loss of each event by its age"):
         plan_stream(
-            CountJob(
-                expire=True, delay=1, user="who", most=2, per="1d", most_a_window=1, **WINDOWS
-            )
+            CountJob(expire=True, delay=1, user="who", most=2, per="1d", most_a_window=1, **WINDOWS)
         )

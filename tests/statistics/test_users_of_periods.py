@@ -95,7 +95,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert "in the week to the end of 2024-04-05" in screen_of(released.numbers).heading
     assert released.numbers.facts()["counted"] == "the week so far"
     last = released.table()["estimate"][-3]
-    for one in (released, export(asked.state)):
+    for one in (released, export(str(asked.state))):
         found = one.total("1 or more")
         assert found.value == last
         assert found.what == "1 or more (1 April to 5 April 2024)"
@@ -215,7 +215,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
 def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
-    with Store(asked.state) as store:
+    with Store(str(asked.state)) as store:
         journal = Journal(store, stream_name(asked))
         assert journal.about()["release"] == "periods"
         last = journal.page(last=1).table

@@ -54,7 +54,6 @@ def forget(
     """
     from counton.cli.print_forms import Console
     from counton.runs import erasure
-    from counton.runs.remembered_rows import BUCKETS
 
     if person is not None and age is None:
         done = erasure.forget(state, person, name=name, key=key, wait=wait, yes=yes)
@@ -68,7 +67,7 @@ def forget(
         )
     console = Console()
     for forgetting in done:
-        console.write_line(_report(forgetting, new_users_apart=BUCKETS))
+        console.write_line(_report(forgetting, new_users_apart=erasure.NEW_USERS_APART))
     console.write_line(
         "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
         "copies of the state."

@@ -15,7 +15,7 @@ from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
 from counton.released.stream_words import people_note
 from counton.runs.input_notes import differing_rows_note, number_missing
-from counton.runs.reading import RowNumbers
+from counton.runs.row_numbers import RowNumbers
 from counton.runs.run_job import RunResult
 from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts

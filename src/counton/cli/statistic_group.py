@@ -18,10 +18,10 @@ class StatisticGroup(click.Group):
     """The commands of statistics by name, each made when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the statistics, also of those of other packages."""
-        from counton.statistics.catalogue import keywords
+        """Return the names of the statistics."""
+        from counton.options.statistics import all_models
 
-        return [name for name in keywords() if name not in STATISTICS_AT_TOP_ALONE]
+        return [name for name in all_models() if name not in STATISTICS_AT_TOP_ALONE]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a statistic; None if there is none of this name."""

@@ -7,8 +7,7 @@ from typing import Any
 from counton.options.job_file import PublishTable
 from counton.options.option_fields import Section
 from counton.options.report import member_model
-from counton.options.statistics import STATISTIC_NAMES, all_models, model_of
-from counton.statistics.catalogue import keywords
+from counton.options.statistics import all_models
 
 
 def schema() -> dict[str, Any]:
@@ -18,13 +17,9 @@ def schema() -> dict[str, Any]:
     'Length of a window: 15m, 1h, 1d, 1w or 1mo.'
     """
     models = all_models()
-    for name in keywords():  # also those of other packages
-        models.setdefault(name, model_of(name))
     definitions = {name: _table(model) for name, model in models.items()}
     members = {
-        f"{name} of a report": _table(member_model(name))
-        for name in STATISTIC_NAMES
-        if name != "report"
+        f"{name} of a report": _table(member_model(name)) for name in models if name != "report"
     }
     shared = {
         key: value

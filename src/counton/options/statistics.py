@@ -6,6 +6,7 @@ What a statistic cannot do is no option of its model: a table of cells has no ``
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import ClassVar, Literal
 
@@ -339,8 +340,15 @@ def model_of(statistic: object) -> type[Job]:
 
 
 def all_models() -> dict[str, type[Job]]:
-    """Return the models of all statistics by name."""
-    return {name: model_of(name) for name in STATISTIC_NAMES}
+    """Return the models of all statistics by name, also of those of other packages."""
+    from counton.statistics.catalogue import keywords
+
+    models = {name: model_of(name) for name in STATISTIC_NAMES}
+    for name in keywords():
+        if name not in models:
+            with suppress(InvalidInput):  # who uses a broken package is told
+                models[name] = model_of(name)
+    return models
 
 
 def explain_unknown_statistic(statistic: object) -> str:

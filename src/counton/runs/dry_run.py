@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from counton.base.private import Private, open_private
 from counton.options.common_options import Job
 from counton.runs.opened_state import OpenedState
-from counton.runs.reading import RowNumbers
+from counton.runs.row_numbers import RowNumbers
 from counton.runs.run_job import (
     PreparedRun,
     Progress,

@@ -48,6 +48,8 @@ from counton.state.seen import Change, MarkSet, Secret, merge
 
 _Result = TypeVar("_Result")
 
+#: Of so many new users, about one is not counted once somebody was forgotten.
+NEW_USERS_APART = BUCKETS
 #: Seconds between two attempts.
 _PAUSE = 0.05
 

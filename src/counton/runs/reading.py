@@ -21,37 +21,12 @@ from counton.rows.tally import Tally, tally
 from counton.runs.discovered_groups import GroupNamesOfRun, find_group_names
 from counton.runs.due_windows import RowTimes
 from counton.runs.row_buffer import RowBuffer
+from counton.runs.row_numbers import RowNumbers
 from counton.runs.stream_spec import StreamSpec
 from counton.runs.terms import Declared, RunOptions
 
 #: Function that returns a buffer of the rows, if those that count are chosen; else None.
 MakeBuffer = Callable[[RowReading, GroupNames | None], RowBuffer | None]
-
-
-@dataclass(frozen=True, repr=False)
-class RowNumbers:
-    """Exact numbers of the rows that were read, for the operator alone.
-
-    Attributes:
-        read: all rows.
-        within: rows in windows, whether or not they count.
-        before_start, after_last_window: rows outside all windows, counted nowhere.
-        unlisted: rows of undeclared groups that were left out.
-        missing: rows that were left out since they lack a value.
-        quarantined: unreadable rows that were set aside.
-        in_other_group: rows of undeclared groups in the group of all others.
-        unlisted_names: the commonest names of undeclared groups, each with its number of rows.
-    """
-
-    read: int
-    within: int
-    before_start: int
-    after_last_window: int
-    unlisted: int
-    missing: int
-    quarantined: int
-    in_other_group: int = 0
-    unlisted_names: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,7 +23,7 @@ _ROWS_OF_PORTION = 2**22
 _NAMES_AT_A_TIME = 2**14
 #: Purposes of digests: those of users and those of ids have nothing in common.
 PURPOSES = {"id": 2, "user": 1}
-_HELD = {"us": pl.Int64, "step": pl.Int32, "group": pl.Int32, "total": pl.Int64}
+_HELD = {"us": pl.Int64, "step": pl.Int64, "group": pl.Int32, "total": pl.Int64}
 
 
 #: Function that returns the rows that may still count, and the numbers of the others.
@@ -83,7 +83,7 @@ class RowBuffer:
     # These two methods are called by `tally`, which reads the rows.
     def select(self, assigned: pl.LazyFrame) -> pl.LazyFrame:
         """Select the columns to hold of rows with windows and groups; names become digests."""
-        columns = [pl.col("us"), pl.col("step").cast(pl.Int32)]
+        columns = [pl.col("us"), pl.col("step")]  # a number of more than 32 bits is possible
         if self._has_groups:
             columns.append(_place_of_group(assigned, self.groups))
         else:
@@ -124,7 +124,7 @@ class RowBuffer:
         for remainder in range(portions):
             portion = Portion(remainder, portions)
             rows = [portion.of(some, self._names[-1]) for some in self._rows]
-            yield portion, pl.concat(rows).with_columns(pl.col("step", "group").cast(pl.Int64))
+            yield portion, pl.concat(rows).with_columns(pl.col("group").cast(pl.Int64))
 
 
 def _place_of_group(assigned: pl.LazyFrame, groups: Sequence[str]) -> pl.Expr:

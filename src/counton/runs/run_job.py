@@ -58,7 +58,6 @@ from counton.runs.planned_steps import (
 )
 from counton.runs.read_journal import read_release
 from counton.runs.reading import (
-    RowNumbers,
     WindowSums,
     aggregate_rows,
     columns_of,
@@ -66,6 +65,7 @@ from counton.runs.reading import (
 )
 from counton.runs.remembered_rows import RememberedRows
 from counton.runs.row_buffer import RowBuffer
+from counton.runs.row_numbers import RowNumbers
 from counton.runs.row_source import (
     check_rows,
     open_rows,

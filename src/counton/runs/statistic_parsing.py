@@ -95,7 +95,8 @@ def parse_distinct(job: DistinctJob) -> StatisticOfRows:
 def parse_reach(job: ReachJob) -> StatisticOfRows:
     """Parse the options of a count of users by their number of rows."""
     thresholds = (1,) if job.at_least is None else tuple(job.at_least)
-    return StatisticOfRows(job.statistic, Reach(thresholds))
+    text_of_thresholds = ",".join(map(str, thresholds))  # which an error shows
+    return StatisticOfRows(job.statistic, Reach(text_of_thresholds))
 
 
 @parse_statistic.register

@@ -192,7 +192,9 @@ def _for_server(statement: str) -> str:
 @cache
 def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
     kind: Any = namedtuple  # the names come from a statement
-    return kind("Row", columns, rename=True)._make  # type: ignore[no-any-return]
+    row = kind("Row", columns, rename=True)
+    row.__repr__ = lambda _: "Row(secret)"  # it may hold an exact number of rows
+    return row._make  # type: ignore[no-any-return]
 
 
 class Connections:
