@@ -19,6 +19,7 @@ import click
 from every_statistic import OWN, TABLES, made
 
 from counton.cli.app import app
+from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import ExitCode
 from counton.cli.statistic_group import statistic
 from counton.options.json_schema import schema
@@ -39,15 +40,23 @@ def options() -> dict[str, list[str]]:
     for group, before in ((app, ""), (statistic, "statistic ")):
         context = click.Context(group)
         for name in group.list_commands(context):
-            found[f"{before}{name}"] = of(group.get_command(context, name))
+            # Those of a statistic are listed once, under ``statistic`` if it is there.
+            is_listed_there = group is app and name in STATISTICS_AT_TOP
+            found[f"{before}{name}"] = (
+                [] if is_listed_there else of(group.get_command(context, name))
+            )
     return found
 
 
 def job_keys() -> dict[str, list[str]]:
-    """Keys of job files."""
+    """Keys of job files: of jobs of any statistic, and of the statistics of a report."""
     told = schema()
-    parts = {name: sorted(one["properties"]) for name, one in told["$defs"].items()}
-    return {**parts, "tables": sorted(told["properties"])}
+    keys: dict[str, set[str]] = {"job": set(), "statistic": set()}
+    for name, table in told["$defs"].items():
+        kind = "statistic" if name.endswith(" of a report") else "job"
+        keys[kind] |= {*table["properties"]}
+    parts = {name: sorted(of_kind) for name, of_kind in keys.items()}
+    return {**parts, "report": parts["job"], "tables": sorted(told["properties"])}
 
 
 def python_names() -> dict[str, str]:

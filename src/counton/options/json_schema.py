@@ -19,9 +19,7 @@ def schema() -> dict[str, Any]:
     models = all_models()
     definitions = {name: _table(model) for name, model in models.items()}
     members = {
-        f"{name} of a report": _table(member_model(name))
-        for name in models
-        if name != "report"
+        f"{name} of a report": _table(member_model(name)) for name in models if name != "report"
     }
     shared = {
         key: value
