@@ -34,7 +34,8 @@ def examples_in(thing: Any) -> bool:
     """Whether the docstring, or for a class that of one of its members, holds an example."""
     texts = [inspect.getdoc(thing)]
     if inspect.isclass(thing):
-        members = (m for m in vars(thing).values() if inspect.isroutine(m) or hasattr(m, "__get__"))
+        values = list(vars(thing).values())  # to look at a model builds it
+        members = (m for m in values if inspect.isroutine(m) or hasattr(m, "__get__"))
         texts += [inspect.getdoc(member) for member in members]
     return any(">>>" in (text or "") for text in texts)
 
@@ -82,7 +83,7 @@ def test_arguments_that_are_described_exist() -> None:
     for address, thing in public_objects():
         things = [thing]
         if inspect.isclass(thing):
-            things += [member for member in vars(thing).values() if inspect.isfunction(member)]
+            things += [member for member in [*vars(thing).values()] if inspect.isfunction(member)]
         wrong += [
             (address, each, gone)
             for each in things

@@ -315,7 +315,11 @@ def _(match: re.Match[str], truth: Truth) -> None:
     form = truth.form
     if form in ("endless", "expire"):
         form = "totals"
-    if truth.job.statistic == "reach" and form == "totals" and truth.job.release is None:
+    if (
+        truth.job.statistic == "reach"
+        and form == "totals"
+        and truth.job.value_of("release") is None
+    ):
         form = "periods"
     require(of_form[form] in what.replace("far,", "far"), match)
     for other in set(of_form.values()) - {of_form[form]}:
@@ -345,7 +349,7 @@ def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
     rest, place = change, truth.noun
     user = truth.unit != "event"
     groups = "group" if truth.is_additive else "cell"
-    grouped = truth.job.by is not None or not truth.is_additive
+    grouped = truth.job.value_of("by") is not None or not truth.is_additive
     explained = "; a cell is one of the counts behind the numbers"
     if rest.endswith(explained):
         rest = rest.removesuffix(explained)
@@ -908,7 +912,11 @@ def _(match: re.Match[str], truth: Truth) -> None:
         "expire": "so far",
     }  # fmt: skip
     when = forms[truth.form]
-    if truth.job.statistic == "reach" and truth.job.release is None and truth.form == "endless":
+    if (
+        truth.job.statistic == "reach"
+        and truth.job.value_of("release") is None
+        and truth.form == "endless"
+    ):
         when = "in each day so far"
     require(match["when"] == when, match)
     require(match["what"].startswith(words_of_subject(truth).removesuffix(",")), match)

@@ -40,7 +40,7 @@ def release(
     state: str | os.PathLike[str] | None = None,
     guarantee: Guarantee | None = None,
     progress: Progress = no_progress,
-    **options: Unpack[JobFields],
+    **more: Unpack[JobFields],
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
@@ -63,7 +63,7 @@ def release(
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
         progress: called with the name of the current task, and the fraction (0 to 1) of the run
             that is done.
-        options: options of the job: the fields of `CountJob` and its siblings. A new stream needs
+        more: options of the job: the fields of `CountJob` and its siblings. A new stream needs
             ``time`` (column of the events' times), ``every`` (length of a window: ``"15m"``,
             ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a `timedelta`), ``start`` (of the first
             window) and ``steps`` (number of windows of the whole stream). ``value`` or ``columns``
@@ -112,7 +112,7 @@ def release(
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     """
-    stated = cast("dict[str, Any]", options)
+    stated = cast("dict[str, Any]", more)
     if "what" in stated:
         raise InvalidInput("release has no argument 'what'; give the statistic first, by position")
     if guarantee is not None:

@@ -76,6 +76,15 @@ def without_public_notes(facts: Mapping[str, Any]) -> dict[str, Any]:
 class StreamSpec:
     """A stream: what defines it, how it is protected, and what its last jobs said of runs.
 
+    >>> from counton.runs import Job
+    >>> from counton.runs.planning import plan_stream
+    >>> job = Job(
+    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=30,
+    ...     epsilon=1,
+    ... )
+    >>> plan_stream(job).terms.windowing.windows.steps
+    30
+
     Attributes:
         job: the options that define the stream, in their normal form, and no others.
         tally_statistic: the core's statistic of all groups, with all its parameters.
