@@ -44,7 +44,7 @@ def make(folder: Path, groups: int, nights: int) -> None:
 
 def release(folder: Path, night: int) -> None:
     """Release one night, and print its CPU time, duration, memory and size of the state."""
-    from counton.runs import Job, run
+    from counton.run import Job, run
 
     asked = {"every": "1d", "start": "2024-03-01", "steps": 365, "rho": "0.015", "time": "time"}
     names = {"by": "page", "domain": str(folder / "names.txt")}

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from counton.runs import Job
+from counton.run import Job
 
 DAYS = 30
 _MEGABYTE = 2**20

@@ -10,8 +10,8 @@ import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_text import command_text
-from counton.runs import Job
-from counton.runs.output_files import write_table
+from counton.run import Job
+from counton.run.output_files import write_table
 
 _LEVELS = "continent,country,region,city"
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_text import command_text
-from counton.runs import Job
+from counton.run import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 

@@ -425,7 +425,7 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
         rows: pairs of a user and a row.
         promise: options of the job that bound a user's rows.
     """
-    from counton.runs import Job, run  # rows need more packages than contributions do
+    from counton.run import Job, run  # rows need more packages than contributions do
     from counton.state import Store
 
     with TemporaryDirectory() as folder:
@@ -581,7 +581,7 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
         rows: the rows.
         options: options of the job.
     """
-    from counton.runs import Job, run  # rows need more packages than contributions do
+    from counton.run import Job, run  # rows need more packages than contributions do
     from counton.state import Store
 
     with TemporaryDirectory() as folder:

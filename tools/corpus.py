@@ -32,9 +32,9 @@ from counton import ApproxDP, PureDP
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, encryption, key
 from counton.numbers import counter_state, design
 from counton.released import release_facts
-from counton.runs import Job, run
-from counton.runs.close_stream import end_stream
-from counton.runs.notes import mark
+from counton.run import Job, run
+from counton.run.close_stream import end_stream
+from counton.run.notes import mark
 from counton.state import Store, schema
 from counton.statistics import live_statistic
 from counton.training import noise as training_noise

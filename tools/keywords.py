@@ -1,7 +1,7 @@
 """Write the keywords of jobs for editors and type checkers: ``python -m tools.keywords``.
 
 A type checker does not run programs, so each name and type must stand in a file. The file is
-written from the models of `counton.options`, whose fields have types.
+written from the models of `counton.job`, whose fields have types.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from counton.options.common_options import InputOptions, Job
-from counton.options.custom_statistic import CustomStatisticJob
-from counton.options.statistics import all_models
+from counton.job.common_options import InputOptions, Job
+from counton.job.custom_statistic import CustomStatisticJob
+from counton.job.statistics import all_models
 from counton.statistics.catalogue import OWN
 
-FILE = Path(__file__).parent.parent / "src/counton/options/typed_kwargs.py"
+FILE = Path(__file__).parent.parent / "src/counton/job/typed_kwargs.py"
 _START = '''"""The options of jobs as keyword arguments, for editors and type checkers.
 
-`counton.options` says what each of them means, and ``python -m tools.keywords`` writes this file
+`counton.job` says what each of them means, and ``python -m tools.keywords`` writes this file
 from its models. A length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and
 several columns a list.
 """
@@ -93,7 +93,7 @@ _NUMBER = frozenset({int, float, str, Fraction})
 
 
 def text() -> str:
-    """Return the text that ``src/counton/options/typed_kwargs.py`` must have."""
+    """Return the text that ``src/counton/job/typed_kwargs.py`` must have."""
     fields: dict[str, list[Any]] = {}
     models: list[type[Job]] = [Job, *all_models().values(), CustomStatisticJob]
     for model in models:

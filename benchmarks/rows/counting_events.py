@@ -13,7 +13,7 @@ import polars as pl
 from benchmarks.measure import OBJECTS, fastest, object_seconds, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.strategies import KAry
 
 #: Two sizes: what a row more costs is their difference, without what every run costs.

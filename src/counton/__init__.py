@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
-    from counton.runs import Job as Job
-    from counton.runs import Release as Release
-    from counton.runs import read as read
-    from counton.runs import release as release
+    from counton.run import Job as Job
+    from counton.run import Release as Release
+    from counton.run import read as read
+    from counton.run import release as release
     from counton.state import Stream as Stream
     from counton.statistics import Average as Average
     from counton.statistics import Contingency as Contingency

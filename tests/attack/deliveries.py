@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.numbers.node_law import sensitivity_of
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store
 from counton.strategies import Binary
 from tools.brute_force import Tried, _at, strategies

@@ -24,7 +24,7 @@ from run_results import releases_of
 
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 NOT_HERE = "others' auditors are not here: make audit"
 pytestmark = [

@@ -6,9 +6,9 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import parse_toml
-from counton.options.job_file import load
-from counton.options.saved_job import save
-from counton.runs import Job
+from counton.job.job_file import load
+from counton.job.saved_job import save
+from counton.run import Job
 
 LONG_KEYS = [
     ".".join(["a"] * 50_000) + " = 1",

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.charts.totals import tick_names, window_names
-from counton.runs import export, mark
+from counton.run import export, mark
 
 pytestmark = pytest.mark.slow  # most of it draws
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.cli.statistic_commands import model_option
-from counton.options.statistics import model_of
-from counton.options.stream_name import usual_name
+from counton.job.statistics import model_of
+from counton.job.stream_name import usual_name
 
 
 class Result(NamedTuple):

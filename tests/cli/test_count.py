@@ -12,7 +12,7 @@ import pytest
 from witnesses import witness_file
 
 from counton.base.errors import StateError
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.serve.service import Service
 from counton.state import Stream
 from counton.state.state_witness import accept_old_copy
@@ -260,7 +260,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     accept_old_copy(place.state)
 
     monkeypatch.setattr(
-        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 2
+        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 2
     )  # one step a transaction
     calls: list[int] = []
     take = Stream.take

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import exact
 from counton.base.outside_input import shown_name
 from counton.cli import statistic_run
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.strategies import SqrtToeplitz, WindowVersions
 
 NAMES = ["\u200b", "a\nb", "c\x1b[2Jd"]

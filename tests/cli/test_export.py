@@ -16,7 +16,7 @@ from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput
 from counton.cli.print_forms import Console
 from counton.released.screen import text_table
-from counton.runs import Job, export, run
+from counton.run import Job, export, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]

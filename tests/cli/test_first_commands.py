@@ -14,9 +14,9 @@ from forked_commands import forked_counton
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_list import STATISTICS_AT_TOP
-from counton.options.group_tables import tree_of
+from counton.job.group_tables import tree_of
 from counton.released.screen import shown_rows
-from counton.runs.default_paths import state_beside
+from counton.run.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"

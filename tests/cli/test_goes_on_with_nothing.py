@@ -8,9 +8,9 @@ import pytest
 from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
 
 from counton.cli.command_text import command_of
-from counton.options.common_options import Job
-from counton.options.option_fields import EACH_RUN, names_in_scope
-from counton.options.statistics import CountJob, model_of
+from counton.job.common_options import Job
+from counton.job.option_fields import EACH_RUN, names_in_scope
+from counton.job.statistics import CountJob, model_of
 from counton.statistics.catalogue import keywords
 
 from .conftest import Workplace

@@ -14,11 +14,11 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.cli import statistic_run
-from counton.options.job_file import load
-from counton.options.json_schema import schema
-from counton.options.saved_job import job_entries, save
-from counton.options.statistics import all_models
-from counton.runs import Job, run
+from counton.job.job_file import load
+from counton.job.json_schema import schema
+from counton.job.saved_job import job_entries, save
+from counton.job.statistics import all_models
+from counton.run import Job, run
 from counton.state import Store
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"

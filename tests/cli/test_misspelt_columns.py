@@ -15,7 +15,7 @@ import pytest
 from counton import release
 from counton.base.errors import InvalidInput
 from counton.frame.options import split_names
-from counton.options.statistics import model_of
+from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")

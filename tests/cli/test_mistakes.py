@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
@@ -73,14 +73,14 @@ def test_events_that_change_while_they_are_read_are_not_counted(
     """Between two rows, and between the rows and the bytes by which the file is known again."""
     module, _, name = what.partition(".")
     events = place.write("e.csv", EVENTS)
-    right = vars(importlib.import_module(f"counton.runs.{module}"))[name]
+    right = vars(importlib.import_module(f"counton.run.{module}"))[name]
 
     def grows(*arguments: Any, **more: Any) -> Any:
         found = right(*arguments, **more)
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr(f"counton.runs.{what}", grows)
+    monkeypatch.setattr(f"counton.run.{what}", grows)
     done = place.count(events, *["--append"] * (name == "_by_digest"))
     assert done.code == 2
     assert "changed while it was read" in done.err

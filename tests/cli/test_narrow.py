@@ -11,7 +11,7 @@ import rich.console
 
 from counton import PureDP, Stream, plan
 from counton.base.errors import InvalidInput, StateError, StreamConflict
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.strategies import Binary
 
 

@@ -17,9 +17,9 @@ from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
 from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.statistic_commands import model_option, statistic_command
-from counton.options.job_file import load
-from counton.options.messages import parse_options
-from counton.options.statistics import all_models
+from counton.job.job_file import load
+from counton.job.messages import parse_options
+from counton.job.statistics import all_models
 from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace

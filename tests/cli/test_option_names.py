@@ -14,7 +14,7 @@ from counton.cli.app import app
 from counton.cli.command_list import COMMANDS
 from counton.cli.command_text import command_words
 from counton.cli.failures import failure
-from counton.runs import Job, run
+from counton.run import Job, run
 
 SOURCE = Path(counton.__file__).parent
 #: The command line.

@@ -13,12 +13,12 @@ from counton.base.errors import CountonError
 from counton.cli.command_text import CommandActions, command_of
 from counton.cli.run_command import run as run_command
 from counton.cli.statistic_commands import statistic_command
-from counton.options.common_options import Job
-from counton.options.job_file import load
-from counton.options.option_fields import ALL_JOBS, RUN_ONLY, has_fact
-from counton.options.saved_job import save
-from counton.options.statistics import model_of
-from counton.runs.plan_job import planned_job
+from counton.job.common_options import Job
+from counton.job.job_file import load
+from counton.job.option_fields import ALL_JOBS, RUN_ONLY, has_fact
+from counton.job.saved_job import save
+from counton.job.statistics import model_of
+from counton.run.plan_job import planned_job
 from counton.serve.served_jobs import prepare_jobs
 
 from .conftest import Workplace

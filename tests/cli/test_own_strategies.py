@@ -9,10 +9,10 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput, StateError
-from counton.options.custom_strategies import own_strategy, write_strategy
-from counton.options.job_file import load
-from counton.options.saved_job import save
-from counton.runs import Job, export, run
+from counton.job.custom_strategies import own_strategy, write_strategy
+from counton.job.job_file import load
+from counton.job.saved_job import save
+from counton.run import Job, export, run
 from counton.strategies import Binary, Factorisation, KAry
 
 STEPS = 6

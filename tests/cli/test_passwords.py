@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
-from counton.options.saved_job import save
-from counton.runs import Job
+from counton.job.saved_job import save
+from counton.run import Job
 
 SECRET = "hunter-two"
 SERVER = "localhost:1"  # where nobody answers

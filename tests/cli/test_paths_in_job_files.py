@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.options.job_file import load
+from counton.job.job_file import load
 
 JOB = """
 [defaults]

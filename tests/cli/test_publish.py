@@ -11,7 +11,7 @@ import pytest
 from databases import rows_in
 
 from counton import PureDP, Stream
-from counton.runs import Job, export, methods, publish, run
+from counton.run import Job, export, methods, publish, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]

@@ -10,7 +10,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
 from counton.cli.print_forms import Console
-from counton.options.job_file_tables import read_tables
+from counton.job.job_file_tables import read_tables
 from counton.released.screen import text_table
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from postgresql_server import Server
 
-from counton.runs import Job, export, publish, run
+from counton.run import Job, export, publish, run
 
 ROOT = Path(__file__).parents[2]
 BOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/counton.json").read_text("utf-8"))

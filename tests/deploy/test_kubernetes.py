@@ -13,7 +13,7 @@ import yaml
 from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.options.job_file import load, published_to
+from counton.job.job_file import load, published_to
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 #: Lowest and newest versions of Kubernetes whose schemas the manifests keep.

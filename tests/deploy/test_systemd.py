@@ -10,7 +10,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.cli.exits import AGAIN, ExitCode
-from counton.options.job_file import load
+from counton.job.job_file import load
 from counton.serve.server import _READERS, KEPT
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"

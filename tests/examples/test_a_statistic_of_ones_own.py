@@ -12,10 +12,10 @@ from own_statistic import PACKAGE, forget, installed
 
 import counton
 from counton.base.errors import InvalidInput
+from counton.job.job_file import load
+from counton.job.json_schema import schema
 from counton.laws import LawBroken, check_statistic
-from counton.options.job_file import load
-from counton.options.json_schema import schema
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.statistics import catalogue as known
 
 pytestmark = pytest.mark.slow

@@ -16,9 +16,9 @@ import counton
 from counton import PureDP, plan
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
+from counton.job.job_file import load
 from counton.laws import check_strategy
-from counton.options.job_file import load
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.strategies import KAry, StreamStrategy, sensitivity, strategy_from_dict
 
 PACKAGE = EXAMPLES / "blocks"

@@ -22,7 +22,7 @@ from programs import run_program
 
 import counton
 from counton.cli.exits import AGAIN, ExitCode
-from counton.runs import export
+from counton.run import export
 
 pytestmark = [
     pytest.mark.slow,

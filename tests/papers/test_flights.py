@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 from papers import Evidence
 from papers.flights import numbers
 

@@ -15,7 +15,7 @@ from counton.base.errors import InvalidInput
 from counton.privacy import Guarantee, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
-from counton.runs import methods
+from counton.run import methods
 
 
 def test_parameters_are_the_fractions_their_text_says() -> None:

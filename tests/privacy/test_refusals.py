@@ -108,7 +108,7 @@ def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 
-    from counton.runs import Job, run
+    from counton.run import Job, run
     from counton.state import Store, Stream
     from counton.strategies import Binary
 

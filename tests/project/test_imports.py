@@ -86,9 +86,9 @@ def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_pa
         loaded = {*done.stdout.splitlines()[-1].split()}
         assert ("counton.planning" in loaded) == (night == 0)
     assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
-    rooms = {"counton.charts", "counton.planning", "counton.training", "counton.runs.exports"}
-    rooms |= {"counton.runs.planning", "counton.runs.plan_job", "counton.cli.terminal"}
-    rooms |= {"counton.cli.init_command", "counton.cli.plan_command", "counton.runs.job_template"}
+    rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
+    rooms |= {"counton.run.planning", "counton.run.plan_job", "counton.cli.terminal"}
+    rooms |= {"counton.cli.init_command", "counton.cli.plan_command", "counton.run.job_template"}
     assert not loaded & rooms
     assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting", "ssl"}
     assert "rich.console" not in loaded

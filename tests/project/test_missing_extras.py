@@ -45,7 +45,7 @@ def command(*words: str) -> str:
         ("polars", "import counton.rows.files"),
         ("polars", "from counton import release"),
         ("pydantic", "from counton import Job"),
-        ("polars", "from counton.runs import run"),
+        ("polars", "from counton.run import run"),
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),

@@ -32,8 +32,8 @@ from counton import (
     TopK,
     release,
 )
-from counton.options.statistics import CountJob
-from counton.runs import export, methods, run
+from counton.job.statistics import CountJob
+from counton.run import export, methods, run
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary
 from counton.training import TrainingDesign

@@ -33,10 +33,10 @@ from telling import tells
 from counton import Counter, PureDP
 from counton.base.columns import html
 from counton.base.private import Private, open_private
-from counton.runs import Job, RunResult, run
-from counton.runs.opened_state import OpenedState
-from counton.runs.output_files import write_table
-from counton.runs.run_job import decide, plan_steps, prepare, read_rows
+from counton.run import Job, RunResult, run
+from counton.run.opened_state import OpenedState
+from counton.run.output_files import write_table
+from counton.run.run_job import decide, plan_steps, prepare, read_rows
 from counton.serve.log_lines import note
 from counton.state import Stream
 from counton.strategies import Binary
@@ -168,8 +168,8 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 
 #: Lengths of what is open that are plain integers, each with where they stay.
 LENGTHS = {
-    ("runs/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
-    ("runs/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
+    ("run/read_journal.py: _read_found_groups", "len(names)"): "how many steps are read at a time",
+    ("run/uncounted_files.py: recognise_files", "len(files.parts)"): "how many files a job names",
     ("state/stream.py: Stream.amounts", "taken.size"): "whether there are cells",
 }
 #: Calls whose arguments say how large an array is, and nothing else.
@@ -282,14 +282,14 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 FACES = {
     "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_report",),
-    "a file": ("counton.released.release_files", "counton.runs.output_files"),
+    "a file": ("counton.released.release_files", "counton.run.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),
     "a notebook": ("counton.released.screen",),
-    "an export": ("counton.runs.exports",),
-    "tables of SQL": ("counton.runs.exports", "counton.state.published"),
+    "an export": ("counton.run.exports",),
+    "tables of SQL": ("counton.run.exports", "counton.state.published"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -318,9 +318,9 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in CONTRACTS for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.runs.read_journal", "counton.runs.close_stream", "counton.runs.erasure"),
-        *("counton.runs.run_job", "counton.runs.dry_run", "counton.runs.input_preview"),
-        "counton.runs.opened_state",
+        *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
+        *("counton.run.run_job", "counton.run.dry_run", "counton.run.input_preview"),
+        "counton.run.opened_state",
         *("counton.serve.served_jobs", "counton.state.reader", "counton.state.stream"),
         # what a program counts with
         *("counton.numbers.counter", "counton.statistics.live_statistic"),
@@ -381,10 +381,10 @@ from counton.rows.sources import Source
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import RowReading
 from counton.rows.tally import tally
-from counton.runs.close_stream import ClosedStream, waiting_rows
-from counton.runs.planned_steps import PlannedSteps
-from counton.runs.run_job import ReadRows, RunResult
-from counton.runs.stream_spec import StreamSpec
+from counton.run.close_stream import ClosedStream, waiting_rows
+from counton.run.planned_steps import PlannedSteps
+from counton.run.run_job import ReadRows, RunResult
+from counton.run.stream_spec import StreamSpec
 from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state import Stream

@@ -14,14 +14,14 @@ from run_results import counts_of
 
 from counton import read
 from counton.cli.app import app
-from counton.options.saved_job import stream_name
+from counton.job.saved_job import stream_name
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.runs import Job, export, run
-from counton.runs.output_files import write_release
-from counton.runs.planning import plan_stream
+from counton.run import Job, export, run
+from counton.run.output_files import write_release
+from counton.run.planning import plan_stream
 from counton.serve.public_series import Journal
 from counton.state import Store
 

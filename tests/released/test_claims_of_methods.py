@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from every_statistic import ONCE, OWN, TABLES, made
 
 from counton.cli.app import app
-from counton.options.saved_job import stream_name
-from counton.runs import Job, run
+from counton.job.saved_job import stream_name
+from counton.run import Job, run
 from counton.serve.public_series import Journal
 from counton.state import Store
 

@@ -18,7 +18,7 @@ from counton.released.figures import totals_curves
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.screen import screen_of
 from counton.released.series import Series
-from counton.runs.planning import plan_stream
+from counton.run.planning import plan_stream
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}

@@ -39,7 +39,7 @@ from counton.released.description import Description
 from counton.released.release import ChartWords, Comparison, Release
 from counton.released.released_numbers import ReleasedNumbers
 from counton.released.series import labels_of
-from counton.runs.planning import plan_stream
+from counton.run.planning import plan_stream
 from counton.statistics import Report, TallyStatistic
 from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named

@@ -21,7 +21,7 @@ from counton.released import stream_words as wording
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import ReleasedNumbers
-from counton.runs import Job, export, run
+from counton.run import Job, export, run
 
 ENDINGS = ("parquet", "csv", "json")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}

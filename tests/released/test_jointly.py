@@ -14,7 +14,7 @@ from counton.numbers import halfwidths
 from counton.numbers.joint import narrowing_factor
 from counton.privacy import Guarantee
 from counton.released.released_numbers import ReleasedNumbers
-from counton.runs.planning import plan_stream
+from counton.run.planning import plan_stream
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS, GROUPS, LEVEL = 60, 400, 0.9

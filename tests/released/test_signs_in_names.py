@@ -11,7 +11,7 @@ from some_cases import long
 
 from counton import read
 from counton.base.errors import InvalidInput
-from counton.runs import Job, export, run
+from counton.run import Job, export, run
 
 NAMES = ["\x1b[2Ja\x01b", "\u200b\ufffe", "a\nb", "--><b>&", "$x$é\u202e"]
 ROWS = pl.DataFrame(

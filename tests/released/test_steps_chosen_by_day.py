@@ -11,7 +11,7 @@ from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.frame.windows import PlainSteps, Windows
 from counton.released.periods import steps_between
-from counton.runs import export
+from counton.run import export
 
 DAYS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 40)
 #: Days of 23 and 24 hours: clocks in Berlin go forward on 31 March.

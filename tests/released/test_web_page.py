@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from counton import PureDP, Release, release
-from counton.runs import mark
-from counton.runs.exports import export
+from counton.run import mark
+from counton.run.exports import export
 
 #: A name that a page must not take for a tag.
 NAME = "<b>shop & co</b>"

@@ -14,7 +14,7 @@ from counton import ZCDP, PureDP, Release
 from counton.base.errors import InvalidInput, StateError
 from counton.numbers import Answer, jointly
 from counton.privacy import Guarantee
-from counton.runs import export
+from counton.run import export
 
 LEVEL, PAGES = 0.8, ["home", "shop"]
 ROWS = pl.DataFrame(

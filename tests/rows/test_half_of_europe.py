@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.options.job_file import load
-from counton.options.saved_job import save, stream_name
+from counton.job.job_file import load
+from counton.job.saved_job import save, stream_name
 from counton.rows.files import open_source
-from counton.runs import Job, run
+from counton.run import Job, run
 
 HEADER = ("time", "place", "paid")
 ROWS = [

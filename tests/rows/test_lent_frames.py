@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 pd = pytest.importorskip("pandas")
 DAYS = ["2024-03-01T10:00", "2024-03-02T10:00"]

@@ -12,11 +12,11 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.options.group_tables import read_table
+from counton.job.group_tables import read_table
 from counton.rows import lines
 from counton.rows.domains import read_domain
 from counton.rows.paths import left_in_folders
-from counton.runs import Job, run
+from counton.run import Job, run
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import pytest
 
 from counton import release
 from counton.base.errors import InvalidInput
-from counton.options.job_file import load
-from counton.runs import run
+from counton.job.job_file import load
+from counton.run import run
 
 ROWS = "time\n2024-03-01\n"
 

@@ -24,7 +24,7 @@ from counton.rows.timestamps import (
     as_text,
     moments,
 )
-from counton.runs import Job
+from counton.run import Job
 
 HOUR = 3_600_000_000
 

@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 import scipy.linalg  # noqa: F401 - loaded before the children are forked
 
 from counton.noise import Key
-from counton.runs import Job, run
-from counton.runs.chosen_rows import RowChoice  # noqa: F401 - loaded before the children are forked
+from counton.run import Job, run
+from counton.run.chosen_rows import RowChoice  # noqa: F401 - loaded before the children are forked
 
 _spec = importlib.util.spec_from_file_location(
     "killing", Path(__file__).parents[1] / "state" / "killing.py"

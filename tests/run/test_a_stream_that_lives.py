@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counton.base.errors import InvalidInput, StateError
-from counton.runs import Job, run
+from counton.run import Job, run
 
 ROWS = ["00:10,a,u", "00:20,x,u", "01:10,b,v", "01:20,y,v", "02:10,x,u", "02:20,,v"]
 

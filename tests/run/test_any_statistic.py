@@ -10,9 +10,9 @@ from recalled import recall
 from run_results import counts_of, releases_of
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
-from counton.options.statistics import model_of
-from counton.runs import Job, run
-from counton.runs.parsing import is_single_table
+from counton.job.statistics import model_of
+from counton.run import Job, run
+from counton.run.parsing import is_single_table
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
 

@@ -15,8 +15,8 @@ from otherwise import OTHERWISE
 from run_results import releases_of
 
 from counton.base.errors import CountonError, InvalidInput, RequestMismatch
-from counton.options.statistics import model_of
-from counton.runs import Job, run
+from counton.job.statistics import model_of
+from counton.run import Job, run
 
 MODEL = model_of("sum")
 #: Options that name a file.

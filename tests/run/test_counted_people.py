@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from counton import read
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
-from counton.options.saved_job import stream_name
-from counton.runs import Job, export, run
+from counton.job.saved_job import stream_name
+from counton.run import Job, export, run
 from counton.serve.public_series import Journal
 from counton.state import Store
 

@@ -140,7 +140,7 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
         read.extend(Path(part.name).name for part in source.parts)
         return tally(source, *arguments, **more)
 
-    monkeypatch.setattr("counton.runs.reading.tally", noting)
+    monkeypatch.setattr("counton.run.reading.tally", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         latest = release("count", folder, **NEW, state=state, append=True)

@@ -16,7 +16,7 @@ from spark_jobs import events, job
 from counton.base.errors import CountonError, InvalidInput, StateUnavailable
 from counton.cli.exits import AGAIN, exit_code
 from counton.rows.databases import open_query
-from counton.runs import Job, run
+from counton.run import Job, run
 
 
 def moments(rows: pl.DataFrame, zone: str | None = None) -> pl.DataFrame:

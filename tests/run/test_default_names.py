@@ -8,8 +8,8 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.options.stream_name import usual_name
-from counton.runs import Job, run
+from counton.job.stream_name import usual_name
+from counton.run import Job, run
 from counton.state import Store
 
 ROWS = pl.DataFrame(

@@ -21,12 +21,12 @@ from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
+from counton.job.stream_name import usual_name
 from counton.numbers.intervals import laplace_tail
-from counton.options.stream_name import usual_name
 from counton.released.release_facts import facts_of
 from counton.rows.row_reading import label
-from counton.runs import Job, export, methods, publish, read, run
-from counton.runs.planning import plan_stream
+from counton.run import Job, export, methods, publish, read, run
+from counton.run.planning import plan_stream
 from counton.state import Store, journal, state_summary, verify
 from counton.statistics.discovery import Discovery, draws, first_shown
 from counton.strategies import (
@@ -371,7 +371,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
     monkeypatch.setattr(
-        "counton.runs.planned_steps._VALUES_OF_TRANSACTION", 40
+        "counton.run.planned_steps._VALUES_OF_TRANSACTION", 40
     )  # several transactions
     write, left = journal.write_observed, [0, 3, 1]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from run_results import counts_of, releases_of
 
-from counton.runs import Job, run
-from counton.runs.erasure import forget
+from counton.run import Job, run
+from counton.run.erasure import forget
 
 Row = tuple[str, str, str, str]
 HEADER = "time,page,reader,paid\n"

@@ -12,7 +12,7 @@ import pytest
 from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 HEADER = "time,page,user,paid\n"
 ROWS = [f"2024-03-01T{k % 5:02}:{k % 60:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]

@@ -37,8 +37,8 @@ from sources import (
     odd_ends,
 )
 
-from counton.options.saved_job import save
-from counton.runs import export
+from counton.job.saved_job import save
+from counton.run import export
 from counton.statistics import TallyStatistic
 from counton.statistics.catalogue import keywords, statistic_named
 

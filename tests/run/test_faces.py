@@ -14,7 +14,7 @@ from once import hierarchy, line, released
 import counton
 from counton import ZCDP, Average, Counter, Key, PureDP, Running, plan, release
 from counton.numbers import StepRelease
-from counton.runs import Release, export
+from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
 from counton.tables import Tree

@@ -19,9 +19,9 @@ from databases import rows_in
 from run_results import counts_of, releases_of
 
 from counton.base.errors import StreamConflict
-from counton.runs import Job, contribution_choice, run
-from counton.runs.chosen_rows import RowChoice
-from counton.runs.row_buffer import RowBuffer
+from counton.run import Job, contribution_choice, run
+from counton.run.chosen_rows import RowChoice
+from counton.run.row_buffer import RowBuffer
 from counton.state.seen import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
-    monkeypatch.setattr("counton.runs.row_buffer._ROWS_OF_PORTION", 4)
+    monkeypatch.setattr("counton.run.row_buffer._ROWS_OF_PORTION", 4)
 
 
 def nights(seed: int) -> list[pl.DataFrame]:

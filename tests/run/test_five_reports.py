@@ -19,8 +19,8 @@ from counton import Release, read
 from counton.base.arrays import Floats
 from counton.numbers import Counter, StepRelease
 from counton.released.description import Description
-from counton.runs import Job, export, run
-from counton.runs.plan_job import planned_job
+from counton.run import Job, export, run
+from counton.run.plan_job import planned_job
 from counton.statistics import Report
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import read_release

@@ -16,10 +16,10 @@ from some_cases import long
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
-from counton.runs import Job, run
-from counton.runs import remembered_rows as people
-from counton.runs.erasure import forget, forget_older
-from counton.runs.row_buffer import PURPOSES
+from counton.run import Job, run
+from counton.run import remembered_rows as people
+from counton.run.erasure import forget, forget_older
+from counton.run.row_buffer import PURPOSES
 from counton.state import Store
 from counton.state import seen as marks
 from counton.strategies import Binary

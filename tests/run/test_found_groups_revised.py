@@ -35,7 +35,7 @@ from counton import Contribution
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, StateError
 from counton.released.release_facts import facts_of
-from counton.runs import export, read, run
+from counton.run import export, read, run
 from counton.state import Store, Stream, journal, verify
 from counton.state.state_witness import Witness
 from counton.statistics.discovery import Discovery

@@ -19,7 +19,7 @@ from counton import Average, Contribution
 from counton.base.distributions import BoundedChange, DiscreteLaplace
 from counton.base.errors import InvalidInput, RequestMismatch
 from counton.released.release_facts import facts_of
-from counton.runs import export, methods, read, run
+from counton.run import export, methods, read, run
 from counton.state import verify
 from counton.statistics.discovery import ComparedCells, Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions

@@ -11,7 +11,7 @@ from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.privacy import Ledger
 from counton.privacy.guarantees import guarantee_from
-from counton.runs import Job, publish, run
+from counton.run import Job, publish, run
 from counton.state import Store, state_summary
 from counton.strategies import Binary
 

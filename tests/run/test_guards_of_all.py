@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.statistics import Average, Grouped
 
 ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.base.private import Private
-from counton.runs import Job, run
-from counton.runs.planned_steps import (
+from counton.run import Job, run
+from counton.run.planned_steps import (
     Measurement,
     NewRowsOfRun,
     PlannedSteps,
@@ -20,7 +20,7 @@ from counton.runs.planned_steps import (
     Span,
     kept_totals,
 )
-from counton.runs.planning import plan_stream
+from counton.run.planning import plan_stream
 from counton.state.addition import Arrivals
 from counton.state.journal import WindowTotals
 

@@ -18,12 +18,12 @@ from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, StateError
 from counton.cli.app import app
 from counton.cli.statistic_run import carry_out
+from counton.job.job_file import load
 from counton.numbers import design
-from counton.options.job_file import load
 from counton.released.figures import totals_curves
-from counton.runs import Job, planned_jobs, run
-from counton.runs.opened_state import OpenedState
-from counton.runs.run_job import commit, decide, prepare, read_rows
+from counton.run import Job, planned_jobs, run
+from counton.run.opened_state import OpenedState
+from counton.run.run_job import commit, decide, prepare, read_rows
 from counton.state import Store, Stream
 from counton.state.database import Database
 
@@ -111,7 +111,7 @@ def test_jobs_need_no_package_of_the_command_line() -> None:
     program = (
         "import sys\n"
         "sys.modules['click'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
-        "import counton.runs"
+        "import counton.run"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -207,7 +207,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
 def test_a_table_made_in_parts_is_the_table_made_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.runs.output_files import write_table
+    from counton.run.output_files import write_table
 
     with run(request_.having(release="both")) as outcome:
         released = outcome.read()

@@ -8,9 +8,9 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.options.common_options import Job
-from counton.options.statistics import all_models
-from counton.options.typed_kwargs import JobFields
+from counton.job.common_options import Job
+from counton.job.statistics import all_models
+from counton.job.typed_kwargs import JobFields
 from tools import keywords
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton import Release
-from counton.runs import Job, export, mark, run
+from counton.run import Job, export, mark, run
 
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
 GROUPS = [f"g{number:03}" for number in range(200)]

@@ -10,11 +10,11 @@ from otherwise import OTHERWISE
 
 from counton.base.errors import CountonError
 from counton.cli.statistic_commands import statistic_command
-from counton.options.job_file import load
-from counton.options.option_fields import OptionScope, names_in_scope
-from counton.options.saved_job import job_entries, save
-from counton.options.statistics import CountJob
-from counton.runs import Job, run, stream_spec
+from counton.job.job_file import load
+from counton.job.option_fields import OptionScope, names_in_scope
+from counton.job.saved_job import job_entries, save
+from counton.job.statistics import CountJob
+from counton.run import Job, run, stream_spec
 
 FIELDS = {name: item for name, item in CountJob.model_fields.items() if name != "statistic"}
 #: Where a later run cannot come with the value of `OTHERWISE`.

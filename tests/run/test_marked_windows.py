@@ -13,10 +13,10 @@ import pytest
 
 from counton import read
 from counton.base.errors import InvalidInput, OldCopy
-from counton.options.saved_job import stream_name
+from counton.job.saved_job import stream_name
 from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
-from counton.runs import Job, export, mark, publish, run
+from counton.run import Job, export, mark, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
 

@@ -32,8 +32,8 @@ from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.numbers.design import design_for
 from counton.privacy import Contribution, calibrate
-from counton.runs import StreamSpec, run
-from counton.runs.planning import plan_stream
+from counton.run import StreamSpec, run
+from counton.run.planning import plan_stream
 
 
 def check_noise(case: Case, design: Design, statistic: Any) -> None:

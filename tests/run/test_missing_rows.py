@@ -11,7 +11,7 @@ import pytest
 from whole_nights import kept
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 START = date(2024, 3, 1)
 #: An hour of a day, counted from the start: 36 is the noon of the second day.

@@ -35,8 +35,8 @@ from whole_nights import (
 )
 
 from counton.frame.windows import Windows
-from counton.runs import chosen_rows, run_job
-from counton.runs.planned_steps import SnapshotOfRun
+from counton.run import chosen_rows, run_job
+from counton.run.planned_steps import SnapshotOfRun
 
 BERLIN = "Europe/Berlin"
 CALENDARS = [

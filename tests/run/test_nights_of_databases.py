@@ -30,7 +30,7 @@ from week_of_nights import (
 )
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.options import common_options
-from counton.options.option_fields import Section
-from counton.options.statistics import all_models
-from counton.runs import Job
+from counton.job import common_options
+from counton.job.option_fields import Section
+from counton.job.statistics import all_models
+from counton.run import Job
 
 WRONG: dict[str, Any] = {
     "StateOptions": {"name": True},

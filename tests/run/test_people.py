@@ -23,8 +23,8 @@ from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
 from counton.released.description import Bounded
 from counton.released.periods import period_of
-from counton.runs import Job, run
-from counton.runs.row_buffer import PURPOSES, _digests
+from counton.run import Job, run
+from counton.run.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
 from counton.state.seen import Secret
 from counton.strategies import StreamStrategy

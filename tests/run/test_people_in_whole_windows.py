@@ -20,8 +20,8 @@ from whole_nights import Night, Place, day, kept, moved, now, released
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.numbers.counter_state import read_checkpoint
-from counton.runs import Job, chosen_rows, run
-from counton.runs.erasure import forget
+from counton.run import Job, chosen_rows, run
+from counton.run.erasure import forget
 from counton.state import Stream
 from counton.state.seen import Change
 

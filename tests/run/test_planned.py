@@ -10,8 +10,8 @@ from run_results import design_of
 
 from counton import ApproxDP, PureDP
 from counton.base.errors import CountonError, InvalidInput
-from counton.runs import Job, run
-from counton.runs.plan_job import PlannedJob, planned_job, planned_jobs
+from counton.run import Job, run
+from counton.run.plan_job import PlannedJob, planned_job, planned_jobs
 from counton.state import Store
 from counton.statistics.catalogue import keywords
 

@@ -9,8 +9,8 @@ import pytest
 
 from counton import PureDP, plan
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
-from counton.runs.plan_job import planned_job
+from counton.run import Job, run
+from counton.run.plan_job import planned_job
 from counton.statistics import Average, Quantiles
 from counton.strategies import Binary
 

@@ -16,8 +16,8 @@ from counton import Average, Job, Key, PureDP, Release, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
 from counton.cli.app import app
 from counton.frame.options import MissingOptions
+from counton.job.saved_job import save
 from counton.numbers import interval_halfwidth
-from counton.options.saved_job import save
 from counton.released.figures import totals_curves, window_curves
 from counton.state import state_summary
 

@@ -13,7 +13,7 @@ from run_results import design_of, releases_of
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.released.release import Release
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
 REGIONS = ["N", "S", "W"]

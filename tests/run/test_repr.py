@@ -13,7 +13,7 @@ from telling import tells
 
 from counton import PureDP, TopK
 from counton.base.errors import InvalidInput
-from counton.runs import Job, release, run
+from counton.run import Job, release, run
 
 #: 7,919 rows of which none is counted, and 31 that are.
 FRAME = pl.DataFrame(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 COUNT = Job(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,

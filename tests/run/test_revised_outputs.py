@@ -10,7 +10,7 @@ import pytest
 from every_statistic import HEADER, OWN, TABLES
 
 from counton import read
-from counton.runs import Job, export, publish, run
+from counton.run import Job, export, publish, run
 from counton.state import verify
 
 NIGHTS = (

@@ -17,8 +17,8 @@ from some_cases import long
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
-from counton.runs.planned_steps import PlannedSteps
+from counton.run import Job, run
+from counton.run.planned_steps import PlannedSteps
 
 #: Of windows with three versions: rows of other people, some of them late.
 OTHERS: list[list[Row]] = [

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from run_results import releases_of
 
-from counton.runs import Job, run
+from counton.run import Job, run
 
 NIGHTS = 5
 USERS = ("ann", "bob", "cyd")

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
-from counton.runs.planning import plan_stream
+from counton.run import Job, run
+from counton.run.planning import plan_stream
 
 FIRST: dict[str, Any] = {"time": "at", "steps": 20, "user": "u", "epsilon": 10**9, "yes": True}
 

@@ -16,14 +16,14 @@ import pytest
 from some_cases import long
 
 from counton.base.private import Private, open_private
-from counton.runs import Job, StreamSpec, chosen_rows
-from counton.runs.chosen_rows import RowChoice
-from counton.runs.contribution_slots import Slots, compare_slots
-from counton.runs.due_windows import EndedWindows, covered_windows
-from counton.runs.parsing import parse_run
-from counton.runs.planning import plan_stream
-from counton.runs.remembered_rows import RememberedRows, change_of_memory
-from counton.runs.row_buffer import Portion
+from counton.run import Job, StreamSpec, chosen_rows
+from counton.run.chosen_rows import RowChoice
+from counton.run.contribution_slots import Slots, compare_slots
+from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.parsing import parse_run
+from counton.run.planning import plan_stream
+from counton.run.remembered_rows import RememberedRows, change_of_memory
+from counton.run.row_buffer import Portion
 from counton.state.seen import Change, MarkSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.

@@ -19,10 +19,10 @@ import counton
 from counton import ZCDP, Contingency, Hierarchy, PureDP, Ranges
 from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.options.stream_name import usual_name
-from counton.runs import Job, export, methods, publish, run
-from counton.runs.close_stream import end_stream
-from counton.runs.plan_job import planned_job
+from counton.job.stream_name import usual_name
+from counton.run import Job, export, methods, publish, run
+from counton.run.close_stream import end_stream
+from counton.run.plan_job import planned_job
 from counton.state import Store, verify
 from counton.tables import Tree
 from counton.tables.line_catalogue import NAMES as LINES

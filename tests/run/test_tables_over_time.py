@@ -12,7 +12,7 @@ from keys import chosen_key
 from run_results import counts_of
 
 from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.runs import Job, RunResult, View, export, mark, publish, run
+from counton.run import Job, RunResult, View, export, mark, publish, run
 from counton.state import verify
 
 ROWS = [

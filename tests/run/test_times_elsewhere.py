@@ -10,7 +10,7 @@ import pytest
 from run_results import counts_of
 
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 
 TERMS: dict[str, Any] = {
     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 20, "epsilon": 10**6,

@@ -16,7 +16,7 @@ from run_results import counts_of, releases_of
 
 from counton.base.errors import InvalidInput
 from counton.rows import lines as text_lines
-from counton.runs import Job, run
+from counton.run import Job, run
 
 GOOD = {
     "csv": b"2024-03-01T00:10,a,ann,1,x\n2024-03-01T01:10,b,bob,2,y\n2024-03-01T02:10,a,cy,3,z\n",

@@ -9,9 +9,9 @@ from run_results import details_of
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInput, StateError
-from counton.options.job_file import load
-from counton.runs import Job, run
-from counton.runs.plan_job import PlannedJob, planned_job
+from counton.job.job_file import load
+from counton.run import Job, run
+from counton.run.plan_job import PlannedJob, planned_job
 
 from .test_planned import NAMES, halfwidths
 

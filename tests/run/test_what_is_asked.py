@@ -16,8 +16,8 @@ from counton.frame.windows import Windows, microseconds
 from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release
-from counton.runs import Job, run
-from counton.runs.stream_spec import StreamSpec
+from counton.run import Job, run
+from counton.run.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
 

@@ -23,12 +23,12 @@ from counton import Contribution, read
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows, microseconds, parse_time
 from counton.released.description import BoundedBefore
-from counton.runs import Job, export, run
-from counton.runs.due_windows import EndedWindows, covered_windows
-from counton.runs.input_notes import differing_rows_note
-from counton.runs.parsing import parse_run
-from counton.runs.planned_steps import Measurement, SnapshotOfRun, Span
-from counton.runs.planning import plan_stream
+from counton.run import Job, export, run
+from counton.run.due_windows import EndedWindows, covered_windows
+from counton.run.input_notes import differing_rows_note
+from counton.run.parsing import parse_run
+from counton.run.planned_steps import Measurement, SnapshotOfRun, Span
+from counton.run.planning import plan_stream
 from counton.state import Store
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInput, StateError
 from counton.cli.app import app
-from counton.runs import export, methods, publish
-from counton.runs.close_stream import end_stream
+from counton.run import export, methods, publish
+from counton.run.close_stream import end_stream
 from counton.state.verification import verify
 
 WORDS = "a wrong file was counted on 4 March; use days-corrected"

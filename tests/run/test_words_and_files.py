@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from run_results import details_of
 
-from counton.options.job_file import load
-from counton.options.messages import choices_of
-from counton.options.option_fields import OptionScope, scope_of
-from counton.options.saved_job import save
-from counton.options.statistics import CountJob
-from counton.runs import Job, run
+from counton.job.job_file import load
+from counton.job.messages import choices_of
+from counton.job.option_fields import OptionScope, scope_of
+from counton.job.saved_job import save
+from counton.job.statistics import CountJob
+from counton.run import Job, run
 
 
 def write_visits(folder: Path) -> Path:

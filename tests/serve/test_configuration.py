@@ -23,12 +23,12 @@ from counton.base.errors import (
     StateError,
 )
 from counton.cli.app import app
-from counton.options.common_options import Job
-from counton.options.messages import parse_options
-from counton.options.statistics import STATISTIC_NAMES, model_of
+from counton.job.common_options import Job
+from counton.job.messages import parse_options
+from counton.job.statistics import STATISTIC_NAMES, model_of
 from counton.privacy import PureDP
-from counton.runs.close_stream import end_stream
-from counton.runs.run_job import run
+from counton.run.close_stream import end_stream
+from counton.run.run_job import run
 from counton.serve.service import Service
 from counton.serve.settings import address, settings_of
 from counton.serve.tokens import tokens_of

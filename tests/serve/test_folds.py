@@ -19,8 +19,8 @@ from some_cases import long
 from counton import Stream
 from counton.base.errors import InvalidInput, StreamConflict
 from counton.base.private import open_private
-from counton.runs import erasure as forgetting
-from counton.runs.erasure import forget
+from counton.run import erasure as forgetting
+from counton.run.erasure import forget
 from counton.serve import release_times
 from counton.serve.release_times import Releaser
 from counton.state import Store, journal

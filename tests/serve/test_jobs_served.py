@@ -19,7 +19,7 @@ from some_cases import long
 from counton import PureDP
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
-from counton.runs.close_stream import end_stream
+from counton.run.close_stream import end_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service

@@ -11,7 +11,7 @@ from inside import Inside, inside, visit
 
 from counton.base.columns import ADDED
 from counton.base.distributions import law_from_dict
-from counton.runs.exports import export
+from counton.run.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
 QUANTILES = {"statistic": "quantiles", "value": "spent", "lower": 0, "upper": 10, "cells": 8}

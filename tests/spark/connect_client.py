@@ -16,7 +16,7 @@ from spark_jobs import events, job
 import counton
 from counton import spark as counton_spark
 from counton.base.errors import InvalidInput
-from counton.runs import run
+from counton.run import run
 
 #: Modules that ask for the folder of witnesses.
 WITNESS = ("keys", "state_witness")
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
     session.stop()
 
 
-def refused(asked: counton.runs.Job, frame: object, words: str, **more: object) -> None:
+def refused(asked: counton.run.Job, frame: object, words: str, **more: object) -> None:
     """A job that is refused with some words, and leaves no state."""
     with pytest.raises(InvalidInput, match=words):
         counton_spark.run(asked, frame, **more)  # type: ignore[arg-type]

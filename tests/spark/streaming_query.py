@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from counton import spark as counton_spark
-from counton.runs import Job
+from counton.run import Job
 
 
 def job(folder: Path) -> Job:

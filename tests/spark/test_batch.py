@@ -22,7 +22,7 @@ from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
 from counton.base.errors import CountonError, InvalidInput, SumOverflow
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import verify
 from proofs import reference
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from spark_jobs import events, job
 
-from counton.runs import run
+from counton.run import run
 from counton.spark import merge_text
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")

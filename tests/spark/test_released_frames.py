@@ -12,7 +12,7 @@ from spark_jobs import events, job
 
 import counton
 from counton.base.errors import InvalidInput, ReplayMismatch
-from counton.runs import run
+from counton.run import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")

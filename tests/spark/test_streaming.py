@@ -14,7 +14,7 @@ from spark_jobs import JOBS, events, job
 
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import open_private
-from counton.runs import Job, publish, run
+from counton.run import Job, publish, run
 from counton.state import Stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

@@ -24,7 +24,7 @@ from counton import Counter, Key, PureDP, Stream
 from counton.base.errors import StreamConflict
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.state.addition import Addition
 from counton.state.public_rows import OPEN_COLUMNS

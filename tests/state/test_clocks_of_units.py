@@ -19,7 +19,7 @@ from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
 from counton.released.description import Bounded
 from counton.released.periods import period_of
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store, verify
 from counton.state.ledger_rows import by_its_clock
 

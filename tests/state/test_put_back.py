@@ -20,9 +20,9 @@ from worlds import Killed, dies, drawn_acts, nights
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import StateError
-from counton.options.job_file import load
-from counton.runs import Job, run
-from counton.runs.erasure import forget, forget_older
+from counton.job.job_file import load
+from counton.run import Job, run
+from counton.run.erasure import forget, forget_older
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
 from counton.state.state_witness import Witness, accept_old_copy

@@ -19,7 +19,7 @@ from witnesses import witness_file
 from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
 from counton.base.errors import BudgetExceeded, StateError
 from counton.noise.witness import WitnessFile, parse_entries
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
 from counton.state.state_witness import Witness, accept_old_copy
 from counton.strategies import Binary, Expiring

@@ -16,7 +16,7 @@ from counton import Key, PureDP, Stream
 from counton.base.errors import ReplayMismatch, StateError, StreamConflict
 from counton.base.private import Private, open_private
 from counton.numbers.counter_state import with_checksum
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store, verify
 from counton.state.addition import Addition, Arrivals
 from counton.state.sealed_rows import MARKS, OBSERVED, SOURCES, SealedRows, SealedTable

@@ -9,7 +9,7 @@ from once import kept_line
 from counton import Average, PureDP, Quantiles, Stream, TopK
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy.contribution import without_clock
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.statistics import Statistic
 from counton.strategies import Binary

@@ -10,7 +10,7 @@ from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
 from counton.base.errors import InvalidInput
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.strategies import Binary, Expiring, KAry

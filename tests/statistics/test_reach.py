@@ -20,9 +20,9 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.released.besides_noise import besides_noise
 from counton.released.description import Bounded, Description
-from counton.runs import Job, chosen_rows, run
-from counton.runs.contribution_choice import with_ranks, within_bound
-from counton.runs.row_buffer import RowBuffer
+from counton.run import Job, chosen_rows, run
+from counton.run.contribution_choice import with_ranks, within_bound
+from counton.run.row_buffer import RowBuffer
 from counton.state.seen import Secret
 from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic

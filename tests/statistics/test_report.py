@@ -13,13 +13,13 @@ from some_cases import long
 from counton import ZCDP, ExpiringDP, Key, PureDP, Running, plan, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
+from counton.job.job_file import load
+from counton.job.saved_job import save
 from counton.laws import LawBroken
-from counton.options.job_file import load
-from counton.options.saved_job import save
 from counton.privacy import Contribution
 from counton.released.release import Release
 from counton.released.screen import screen_of
-from counton.runs import Job, export, run
+from counton.run import Job, export, run
 from counton.statistics import (
     Average,
     Contingency,

@@ -11,15 +11,15 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.frame.windows import Windows
-from counton.options.saved_job import stream_name
+from counton.job.saved_job import stream_name
 from counton.released.periods import made_of_windows, period_starts
 from counton.released.release_facts import promise_of
 from counton.released.screen import screen_of
-from counton.runs import Job, export, run
-from counton.runs.plan_job import planned_job
-from counton.runs.planned_accuracy import planned_design
-from counton.runs.planning import plan_stream
-from counton.runs.stream_spec import StreamSpec
+from counton.run import Job, export, run
+from counton.run.plan_job import planned_job
+from counton.run.planned_accuracy import planned_design
+from counton.run.planning import plan_stream
+from counton.run.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry

@@ -22,8 +22,8 @@ from counton.cli.app import app
 from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import ExitCode
 from counton.cli.statistic_group import statistic
-from counton.options.json_schema import schema
-from counton.runs import run
+from counton.job.json_schema import schema
+from counton.run import run
 
 RECORD = Path(__file__).parents[1] / "project" / "border.json"
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

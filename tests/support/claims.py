@@ -22,7 +22,7 @@ from counton.base.literature import REFERENCES, paper_of
 from counton.numbers import Design
 from counton.numbers.strategy_words import strategy_in_words
 from counton.planning import factors_of_design
-from counton.runs import Job
+from counton.run import Job
 from counton.statistics.by_group import inner_of
 from counton.statistics.statistic import Statistic
 from counton.strategies import AsOf, StreamStrategy, WindowVersions, matrices

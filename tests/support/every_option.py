@@ -11,8 +11,8 @@ from typing import Any
 from every_statistic import HEADER, OWN, TABLES
 from in_turn import in_turn
 
-from counton.options.option_fields import section_of
-from counton.options.statistics import model_of
+from counton.job.option_fields import section_of
+from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
 
 TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from counton.runs import Job
+from counton.run import Job
 
 HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
 ROWS = ["00:10,home,ann,3,u,v,1,a,1", "00:40,shop,bob,5,v,w,1,b,2", "02:30,home,ann,4,u,w,1,a,3"]

@@ -12,7 +12,7 @@ from run_results import design_of, labels_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
 from counton.released.release import Release
-from counton.runs import Job, RunResult, run
+from counton.run import Job, RunResult, run
 from counton.statistics.discovery import Discovery
 from counton.strategies import WindowVersions
 

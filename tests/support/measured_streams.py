@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.numbers import Design
-from counton.runs import Job
+from counton.run import Job
 from counton.strategies import Expiring, WindowVersions
 from counton.strategies.strategy import StreamStrategy, column_until, node_law
 

@@ -24,7 +24,7 @@ from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivi
 from counton.numbers import Design
 from counton.numbers.node_law import sensitivity_of
 from counton.released.release_facts import facts_of
-from counton.runs import Job, export, methods, run
+from counton.run import Job, export, methods, run
 from counton.state import Store, verify
 from counton.state.seen import Secret
 from counton.strategies.strategy import column_until, node_law

@@ -9,7 +9,7 @@ import counton
 from counton import Key, Running
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
 from counton.strategies import Binary
 from counton.tables import Grid, Tree

@@ -1,8 +1,8 @@
 """A job with the options that its stream keeps, as a run completes it."""
 
-from counton.runs import Job
-from counton.runs.opened_state import OpenedState
-from counton.runs.stream_spec import StreamSpec
+from counton.run import Job
+from counton.run.opened_state import OpenedState
+from counton.run.stream_spec import StreamSpec
 
 
 def recall(job: Job) -> Job:

@@ -21,7 +21,7 @@ from neighbouring_jobs import EPOCH, Row, declared, distance_of, measured
 
 from counton import Counter, CountonError
 from counton.released.release_facts import facts_of
-from counton.runs import Job, run
+from counton.run import Job, run
 
 COLUMNS = ("at", "group", "user", "id", "value", "letter", "one", "two", "weight")
 

@@ -16,7 +16,7 @@ from run_results import counts_of, design_of, releases_of
 from counton.base.distributions import DiscreteLaplace
 from counton.numbers.counter_state import arrivals_of
 from counton.numbers.node_law import sensitivity_of
-from counton.runs import Job, run
+from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
 
 #: A row: the day of its time, its group, its user, its id, its value.

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from counton.base.private import open_private
 from counton.numbers.design import Design
-from counton.runs import RunResult
-from counton.runs.planned_steps import ChangedWindow
+from counton.run import RunResult
+from counton.run.planned_steps import ChangedWindow
 from counton.state import Store
 
 

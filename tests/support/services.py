@@ -31,7 +31,7 @@ import importlib, json, os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
-import counton.runs.run_job
+import counton.run.run_job
 import counton.released.read_options
 import counton.released.release, counton.numbers.intervals, counton.serve.metrics
 import counton.state.seen, counton.strategies, psycopg, tzdata
@@ -166,7 +166,7 @@ def copied(file: Path) -> str:
     """
     from witnesses import without_witness
 
-    from counton.options.job_file import load
+    from counton.job.job_file import load
     from counton.serve.service import Service
 
     with pytest.MonkeyPatch.context() as patched:
@@ -204,8 +204,8 @@ def counted(
     Returns:
         All estimates.
     """
-    from counton.options.statistics import CountJob
-    from counton.runs.run_job import run
+    from counton.job.statistics import CountJob
+    from counton.run.run_job import run
 
     copy = file.parent / "undisturbed"
     found: list[float] = []

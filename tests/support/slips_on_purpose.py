@@ -12,9 +12,9 @@ from counton.base.errors import InvalidInput
 from counton.noise import NoiseField
 from counton.numbers import node_law
 from counton.privacy import value_grid
-from counton.runs import chosen_rows
-from counton.runs.planned_steps import SnapshotOfRun
-from counton.runs.terms import User
+from counton.run import chosen_rows
+from counton.run.planned_steps import SnapshotOfRun
+from counton.run.terms import User
 from counton.state.seen import Secret
 
 Row = tuple[Any, ...]

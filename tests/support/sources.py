@@ -12,7 +12,7 @@ import polars as pl
 from run_results import counts_of, releases_of
 
 from counton.base.errors import CountonError
-from counton.runs import Job, RunResult, run
+from counton.run import Job, RunResult, run
 
 #: Names that a file, a question or a request could get wrong.
 PAGES = ["a", "B", "01", "1", "1.0", "a,b", 'q"x', "für", " a", "null"]

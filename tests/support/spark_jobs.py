@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.runs import Job
+from counton.run import Job
 
 PAGES, PLACES = "abcdef", "xyz"
 

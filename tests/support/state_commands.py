@@ -16,7 +16,7 @@ import click
 from services import START, job_file, rows
 
 from counton.cli.app import app
-from counton.options.statistics import STATISTIC_NAMES
+from counton.job.statistics import STATISTIC_NAMES
 
 #: Releases of a statistic into the state, beside its options for the state and its windows.
 _RELEASES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from counton.runs import Job, run
+from counton.run import Job, run
 
 #: The condition that `docs/databases.md` teaches.
 BETWEEN = "time >= {since} and time < {until}"

@@ -25,8 +25,8 @@ from revised_jobs import COLUMNS, Nights, Row
 
 from counton.base.errors import InvalidInput
 from counton.numbers.counter_state import arrivals_of
-from counton.runs import Job, run
-from counton.runs.stream_spec import StreamSpec
+from counton.run import Job, run
+from counton.run.stream_spec import StreamSpec
 from counton.state import Store, Stream
 
 #: Where an event is on a night: its time in windows (3.5: in the middle of the third), its group
@@ -150,7 +150,7 @@ def _killed(after: int | None) -> Iterator[None]:
         take(*given, **more)
 
     with pytest.MonkeyPatch.context() as patch, suppress(_Killed):
-        patch.setattr("counton.runs.planned_steps._VALUES_OF_TRANSACTION", 1)
+        patch.setattr("counton.run.planned_steps._VALUES_OF_TRANSACTION", 1)
         patch.setattr(Stream, "take", takes)
         yield
 

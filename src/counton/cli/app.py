@@ -89,7 +89,7 @@ def _explain_unknown_command(name: str) -> str:
     near = get_close_matches(name, [*STATISTICS_AT_TOP, *COMMANDS], 1, _SIMILAR)
     if near:
         return f"No such command {name!r}. Did you mean {near[0]!r}?"
-    from counton.options.statistics import nearest_statistic
+    from counton.job.statistics import nearest_statistic
 
     statistic = nearest_statistic(name)
     if statistic is None:

@@ -13,9 +13,9 @@ from typing import Any
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import COMMAND_WORDS
 from counton.cli.command_list import STATISTICS_AT_TOP
-from counton.options.common_options import Job
-from counton.options.option_fields import FILE_ONLY, has_fact
-from counton.options.statistics import all_models, model_of
+from counton.job.common_options import Job
+from counton.job.option_fields import FILE_ONLY, has_fact
+from counton.job.statistics import all_models, model_of
 
 #: Options of every example: 365 windows of a day.
 _EXAMPLE = {
@@ -91,7 +91,7 @@ def example_lines(statistic: str) -> list[str]:
 def command_text(job: Job, actions: CommandActions | None = None) -> str:
     r"""Return a job as a command to copy, in lines that fit a page.
 
-    >>> from counton.options.statistics import CountJob
+    >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="my visits.csv", by=["page", "day"], epsilon="0.5")
     >>> print(command_text(job, CommandActions(json=True)))
     counton count 'my visits.csv' --epsilon 0.5 --by page,day --json

@@ -12,10 +12,10 @@ from counton.cli.failures import failed_report, failure
 from counton.cli.job_plan import loss_of
 from counton.cli.print_forms import CONFIDENTIAL, Console, print_json
 from counton.cli.run_report import unlisted_group_notes
-from counton.options.common_options import Job
-from counton.runs.dry_run import DryRun, dry_run
-from counton.runs.plan_job import PlannedJob, planned_jobs
-from counton.runs.terms import SingleTable
+from counton.job.common_options import Job
+from counton.run.dry_run import DryRun, dry_run
+from counton.run.plan_job import PlannedJob, planned_jobs
+from counton.run.terms import SingleTable
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ def end(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None)
     The command refuses while rows wait to be counted; --drop-waiting drops them.
     """
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.runs.close_stream import end_stream
-    from counton.runs.exports import only_name
+    from counton.run.close_stream import end_stream
+    from counton.run.exports import only_name
     from counton.state import Store
 
     if name is None:

@@ -8,7 +8,7 @@ from counton.base.errors import CountonError
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_class import COMMAND_WORDS
 from counton.cli.exits import ExitCode, exit_code
-from counton.options.job_file import file_keys
+from counton.job.job_file import file_keys
 
 #: What messages call the options of ``counton run``; all others are keys of the job file.
 _RUN_OPTIONS = {

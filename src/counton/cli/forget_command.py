@@ -11,7 +11,7 @@ from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import key_option, state_argument
 
 if TYPE_CHECKING:
-    from counton.runs.erasure import Forgetting
+    from counton.run.erasure import Forgetting
 
 
 @click.command("forget", cls=CountonCommand)
@@ -53,7 +53,7 @@ def forget(
     state, are yours to delete.
     """
     from counton.cli.print_forms import Console
-    from counton.runs import erasure
+    from counton.run import erasure
 
     if person is not None and age is None:
         done = erasure.forget(state, person, name=name, key=key, wait=wait, yes=yes)

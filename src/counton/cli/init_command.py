@@ -14,13 +14,13 @@ from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
 from counton.cli.statistic_commands import model_option
-from counton.options.common_options import Job, is_stated
-from counton.options.statistics import CountJob
-from counton.options.values import LATEST_ROW
+from counton.job.common_options import Job, is_stated
+from counton.job.statistics import CountJob
+from counton.job.values import LATEST_ROW
 
 if TYPE_CHECKING:
-    from counton.runs.job_template import FirstLook
-    from counton.runs.plan_job import PlannedJob
+    from counton.run.job_template import FirstLook
+    from counton.run.plan_job import PlannedJob
 
 #: Options of a job that the command takes.
 _JOB_OPTIONS = (
@@ -116,9 +116,9 @@ def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
     you can say, such as whom to protect, stays an empty line to fill in, or is given here. Then:
     counton run nightly.toml
     """
-    from counton.options.saved_job import save as save_job
-    from counton.runs import job_template
-    from counton.runs.default_paths import default_state
+    from counton.job.saved_job import save as save_job
+    from counton.run import job_template
+    from counton.run.default_paths import default_state
 
     _refuse_existing_file(save, force=force)
     _refuse_standard_input(events)
@@ -157,7 +157,7 @@ def _refuse_standard_input(events: str) -> None:
 
 
 def _refuse_date_of_one_run(job: CountJob) -> None:
-    from counton.options.saved_job import date_of_one_run
+    from counton.job.saved_job import date_of_one_run
 
     date = date_of_one_run(job)
     if date is not None:
@@ -200,7 +200,7 @@ def _comments() -> dict[str, str]:
 
     They contain no exact numbers.
     """
-    from counton.options.saved_job import HEADING
+    from counton.job.saved_job import HEADING
 
     comments = {str(item.alias): item.description or "" for item in CountJob.model_fields.values()}
     comments["statistic"] = "How many there are."

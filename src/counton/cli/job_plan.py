@@ -14,10 +14,10 @@ from counton.base.errors import AlreadyEnded, CountonError, field
 from counton.base.exact import check_integer, figures, percent
 from counton.cli.failures import failure
 from counton.cli.print_forms import Console, print_json, warn_of_weak
-from counton.options.common_options import Job
-from counton.options.job_file import load_usable, published_to
-from counton.runs.path_conflicts import refuse_publishing_over
-from counton.runs.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
+from counton.job.common_options import Job
+from counton.job.job_file import load_usable, published_to
+from counton.run.path_conflicts import refuse_publishing_over
+from counton.run.plan_job import PlannedJob, PlannedNumber, planned_job, planned_jobs
 from counton.statistics.by_group import inner_of
 
 #: What is published, by the option ``release``.

@@ -28,7 +28,7 @@ def mark(
     exact numbers. The stream goes on.
     """
     from counton.cli.print_forms import Console
-    from counton.runs.notes import mark as mark_window
+    from counton.run.notes import mark as mark_window
 
     marked = mark_window(state, window, note, name=name, group=group, withdraw=withdraw)
     done = "withdrawn" if marked.withdrawn else "marked"

@@ -27,7 +27,7 @@ def methods(state: str, name: str | None, level: float | None, full: bool, as_js
     """
     from counton.cli.print_forms import Console, print_json, tell_of_old_copies
     from counton.released.release_files import read_public
-    from counton.runs.exports import methods as methods_of_state
+    from counton.run.exports import methods as methods_of_state
     from counton.state import Store
 
     released = read_public(state, name=name, level=level)

@@ -12,9 +12,9 @@ from counton.cli.command_text import (
     command_words,
 )
 from counton.frame.options import MissingOptions
-from counton.options.common_options import Job
-from counton.runs.job_template import look_at, with_examples
-from counton.runs.parsing import is_single_table
+from counton.job.common_options import Job
+from counton.run.job_template import look_at, with_examples
+from counton.run.parsing import is_single_table
 from counton.state import Store, state_file
 
 

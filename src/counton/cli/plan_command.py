@@ -13,7 +13,7 @@ from counton.cli.command_class import TwoPageCommand, option
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.options.statistics import CountJob
+    from counton.job.statistics import CountJob
     from counton.planning import StreamPlan
     from counton.privacy import Contribution
 
@@ -247,9 +247,9 @@ def _number_of_windows(asked: str, steps: int | None) -> int:
 
 def _checked_options(values: dict[str, Any]) -> CountJob:
     """Return the options that a job has too, checked as those of a job."""
-    from counton.options.incompatible import refuse_excluded
-    from counton.options.messages import parse_options
-    from counton.options.statistics import CountJob
+    from counton.job.incompatible import refuse_excluded
+    from counton.job.messages import parse_options
+    from counton.job.statistics import CountJob
 
     stated = {name: values[name] for name in _OF_JOBS if values[name] is not None}
     if "most" not in stated:
@@ -282,7 +282,7 @@ def _check_chart(plot: Path | None, width: float | None) -> None:
     """Refuse a file whose ending is that of no chart, and a width without a chart."""
     if plot is not None:
         from counton.charts.style import check_width
-        from counton.runs.output_files import PICTURES, check_output
+        from counton.run.output_files import PICTURES, check_output
 
         check_output(plot, PICTURES)
         check_width(width)
@@ -304,7 +304,7 @@ def _contribution_of(job: CountJob) -> Contribution:
     """Return the bound on what one protected unit contributes."""
     from counton.base.lengths import PERIODS
     from counton.privacy import Contribution
-    from counton.runs.parsing import check_period
+    from counton.run.parsing import check_period
 
     if job.most is None:
         return Contribution.add_remove(unit="count")
@@ -357,7 +357,7 @@ def _warn_of_weak_guarantee(ranked: StreamPlan, unit: str) -> None:
 
 def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     from counton.charts import plot_plan
-    from counton.runs.output_files import write_figure
+    from counton.run.output_files import write_figure
 
     write_figure(plot_plan(ranked, "Errors of counts, by step", width=width), path)
 

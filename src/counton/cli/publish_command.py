@@ -41,7 +41,7 @@ def publish(
     database every later run publishes by itself.
     """
     from counton.cli.print_forms import Console, print_json
-    from counton.runs.exports import publish as publish_stream
+    from counton.run.exports import publish as publish_stream
 
     publication = publish_stream(state, to, name=name, level=level, remove=remove, key=key)
     if as_json:

@@ -14,7 +14,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.parameters import JSON_HELP
 
 if TYPE_CHECKING:
-    from counton.options.common_options import Job
+    from counton.job.common_options import Job
 
 
 @click.command("run", cls=CountonCommand)
@@ -49,10 +49,10 @@ def run(
     """
     from counton.cli.failures import failed_report, failure
     from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside
-    from counton.options.common_options import Job
-    from counton.options.job_file import load_usable, published_to, select_jobs
-    from counton.options.json_schema import schema as schema_of_job_files
-    from counton.runs.path_conflicts import JobStates, refuse_shared
+    from counton.job.common_options import Job
+    from counton.job.job_file import load_usable, published_to, select_jobs
+    from counton.job.json_schema import schema as schema_of_job_files
+    from counton.run.path_conflicts import JobStates, refuse_shared
 
     if schema:
         print_json(schema_of_job_files())
@@ -120,8 +120,8 @@ def run(
 # ------------------------------------------------------------------------- the jobs of this run
 def _parse_overrides(*, until: str | None, yes: bool) -> dict[str, Any]:
     """Return the options of the command that hold for all jobs, as values of jobs."""
-    from counton.options.messages import parse_options
-    from counton.options.statistics import CountJob
+    from counton.job.messages import parse_options
+    from counton.job.statistics import CountJob
 
     stated = {"until": until, "yes": yes} if until is not None else {"yes": yes}
     job: Job = parse_options(CountJob, stated)
@@ -148,7 +148,7 @@ def _refuse_publishing(
         jobs: the jobs of this run.
         publish_to: the database.
     """
-    from counton.runs.path_conflicts import refuse_publishing_over
+    from counton.run.path_conflicts import refuse_publishing_over
     from counton.state.database import parse_address
     from counton.state.published import checked_address
 
@@ -182,8 +182,8 @@ def _run_job(name: str, job: Job, publish_to: str | None, *, is_silent: bool) ->
 
 def _publish(job: Job, to: str, *, is_silent: bool) -> None:
     from counton.cli.print_forms import Console
-    from counton.options.saved_job import stream_name
-    from counton.runs.exports import publish
+    from counton.job.saved_job import stream_name
+    from counton.run.exports import publish
 
     publication = publish(_state_of(job), to, name=stream_name(job), key=job.key)
     if is_silent:
@@ -198,7 +198,7 @@ def _publish(job: Job, to: str, *, is_silent: bool) -> None:
 def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> None:
     """Say that a date in a job file ends the stream, if it does."""
     from counton.cli.print_forms import Console
-    from counton.options.saved_job import date_of_one_run
+    from counton.job.saved_job import date_of_one_run
 
     date = date_of_one_run(job)
     if date is None:
@@ -214,7 +214,7 @@ def _tell_date_in_file(job: Job, report: dict[str, Any], *, is_silent: bool) -> 
 def _report_ended(job: Job, last_step: int, *, is_silent: bool) -> dict[str, Any]:
     """Return the report of a job whose stream was ended, so that it releases nothing."""
     from counton.cli.print_forms import Console
-    from counton.options.saved_job import stream_name
+    from counton.job.saved_job import stream_name
 
     name = stream_name(job)
     if not is_silent:

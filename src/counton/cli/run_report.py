@@ -10,15 +10,15 @@ from typing import Any
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
 from counton.frame.windows import ENDLESS, LATE_DAYS
-from counton.options.common_options import Job
+from counton.job.common_options import Job
 from counton.privacy.guarantees import plural
 from counton.released.besides_noise import besides_noise
 from counton.released.stream_words import people_note
-from counton.runs.input_notes import differing_rows_note, number_missing
-from counton.runs.row_numbers import RowNumbers
-from counton.runs.run_job import RunResult
-from counton.runs.stream_spec import StreamSpec
-from counton.runs.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
+from counton.run.input_notes import differing_rows_note, number_missing
+from counton.run.row_numbers import RowNumbers
+from counton.run.run_job import RunResult
+from counton.run.stream_spec import StreamSpec
+from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
 
 #: Names of columns that often say how many things a row stands for.
@@ -313,7 +313,7 @@ def count_column_note(column_names: Collection[str], job: Job) -> str | None:
     Such a column is called ``count`` or the like, ends with ``count``, or has the plural of the
     protected unit or the file's name for its own.
 
-    >>> from counton.options.statistics import CountJob
+    >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="rides.csv", time="at", by="site", unit="car")
     >>> print(count_column_note(["at", "site", "count"], job))
     each row is counted as one; if 'count' says how many it stands for, say so: --counts count, ...

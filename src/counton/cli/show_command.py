@@ -156,7 +156,7 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
     """
     from counton.base.errors import StateError
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.runs.close_stream import late_rows_for_operator
+    from counton.run.close_stream import late_rows_for_operator
 
     try:
         arrived, late = late_rows_for_operator(store, name)
@@ -183,8 +183,8 @@ def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
 def _print_stream(console: Console, stream: Mapping[str, Any], store: Store) -> None:
     """Print a stream's last numbers, guarantee and strategy."""
     from counton.cli.print_forms import with_option_words
-    from counton.runs.read_journal import read_release
-    from counton.runs.stream_spec import STREAM_FORMAT, StreamSpec
+    from counton.run.read_journal import read_release
+    from counton.run.stream_spec import STREAM_FORMAT, StreamSpec
 
     name = stream["name"]
     step = stream["step"]

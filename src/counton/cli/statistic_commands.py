@@ -17,10 +17,10 @@ from counton.cli.command_class import (
     WholeNumber,
 )
 from counton.cli.command_text import CommandActions, command_words, example_lines
-from counton.options.common_options import Job
-from counton.options.messages import choices_of, parse_options
-from counton.options.option_fields import FILE_ONLY, OFTEN, has_fact, section_of
-from counton.options.statistics import model_of
+from counton.job.common_options import Job
+from counton.job.messages import choices_of, parse_options
+from counton.job.option_fields import FILE_ONLY, OFTEN, has_fact, section_of
+from counton.job.statistics import model_of
 
 _OTHER = "Other options"
 #: Most characters of the words that an option may be, before its description.
@@ -54,7 +54,7 @@ def statistic_command(statistic: str, perform: Perform = _perform) -> click.Comm
         options = {name: value for name, value in values.items() if value is not None}
         options["events"] = events[0] if len(events) == 1 else list(events)
         if "state" not in options:
-            from counton.runs.default_paths import state_beside
+            from counton.run.default_paths import state_beside
 
             options["state"] = state_beside(options["events"], append=options["append"])
         perform(parse_options(model, options), CommandActions(plan, save, json))

@@ -19,7 +19,7 @@ class StatisticGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the statistics."""
-        from counton.options.statistics import all_models
+        from counton.job.statistics import all_models
 
         return [name for name in all_models() if name not in STATISTICS_AT_TOP_ALONE]
 
@@ -36,7 +36,7 @@ class StatisticGroup(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             from counton.cli.command_text import command_of
-            from counton.options.statistics import nearest_statistic
+            from counton.job.statistics import nearest_statistic
 
             message = f"No such command {name!r}."
             statistic = nearest_statistic(name)
@@ -47,7 +47,7 @@ class StatisticGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of statistics."""
-        from counton.options.statistics import model_of
+        from counton.job.statistics import model_of
 
         lines = [(name, model_of(name).summary) for name in self.list_commands(ctx)]
         with formatter.section("Statistics"):

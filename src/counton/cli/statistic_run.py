@@ -34,14 +34,14 @@ from counton.cli.run_report import (
     time_remarks,
 )
 from counton.frame.options import MissingOptions
-from counton.options.common_options import Job
+from counton.job.common_options import Job
 from counton.released.screen import Screen, screen_of
 from counton.released.stream_words import groups_in_words, statistic_in_words
 from counton.rows.paths import left_in_folders
-from counton.runs.default_paths import has_default_state
-from counton.runs.due_windows import EndedWindows
-from counton.runs.parsing import parse_policies
-from counton.runs.run_job import PreparedRun, RunResult, run
+from counton.run.default_paths import has_default_state
+from counton.run.due_windows import EndedWindows
+from counton.run.parsing import parse_policies
+from counton.run.run_job import PreparedRun, RunResult, run
 
 #: Name of the events that are read from standard input.
 STANDARD_INPUT = "-"
@@ -96,7 +96,7 @@ def _release(job: Job, actions: CommandActions) -> None:
 
 def save_job(job: Job, file: Path) -> None:
     """Write a job into a job file, and say so."""
-    from counton.options.saved_job import date_of_one_run, save, stream_name
+    from counton.job.saved_job import date_of_one_run, save, stream_name
 
     save(job, file)
     date = date_of_one_run(job)

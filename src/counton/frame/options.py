@@ -1,6 +1,6 @@
 """Options that a statistic of another package declares, and checks that interfaces share.
 
-Options of jobs are fields of the models in `counton.options`. A statistic that another package
+Options of jobs are fields of the models in `counton.job`. A statistic that another package
 defines describes its options as `Option` objects, from which its model is made.
 """
 

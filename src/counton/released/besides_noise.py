@@ -17,8 +17,8 @@ from counton.statistics.clipping import beyond_in_words, clipped_in_words
 def besides_noise(definition: Description) -> list[str]:
     """Return a line for each kind of error that no interval includes, such as rows left out.
 
-    >>> from counton.runs import Job
-    >>> from counton.runs.planning import plan_stream
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
     >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, value="paid", lower=0, upper=60, resolution=1, user="reader", most=3,
     ...           per="1d", epsilon=1)

@@ -207,7 +207,7 @@ class Bounded(Counting):
         """Return a note that counts are too low in the last windows of a period.
 
         A user's rows count in order of time until the bound is reached
-        (`counton.runs.contribution_choice`).
+        (`counton.run.contribution_choice`).
         """
         if self.each is not None or cut.windows_within(self.per) <= 1:
             return None

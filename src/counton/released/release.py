@@ -81,7 +81,7 @@ class Release:
     reason.
 
     >>> import polars as pl
-    >>> from counton.runs import Job, run
+    >>> from counton.run import Job, run
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
     >>> told = {
     ...     "time": "at", "every": "1d", "start": "2024-03-01", "steps": 365,

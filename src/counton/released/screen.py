@@ -129,8 +129,8 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
 def _bounded_subject(definition: Description) -> str:
     """Return words for what the numbers measure, with its bounds, which intervals are for.
 
-    >>> from counton.runs import Job
-    >>> from counton.runs.planning import plan_stream
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "departures.csv", "d.db", time="at", every="1w", start="2024-03-04",
     ...           steps=31, user="tail", unit="aircraft", row="departure", most=5, per="1w",
     ...           epsilon=1)

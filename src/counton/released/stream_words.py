@@ -98,8 +98,8 @@ def protection_in_words(definition: Description) -> str:
 def measured_in(definition: Description) -> dict[str, str]:
     """Return the units of a release's numbers; "" stands for all others.
 
-    >>> from counton.runs import Job
-    >>> from counton.runs.planning import plan_stream
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
     >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, value="paid", lower=0, upper=60, resolution=1, unit="visit", epsilon=1)
     >>> measured_in(plan_stream(job).description())
@@ -582,8 +582,8 @@ def protected_in_words(definition: Description) -> str:
     """Return words for the protected unit and how much it counts, in groups and windows if cells
     are.
 
-    >>> from counton.runs import Job
-    >>> from counton.runs.planning import plan_stream
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=31, by="page", domain="home,shop", unit="visit", epsilon=1)
     >>> protected_in_words(plan_stream(job).description())

@@ -21,8 +21,8 @@ from counton.frame.windows import microseconds
 from counton.rows.row_reading import mark_rows
 from counton.rows.sources import Source
 from counton.rows.tally import tally
-from counton.runs.discovered_groups import find_group_names
-from counton.runs.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
+from counton.run.discovered_groups import find_group_names
+from counton.run.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows

@@ -32,10 +32,10 @@ from counton.released.stream_words import (
     people_note,
     protection_in_words,
 )
-from counton.runs.planned_accuracy import halfwidths_at, last_step
-from counton.runs.read_journal import public_notes, read_release
-from counton.runs.stream_spec import StreamSpec
-from counton.runs.terms import Endless
+from counton.run.planned_accuracy import halfwidths_at, last_step
+from counton.run.read_journal import public_notes, read_release
+from counton.run.stream_spec import StreamSpec
+from counton.run.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
 from counton.state.keys import Kept

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from counton.base.errors import InvalidInput, field
 from counton.numbers.intervals import check_level
-from counton.runs.output_files import escape_formulas
+from counton.run.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
 from counton.serve.public_series import Journal, json_rows, refuse_many_rows

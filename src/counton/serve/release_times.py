@@ -21,8 +21,8 @@ from counton.base.errors import StateError, StreamConflict
 from counton.base.private import Private, open_private
 from counton.frame.windows import moment
 from counton.rows.sources import Rows
-from counton.runs.opened_state import OpenedState
-from counton.runs.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
+from counton.run.opened_state import OpenedState
+from counton.run.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
@@ -68,7 +68,7 @@ def run(
         also: function that writes more into the transaction that counts the rows.
 
     Raises:
-        CountonError: see `counton.runs.run_job.run`.
+        CountonError: see `counton.run.run_job.run`.
     """
     with OpenedState(served.job) as state:
         rows = served.accepted_rows(parts)

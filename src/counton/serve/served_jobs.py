@@ -16,28 +16,28 @@ import polars as pl
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
 from counton.frame.windows import Windows
-from counton.numbers.intervals import LEVEL, check_level
-from counton.options.common_options import Job
-from counton.options.job_file import (
+from counton.job.common_options import Job
+from counton.job.job_file import (
     file_keys,
     load_each,
     published_to,
     refuse_of_service,
     select_jobs,
 )
-from counton.options.saved_job import stream_name
+from counton.job.saved_job import stream_name
+from counton.numbers.intervals import LEVEL, check_level
 from counton.released.read_options import check_shown
 from counton.rows.row_reading import RowReading
 from counton.rows.sources import EventFrame, Rows, Source, unreadable_errors
-from counton.runs.exactness import SumBounds
-from counton.runs.opened_state import OpenedState
-from counton.runs.parsing import parse_run
-from counton.runs.path_conflicts import refuse_shared
-from counton.runs.reading import columns_of, row_reading
-from counton.runs.row_source import named_columns
-from counton.runs.run_job import prepare
-from counton.runs.stream_spec import StreamSpec
-from counton.runs.terms import SingleTable
+from counton.run.exactness import SumBounds
+from counton.run.opened_state import OpenedState
+from counton.run.parsing import parse_run
+from counton.run.path_conflicts import refuse_shared
+from counton.run.reading import columns_of, row_reading
+from counton.run.row_source import named_columns
+from counton.run.run_job import prepare
+from counton.run.stream_spec import StreamSpec
+from counton.run.terms import SingleTable
 from counton.serve.settings import MOST_NAME
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 
 from counton.base.errors import InvalidInput, field
-from counton.options import values as v
-from counton.options.job_file_tables import read_table, read_tables
-from counton.options.option_fields import Section, option
-from counton.runs.parsing import microseconds_of
+from counton.job import values as v
+from counton.job.job_file_tables import read_table, read_tables
+from counton.job.option_fields import Section, option
+from counton.run.parsing import microseconds_of
 
 #: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
 BATCH_BYTES, BATCH_ROWS, WAITING_BYTES = 8 * 2**20, 500_000, 256 * 2**20

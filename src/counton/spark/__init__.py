@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from counton.options.common_options import Job
+    from counton.job.common_options import Job
     from counton.released.release import Release
-    from counton.runs.run_job import Progress, RunResult
-    from counton.runs.stream_spec import StreamSpec
+    from counton.run.run_job import Progress, RunResult
+    from counton.run.stream_spec import StreamSpec
     from counton.spark.streaming import Batches
 
 __all__ = ["batches", "merge_text", "run"]
@@ -35,11 +35,11 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: Mapping[str, Any] | None = None,
 ) -> RunResult | StreamingQuery:
-    """Carry out a job over the rows of a Spark frame, as `counton.runs.run` does over files.
+    """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 
     Executors compute windows and groups and add rows up; the driver gets the sums, adds noise and
     keeps the stream. The key stays with the driver. The release does not depend on the distribution
-    of the rows: it equals that of `counton.runs.run` on the same rows, bit for bit.
+    of the rows: it equals that of `counton.run.run` on the same rows, bit for bit.
 
     A streaming frame is counted batch by batch, as new events. The newest event and the
     ``watermark`` decide which windows have ended; later rows count at the next release. A batch
@@ -55,14 +55,14 @@ def run(
             ``{"processingTime": "1 minute"}``.
 
     Returns:
-        A `counton.runs.RunResult`; for a streaming frame Spark's ``StreamingQuery``, which keeps
+        A `counton.run.RunResult`; for a streaming frame Spark's ``StreamingQuery``, which keeps
         running.
 
     Raises:
         MissingExtra: PySpark is not installed.
-        InvalidInput: see `counton.runs.run`; or the statistic counts rows in their order; or the
+        InvalidInput: see `counton.run.run`; or the statistic counts rows in their order; or the
             frame gives other rows each time.
-        StateError, ReplayMismatch: see `counton.runs.run`.
+        StateError, ReplayMismatch: see `counton.run.run`.
 
     Example::
 
@@ -73,8 +73,8 @@ def run(
         ...             checkpoint="visits.checkpoint")
     """
     check = _check_of(frame, approve)
-    from counton.runs.run_job import no_progress
-    from counton.runs.run_job import run as run_job
+    from counton.run.run_job import no_progress
+    from counton.run.run_job import run as run_job
     from counton.spark.source import SparkSource
     from counton.spark.streaming import start
 
@@ -166,10 +166,10 @@ def _check_of(
     if not isinstance(frame, DataFrame):
         raise InvalidInput(
             f"the rows are of type {type(frame).__name__}, which is not a Spark frame; give a "
-            "Spark frame, or use counton.runs.run"
+            "Spark frame, or use counton.run.run"
         )
 
-    from counton.runs.terms import SingleTable
+    from counton.run.terms import SingleTable
 
     def check(spec: StreamSpec) -> None:
         if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:

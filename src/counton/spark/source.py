@@ -410,7 +410,7 @@ def _guard(
         raise InvalidInput(
             f"rows cannot be counted on an executor ({type(error).__name__}); the full message is "
             "left out, because it may quote a row and Spark writes it to logs: count some of these "
-            "rows with counton.runs.run to see it"
+            "rows with counton.run.run to see it"
         ) from None
 
 

@@ -29,15 +29,15 @@ from counton.base.errors import (
     WrongKey,
     field,
 )
-from counton.options.common_options import Job
-from counton.options.saved_job import stream_name
-from counton.options.values import LATEST_ROW, QUARANTINE
+from counton.job.common_options import Job
+from counton.job.saved_job import stream_name
+from counton.job.values import LATEST_ROW, QUARANTINE
 from counton.released.release import Release
 from counton.rows.sources import join_columns
-from counton.runs.opened_state import OpenedState
-from counton.runs.reading import columns_of
-from counton.runs.run_job import commit, decide, prepare, publish, read_rows
-from counton.runs.stream_spec import StreamSpec
+from counton.run.opened_state import OpenedState
+from counton.run.reading import columns_of
+from counton.run.run_job import commit, decide, prepare, publish, read_rows
+from counton.run.stream_spec import StreamSpec
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.state.keys import state_files
 
@@ -88,7 +88,7 @@ class Batches:
         """Build the function after all checks that need no rows.
 
         Raises:
-            InvalidInput, StateError: see `counton.runs.run`.
+            InvalidInput, StateError: see `counton.run.run`.
         """
         if job.until not in (None, LATEST_ROW):
             raise InvalidInput(
@@ -124,7 +124,7 @@ class Batches:
         The result has all releases so far; None if there are none, or the batch has no rows.
 
         Raises:
-            StateError: see `counton.runs.run`.
+            StateError: see `counton.run.run`.
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:

@@ -1,0 +1,417 @@
+"""The options that jobs share, by the section of the help that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, dataclass_transform
+
+from pydantic import Field
+
+from counton.base.errors import hide_secrets
+from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
+from counton.job import values as v
+from counton.job.model_registry import REGISTRY
+from counton.job.option_fields import (
+    ALL_JOBS,
+    EACH_RUN,
+    FILE_ONLY,
+    OFTEN,
+    OUTPUT,
+    REMEMBERED,
+    RUN_ONLY,
+    STREAM,
+    ExplainedModel,
+    Section,
+    option,
+)
+
+if TYPE_CHECKING:
+    import os
+    from typing import Unpack
+
+    from counton.job.typed_kwargs import EventSource, JobFields
+    from counton.statistics import Statistic
+
+
+class WindowOptions(Section):
+    """The windows of time, and which of them a run releases."""
+
+    heading, scope = "Time", STREAM
+
+    time: v.Column | None = option("Column with the time of each row.", OFTEN)
+    every: v.Length | None = option("Length of a window: 15m, 1h, 1d, 1w or 1mo.", OFTEN)
+    steps: v.Positive | None = option("Number of windows of the stream.", OFTEN)
+    around: v.Positive | None = option(
+        "Expected number of windows of a stream without a last window."
+    )
+    start: v.Moment | None = option("Start of the first window, as in 2024-03-01.", OFTEN)
+    until: v.Moment | None = option(
+        "Release windows that ended by this time, or newest: by the newest row. [default: now]",
+        EACH_RUN,
+        OFTEN,
+        ALL_JOBS,
+    )
+    yes: bool = option(
+        "Release even if rows seem to be missing.", EACH_RUN, ALL_JOBS, default=False
+    )
+    quiet: v.NotNegative | None = option(
+        "Stop at so many windows in a row without rows. [default: 1 with covers, else 3]",
+        REMEMBERED,
+        RUN_ONLY,
+        FILE_ONLY,
+    )
+    timezone: v.Timezone | None = option(
+        "Time zone of windows and of times without a zone. [default: UTC]"
+    )
+    watermark: v.Delay | None = option(
+        "Time from the end of a window to its release, as in 6h.", REMEMBERED
+    )
+    revise: v.Length | None = option("How long late rows still change their own window, as in 14d.")
+    recounts: v.Positive | None = option(
+        "Number of changes of a counted row that the guarantee covers. [default: 0]", FILE_ONLY
+    )
+
+
+class DomainOptions(Section):
+    """The declared groups or cells, which are public."""
+
+    heading, scope = "Groups", STREAM
+
+    domain: v.Domain | None = option("All groups, from public knowledge: a file, or A,B,C.", OFTEN)
+
+
+class GroupOptions(DomainOptions):
+    """The columns whose values are the groups of rows."""
+
+    heading, scope = "Groups", STREAM
+
+    by: v.Columns | None = option("Column with the group of each row, or several: A,B.", OFTEN)
+    other: v.Text | None = option("Name of one more group, for rows of undeclared groups.")
+
+
+class UnlistedGroupOptions(Section):
+    """What happens to rows of groups that nobody declared."""
+
+    heading, scope = "Groups", REMEMBERED
+
+    unknown: Literal["refuse", "drop"] | None = option(
+        "What happens to rows of undeclared groups. [default: refuse]"
+    )
+
+
+class DiscoveredGroupOptions(Section):
+    """The same for statistics that can publish undeclared groups above a noisy threshold."""
+
+    heading, scope = "Groups", REMEMBERED
+
+    unknown: Literal["refuse", "drop", "discover"] | None = option(
+        "What happens to rows of undeclared groups; discover publishes large ones. "
+        "[default: refuse]"
+    )
+
+
+class PrivacyOptions(Section):
+    """The privacy loss."""
+
+    heading, scope = "Guarantee", STREAM
+
+    epsilon: v.Loss | None = option(
+        "Privacy loss of one event or user. Smaller protects more and adds noise.", OFTEN
+    )
+    delta: v.Delta | None = option("The delta of an (epsilon, delta) guarantee, as in 1e-6.")
+    rho: v.Loss | None = option("Zero-concentrated privacy loss, in place of epsilon.")
+    within: v.HalfWidth | None = option(
+        "Largest margin of error at the last window, in place of epsilon: 20, or 2%.", EACH_RUN
+    )
+    least: Literal["epsilon", "rho"] | None = option(
+        "Which privacy loss within finds. [default: epsilon]", EACH_RUN, FILE_ONLY
+    )
+    size: v.RowNumber | None = option(
+        "Public number of rows by the last window, of which within is a share.",
+        EACH_RUN,
+        FILE_ONLY,
+    )
+    expire: bool = option(
+        "Let the protection of an event fade as the event gets older.", default=False
+    )
+    growth: v.Exact | None = option(
+        "With expire: the loss grows like log(age)^GROWTH. [default: 1]"
+    )
+    delay: v.NotNegative | None = option(
+        "With expire: number of windows until an event counts. [default: 0]"
+    )
+    unit: v.Unit | None = option(
+        "Name of the protected unit in the privacy ledger. [default: event or user]"
+    )
+
+
+class SeriesOptions(Section):
+    """The released series."""
+
+    heading, scope = "Noise", STREAM
+
+    release: Literal["totals", "windows", "both"] | None = option(
+        "Which numbers to publish. [default: totals]", OFTEN
+    )
+
+
+class PeriodSeriesOptions(Section):
+    """The released series where a user counts anew in each period."""
+
+    heading, scope = "Noise", STREAM
+
+    release: Literal["totals", "windows", "both", "periods"] | None = option(
+        "Which numbers to publish; periods are totals since a period began. [default: totals, "
+        "with per: periods]",
+        OFTEN,
+    )
+
+
+class NoiseOptions(Section):
+    """The strategy that shares noise between windows, and its error metric."""
+
+    heading, scope = "Noise", STREAM
+
+    strategy: v.StrategyName | None = option(
+        f"Strategy: auto, {PUBLISHED}, {', '.join(KINDS)}, {', '.join(PAPERS)}, or a file "
+        "mine.json. [default: auto]"
+    )
+    metric: Literal["mean", "max"] | None = option(
+        "Error that the strategy minimises, over all windows. [default: mean]", FILE_ONLY
+    )
+    simple: bool = option(
+        "Use strategies that publish whole numbers, without a search.",
+        FILE_ONLY,
+        default=False,
+    )
+
+
+class UserOptions(Section):
+    """The column of users, who are protected in place of single rows."""
+
+    heading, scope = "People", STREAM
+
+    user: v.Column | None = option("Column of users, who are then protected.", OFTEN)
+    most: v.MostEvents | None = option("How many rows of a user count.", OFTEN)
+
+
+class UserPeriodOptions(UserOptions):
+    """Users who are protected in each period anew."""
+
+    heading, scope = "People", STREAM
+
+    per: v.Length | None = option("Period in which so many rows of a user count, as in 1d.")
+    retain: v.Length | None = option(
+        "How long after a period its users are remembered, as in 7d. [default: 35d]",
+        REMEMBERED,
+        FILE_ONLY,
+    )
+
+
+class UserRowOptions(UserPeriodOptions):
+    """Users of whom several rows count, one in each window, or one for ever."""
+
+    heading, scope = "People", STREAM
+
+    most_a_window: v.Positive | None = option(
+        "How many rows of a user count in one window.", FILE_ONLY
+    )
+    row: v.Text | None = option(
+        "What texts call one row of a user, as in loan. [default: event]", FILE_ONLY
+    )
+    distinct: bool = option("Count a user once in each window and group.", FILE_ONLY, default=False)
+    first: bool = option("Count each user once in the whole stream.", default=False)
+
+
+class InputOptions(Section):
+    """The form of rows, which rows a run's files hold, and what happens to unreadable ones."""
+
+    heading, scope = "Rows", REMEMBERED
+
+    file_format: Literal["csv", "parquet", "jsonl"] | None = option(
+        "Format of the files. [default: by their endings]", RUN_ONLY, key="format"
+    )
+    separator: v.Text | None = option(
+        "CSV: character between fields: , ; | or tab. [default: ,]", RUN_ONLY
+    )
+    decimal: Literal[".", ","] | None = option("CSV: decimal sign. [default: .]", STREAM, RUN_ONLY)
+    time_format: v.TimeFormat | None = option(
+        "How times are written: epoch, epoch_ms, epoch_us, epoch_ns, or as in %d.%m.%Y. "
+        "[default: ISO 8601]",
+        STREAM,
+    )
+    clock_change: Literal["raise", "earliest", "latest"] | None = option(
+        "Which moment is meant by a local time that occurs twice. [default: raise]",
+        STREAM,
+        FILE_ONLY,
+    )
+    bad_rows: v.BadRows | None = option(
+        "What happens to unreadable rows: refuse or quarantine:FILE. [default: refuse]", RUN_ONLY
+    )
+    bad_rows_most: v.NotNegative | None = option(
+        "How many rows may be set aside in a run. [default: 1000]", RUN_ONLY, FILE_ONLY
+    )
+    missing: Literal["refuse", "skip"] | None = option(
+        "What happens to rows without a needed value. [default: refuse]", FILE_ONLY
+    )
+    id: v.Column | None = option("Column with an id of each row; an id counts once.", STREAM)
+    query: v.Text | None = option("SELECT that chooses the rows of a database.", EACH_RUN, RUN_ONLY)
+    append: bool = option("Each file holds new rows only.", STREAM, default=False)
+    covers: v.Length | None = option(
+        "The files hold all rows of this last time, as in 7d. [default: all since start]",
+        RUN_ONLY,
+        OFTEN,
+    )
+
+
+class OutputOptions(Section):
+    """The files and charts that a run writes, and their form."""
+
+    heading, scope = "Output", OUTPUT
+
+    out: v.File | None = option(
+        "File for the released table: .parquet, .csv or .json.", RUN_ONLY, OFTEN
+    )
+    plot: v.File | None = option("File for a chart: .png, .svg or .pdf.", RUN_ONLY)
+    title: v.Text | None = option("Title of the chart.", FILE_ONLY)
+    axis: v.Text | None = option("Label of the chart's vertical axis.", FILE_ONLY)
+    source: v.Text | None = option("Line below the chart that names the source.", FILE_ONLY)
+    width: v.Size | None = option("Width of the chart in inches. [default: 7.5]", FILE_ONLY)
+    level: v.Share | None = option("Confidence level of the intervals. [default: 0.95]", REMEMBERED)
+
+
+class StateOptions(Section):
+    """The state (database) that keeps the stream, and its secrets."""
+
+    heading, scope = "State", EACH_RUN
+
+    state: v.State | None = option(
+        "SQLite file or database URL that keeps the stream. It is secret.", OFTEN
+    )
+    name: v.Text | None = option("Name of the stream in the state. [default: its statistic]")
+    key: v.KeySource | None = option(
+        "Where the key is: a file, env:NAME or command:... [default: STATE.key]"
+    )
+    witness: v.RollbackGuard | None = option(
+        "Folder outside the state whose notes reveal an old copy of the state; or none."
+    )
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
+class _JobOfAnyStatistic(ExplainedModel):
+    """Metaclass of jobs: ``Job("count", ...)`` makes the job of that statistic."""
+
+    if not TYPE_CHECKING:  # type checkers read `Job.__init__`, and the fields of other models
+
+        def __call__(cls, *arguments: Any, **options: Any) -> Job:  # noqa: N805
+            if cls is not Job:
+                return super().__call__(*arguments, **options)
+            return REGISTRY.make_job(*arguments, **options)
+
+
+class Job(
+    StateOptions,
+    OutputOptions,
+    InputOptions,
+    NoiseOptions,
+    PrivacyOptions,
+    WindowOptions,
+    metaclass=_JobOfAnyStatistic,
+):
+    """The options of every job. Each statistic adds its own. An option that is None is not stated.
+
+    ``Job("count", events, state, ...)`` makes a job of a statistic's name, and ``Job(Average(0, 9,
+    resolution=1), ...)`` one of a statistic. A new stream needs the options that define it. A later
+    job may leave them out, and may not contradict them.
+
+    >>> job = Job("count", "visits.csv", "visits.db", every="1d")
+    >>> job
+    CountJob(every='1d', state='visits.db')
+    >>> job.state, job.every, job.steps
+    ('visits.db', '1d', None)
+
+    Attributes:
+        summary: what the statistic computes, in one sentence.
+        also_called: other names of the statistic, for messages.
+        example: options of an example, as a command states them.
+        example_file: path and text of a file that the example needs.
+        may_be_single_table: whether rows without times make one table, which is released once.
+        needs: its own options that a new stream must state.
+    """
+
+    statistic: str
+    events: Annotated[
+        v.Events | None,
+        option("File, folder or pattern of the rows, several of these, or - for standard input."),
+    ] = None
+
+    summary: ClassVar[str] = ""
+    also_called: ClassVar[tuple[str, ...]] = ()
+    example: ClassVar[Mapping[str, str]] = {}
+    example_file: ClassVar[tuple[str, str] | None] = None
+    may_be_single_table: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            what: str | Statistic,
+            events: EventSource | None,
+            state: str | os.PathLike[str] | None,
+            **options: Unpack[JobFields],
+        ) -> None: ...
+
+    def name_of_statistic(self) -> str:
+        """Return the name of the statistic, as tables and usual names of streams have it."""
+        return self.statistic
+
+    def allows_single_table(self) -> bool:
+        """Return whether rows without times make one table, which is released once."""
+        return self.may_be_single_table
+
+    def stated_options(self) -> dict[str, Any]:
+        """Return the options whose value differs from leaving them out, by name."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        del values["statistic"]
+        return {name: value for name, value in values.items() if is_stated(value)}
+
+    def states(self, name: str) -> bool:
+        """Return whether the job states an option; False if its statistic has no such option."""
+        return is_stated(self.value_of(name))
+
+    def with_options(self, **options: Any) -> Job:
+        """Return a copy with other values of some options, which are not checked again."""
+        return self.model_copy(update=options)
+
+    def having(self, **options: Any) -> Job:
+        """Return a job with other values of some options, or with another statistic, ``what``.
+
+        Raises:
+            InvalidInput: an option is wrong.
+
+        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
+        AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))
+        """
+        make_job = REGISTRY.make_job
+        what = options.pop("what", None)
+        if what is not None:
+            other: Job = make_job(what, **{**self.stated_options(), **options})
+            return other
+        added = make_job(self.statistic, **options)
+        names = [name for name in options if name in type(self).model_fields]
+        return self.with_options(**{name: added.value_of(name) for name in names})
+
+    def __repr__(self) -> str:
+        """Return the job as a call with its stated options, without its rows and passwords."""
+        options = self.stated_options()
+        options.pop("events", None)
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return hide_secrets(f"{type(self).__name__}({shown})")
+
+    __str__ = __repr__
+
+
+def is_stated(value: object) -> bool:
+    """Return whether the value of an option differs from leaving the option out."""
+    return value is not None and value is not False

@@ -1,0 +1,356 @@
+"""Job files: several jobs in TOML, for ``counton run``.
+
+The keys of a job are the options of its command without dashes. Values for all jobs stand once,
+under ``[defaults]``. Paths are relative to the folder of the file.
+
+    [defaults]
+    state = "visits.db"
+    epsilon = 1
+
+    [jobs.visits]
+    events = "events/*.csv"
+    time = "time"
+    every = "1h"
+    start = "2024-03-01"
+    steps = 8760
+    out = "visits.parquet"
+
+A table ``[report.NAME]`` is a job of several statistics, each a table below.
+`counton.job.job_file_tables` reads the tables, and `counton.job.saved_job` writes a job.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from counton.base.errors import CountonError, InvalidInput, field
+from counton.job import values as v
+from counton.job.common_options import Job
+from counton.job.job_file_tables import read_table, read_tables
+from counton.job.messages import RefusedValue, keys_of, parse_options, show_option
+from counton.job.option_fields import RUN_ONLY, Section, has_fact, option
+from counton.job.statistics import all_models, model_of
+
+_T = TypeVar("_T")
+
+#: Keys that ``counton init`` leaves empty where only the operator can say their values.
+MUST_BE_SAID = (
+    "time",
+    "time-format",
+    "timezone",
+    "start",
+    "until",
+    "by",
+    "domain",
+    "other",
+    "user",
+    "most",
+    "per",
+    "unit",
+    "decimal",
+)
+#: Options of a report whose value may be a table, which is then no statistic of the report.
+_TABLES_OF_REPORT = ("domain", "within")
+#: Values of options for runs alone that mean the same as leaving the option out.
+_USUAL_VALUES: Mapping[str, object] = {
+    "separator": ",",
+    "decimal": ".",
+    "bad_rows": "refuse",
+    "bad_rows_most": 1000,
+}
+#: Stands for the rows of a job that reads none.
+_NO_ROWS = "-"
+
+
+class PublishTable(Section):
+    """The table ``[publish]``: the database where all jobs publish."""
+
+    heading = "[publish]"
+    to: v.State | None = option("SQLite file or URL in which all streams are published.")
+
+
+# ------------------------------------------------------------------------------------------- jobs
+def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[str, Job]:
+    """Read the jobs of a file, by name, in their order.
+
+    Args:
+        path: the job file.
+        without_rows: True if no row will be read, so that a job need not name events.
+
+    Raises:
+        InvalidInput: the file is no job file, or an option is wrong; the message names both.
+
+    >>> file = Path("nightly.toml")
+    >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
+    >>> load(file)["visits"].statistic
+    'count'
+    """
+    jobs: dict[str, Job] = {}
+    for name, job in load_each(path, without_rows=without_rows).items():
+        if isinstance(job, CountonError):
+            raise job
+        jobs[name] = job
+    return jobs
+
+
+def load_usable(
+    path: str | os.PathLike[str], *, without_rows: bool = False
+) -> dict[str, Job | RefusedValue]:
+    """Read the jobs of a file; a job with a wrong value has its error in place of the job.
+
+    A wrong value concerns one job, and the others can be run. An unknown key may be the misspelt
+    name of any option.
+
+    Args:
+        path: the job file.
+        without_rows: True if no row will be read, so that a job need not name events.
+
+    Raises:
+        InvalidInput: the file is no job file, or a key is unknown, missing or left empty.
+    """
+    jobs: dict[str, Job | RefusedValue] = {}
+    for name, job in load_each(path, without_rows=without_rows).items():
+        if isinstance(job, CountonError) and not isinstance(job, RefusedValue):
+            raise job
+        jobs[name] = job
+    return jobs
+
+
+def load_each(
+    path: str | os.PathLike[str], events: object = None, *, without_rows: bool = False
+) -> dict[str, Job | CountonError]:
+    """Read the jobs of a file; a job that cannot be read has its error in place of the job.
+
+    Args:
+        path: the job file.
+        events: source of all jobs' events, if the caller has it; then the file must not name any.
+        without_rows: True if no row will be read, so that a job need not name events.
+
+    Raises:
+        InvalidInput: the file is no job file.
+    """
+    file = Path(path)
+    tables = read_tables(file)
+    job_tables = tables.get("jobs", {})
+    report_tables = tables.get("report", {})
+    if not job_tables and not report_tables:
+        raise InvalidInput(
+            f"job file {str(file)!r} has no jobs; write [jobs.NAME] for a job, [report.NAME] for a "
+            "report, and shared options under [defaults]"
+        )
+    for name in job_tables:
+        if name in report_tables:
+            raise InvalidInput(
+                f"job file {str(file)!r} has a job and a report called {name!r}; give each its own "
+                "name"
+            )
+    defaults = tables.get("defaults", {})
+    jobs: dict[str, Job | CountonError] = {}
+    for name, table in {**job_tables, **report_tables}.items():
+        try:
+            options = _report_options(name, table) if name in report_tables else table
+            options = _with_defaults(name, options, defaults)
+            jobs[name] = _parse_job(name, options, file.parent, events, without_rows=without_rows)
+        except CountonError as error:
+            message = error.translate(file_keys())
+            refusal = RefusedValue if isinstance(error, RefusedValue) else InvalidInput
+            jobs[name] = refusal(f"job {name!r} of {str(file)!r}: {message}")
+    return jobs
+
+
+def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dict[str, _T]:
+    """Return the named jobs of a file, in its order; all jobs if none is named.
+
+    Args:
+        jobs: the jobs of a file, by name.
+        only: names of jobs, or a text such as A,B.
+
+    Raises:
+        InvalidInput: a name is not that of a job.
+
+    >>> select_jobs({"visits": 1, "paid": 2}, "paid")
+    {'paid': 2}
+    """
+    names = only.split(",") if isinstance(only, str) else (only or ())
+    wanted = {name.strip() for name in names}
+    if not wanted:
+        return dict(jobs)
+    for name in names:
+        if name.strip() not in jobs:
+            raise InvalidInput(
+                f"{field('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
+            )
+    return {name: job for name, job in jobs.items() if name in wanted}
+
+
+def file_keys() -> dict[str, str]:
+    """Return what job files call options, by the names that messages have for them.
+
+    >>> file_keys()["bad_rows"]
+    'bad-rows'
+    """
+    keys = {
+        name: str(item.alias)
+        for model in all_models().values()
+        for name, item in model.model_fields.items()
+    }
+    return {"what": "statistic", **keys}
+
+
+def _report_options(name: str, table: Any) -> dict[str, Any]:
+    """Return the options of a report, whose statistics are tables within its own."""
+    if not isinstance(table, dict):
+        raise InvalidInput(
+            f"it is no section; write the line [report.{name}], and its options below"
+        )
+    members = {
+        key: value
+        for key, value in table.items()
+        if isinstance(value, dict) and key not in _TABLES_OF_REPORT
+    }
+    if not members:
+        raise InvalidInput(
+            f"it contains no statistic; write the line [report.{name}.visits], for example, and "
+            "the options of that statistic below"
+        )
+    options = {key: value for key, value in table.items() if key not in members}
+    return {**options, "statistic": "report", "statistics": members}
+
+
+def _with_defaults(name: str, options: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a job, and those defaults that its statistic has.
+
+    A default that no statistic has stays, so that it is refused.
+    """
+    if not isinstance(options, dict):
+        raise InvalidInput(f"it is no section; write the line [jobs.{name}], and its options below")
+    statistic = options.get("statistic", defaults.get("statistic", "count"))
+    keys_of_statistic = keys_of(model_of(statistic))
+    all_keys = {key for model in all_models().values() for key in keys_of(model)}
+    shared = {
+        key: value
+        for key, value in defaults.items()
+        if key in keys_of_statistic or key not in all_keys
+    }
+    return {**shared, **options, "statistic": statistic}
+
+
+def _parse_job(
+    name: str, options: Mapping[str, Any], folder: Path, events: object, *, without_rows: bool
+) -> Job:
+    """Return the job that one table of a job file describes.
+
+    Args:
+        name: name of the table.
+        options: its options, with those of ``[defaults]``.
+        folder: folder of the job file.
+        events: source of the events; None: the table names it.
+        without_rows: True if no row will be read.
+    """
+    _refuse_empty_lines(options)
+    stated = {"name": name, **options}
+    if events is not None:
+        if "events" in stated:
+            raise InvalidInput(
+                f"{field('events')} is stated, but here the rows are passed in from outside; leave "
+                "the key out"
+            )
+        stated["events"] = events
+    is_for_service = without_rows and "events" not in stated
+    if is_for_service:
+        stated["events"] = _NO_ROWS
+    for needed in ("events", "state"):
+        if needed not in stated:
+            raise InvalidInput(f"it lacks the key {needed!r}; add it there, or under [defaults]")
+    job: Job = parse_options(model_of(stated["statistic"]), stated, folder)
+    if is_for_service:
+        refuse_of_service(job)
+    return job
+
+
+def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
+    empty = [key for key in MUST_BE_SAID if options.get(key) == ""]
+    if not empty:
+        return
+    about_users = ""
+    if "user" in empty:
+        about_users = (
+            ". Whom to protect is never guessed: user names the column of users, with most and "
+            'per; or delete these three lines and write unit = "visit", which protects single rows'
+        )
+    raise InvalidInput(
+        f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
+        f"{about_users}"
+    )
+
+
+def refuse_of_service(job: Job) -> None:
+    """Refuse a job whose options a service does not have, since it decides them itself.
+
+    >>> from counton.job.statistics import CountJob
+    >>> refuse_of_service(CountJob(plot="visits.png"))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
+    """
+    fields = type(job).model_fields
+    for name, value in job.stated_options().items():
+        if name == "events" or value == _USUAL_VALUES.get(name):
+            continue
+        if has_fact(fields[name], RUN_ONLY):
+            raise InvalidInput(
+                f"{show_option(name, value)} is for runs over files; a service decides this "
+                "itself: leave it out"
+            )
+    if job.until is None:
+        return
+    reason = "time goes on"
+    if job.until == v.LATEST_ROW:
+        reason = "the newest event belongs to a user"
+    raise InvalidInput(
+        f"{field('until', job.until)} cannot be used in a service, which releases by its clock, "
+        f"because {reason}; leave it out"
+    )
+
+
+# ---------------------------------------------------------------------------------- other sections
+def published_to(path: str | os.PathLike[str]) -> str | None:
+    """Return the database in which a job file publishes all its streams; None if it names none.
+
+    Raises:
+        InvalidInput: the database cannot be one; nothing was released.
+
+    >>> file = Path("nightly.toml")
+    >>> _ = file.write_text('[publish]\\nto = "sqlite:///public.db"\\n')
+    >>> published_to(file)
+    'sqlite:///public.db'
+    """
+    file = Path(path)
+    tables = read_tables(file)
+    if "publish" not in tables:
+        return None
+    to = read_table(file, tables, "publish", PublishTable).to
+    if to is None:
+        raise InvalidInput(
+            f"[publish] of {str(file)!r} does not name the database; add a line such as to = "
+            '"public.db"'
+        )
+    _refuse_impossible_file(str(to), f"'to' in [publish] of {str(file)!r}")
+    return str(to)
+
+
+def _refuse_impossible_file(address: str, called: str) -> None:
+    from counton.state.database import state_file
+
+    file = state_file(address, called)
+    if file is None:
+        return
+    reason = ""
+    if file.is_dir():
+        reason = "is a folder"
+    elif not file.parent.is_dir():
+        reason = "lies in a folder that does not exist"
+    if reason:
+        raise InvalidInput(f"{called} is {address!r}, which {reason}; give a database file or URL")

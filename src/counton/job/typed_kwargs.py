@@ -1,0 +1,151 @@
+"""The options of jobs as keyword arguments, for editors and type checkers.
+
+`counton.job` says what each of them means, and ``python -m tools.keywords`` writes this file
+from its models. A length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and
+several columns a list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from counton.base.exact import Number
+    from counton.noise import Key
+    from counton.strategies.strategy import StreamStrategy
+
+#: Names of the statistics of counton. A statistic of another package is given as an object.
+StatisticName: TypeAlias = Literal[
+    "count",
+    "sum",
+    "average",
+    "quantiles",
+    "top-k",
+    "hierarchy",
+    "ranges",
+    "contingency",
+    "moments",
+    "distinct",
+    "reach",
+    "report",
+]
+
+
+class ArrowTable(Protocol):
+    """A data frame of any library that exports its rows by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as an Arrow stream in a PyCapsule, as Arrow's C stream interface
+        prescribes.
+        """
+
+
+#: Sources of events.
+EventSource: TypeAlias = (
+    "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pl.LazyFrame | ArrowTable"
+)
+
+
+class RowFields(TypedDict, total=False):
+    """Keyword arguments that state the format of rows, for every function that reads rows."""
+
+    file_format: Literal["csv", "parquet", "jsonl"] | None
+    separator: str | None
+    decimal: Literal[".", ","] | None
+    time_format: str | None
+    clock_change: Literal["raise", "earliest", "latest"] | None
+    bad_rows: str | None
+    bad_rows_most: int | None
+    missing: Literal["refuse", "skip"] | None
+
+
+class JobFields(RowFields, total=False):
+    """Keyword arguments of `counton.release`, besides the state and the guarantee.
+
+    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
+    >>> sorted(stream)
+    ['every', 'start', 'steps', 'time']
+    """
+
+    time: str | None
+    every: str | timedelta | None
+    steps: int | None
+    around: int | None
+    start: str | date | None
+    until: str | date | None
+    yes: bool
+    quiet: int | None
+    timezone: str | None
+    watermark: str | timedelta | None
+    revise: str | timedelta | None
+    recounts: int | None
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+    within: Number | Mapping[str, Any] | None
+    least: Literal["epsilon", "rho"] | None
+    size: int | None
+    expire: bool
+    growth: Number | None
+    delay: int | None
+    unit: str | None
+    strategy: str | StreamStrategy | None
+    metric: Literal["mean", "max"] | None
+    simple: bool
+    id: str | None
+    query: str | None
+    append: bool
+    covers: str | timedelta | None
+    out: str | os.PathLike[str] | None
+    plot: str | os.PathLike[str] | None
+    title: str | None
+    axis: str | None
+    source: str | None
+    width: float | None
+    level: float | None
+    name: str | None
+    key: Key | str | os.PathLike[str] | None
+    witness: str | os.PathLike[str] | None
+    user: str | None
+    most: int | None
+    per: str | timedelta | None
+    retain: str | timedelta | None
+    most_a_window: int | None
+    row: str | None
+    distinct: bool
+    first: bool
+    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
+    by: str | Sequence[str] | None
+    other: str | None
+    unknown: Literal["refuse", "drop", "discover"] | None
+    release: Literal["totals", "windows", "both", "periods"] | None
+    moves: int | None
+    counts: str | None
+    value: str | None
+    lower: Number | None
+    upper: Number | None
+    resolution: Number | None
+    over: int | None
+    replace: bool
+    shares: str | Sequence[float] | None
+    cells: int | None
+    edges: str | Sequence[float] | None
+    line: str | None
+    top: int | None
+    room: int | None
+    levels: str | Sequence[str] | None
+    target: str | Mapping[str, float] | None
+    ask: str | Sequence[str] | None
+    label: str | None
+    workload: str | None
+    columns: str | Sequence[str] | None
+    equal: bool
+    bounds: str | Sequence[str] | None
+    grid: int | None
+    at_least: str | Sequence[int] | None
+    statistics: str | Mapping[str, Mapping[str, Any]] | None

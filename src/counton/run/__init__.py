@@ -1,0 +1,57 @@
+"""Runs of jobs, from Python: the same runs as ``counton count`` and similar commands.
+
+A `Job` says which events go into which stream of which state. `run` reads the events, releases the
+windows that have ended, once, and keeps the facts that a later run needs: rows may arrive late, but
+must not vanish. All checks come before the state is touched. The ``fields`` of an error name the
+options of the job that it is about.
+
+>>> from pathlib import Path
+>>> from counton.run import Job, run
+>>> events = Path("visits.csv")
+>>> _ = events.write_text(
+...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
+... )
+>>> job = Job(
+...     "count", events, Path("visits.db"), time="time", every="1d", by="page", domain="home,shop",
+...     start="2024-03-01", steps=365, until="2024-03-03", epsilon=1, unit="visit",
+... )
+>>> with run(job) as result:
+...     table = result.read().table()
+>>> table.select("step", "group").rows()
+[(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+>>> with run(job) as result:  # again: nothing new, and the same numbers from the journal
+...     result.after - result.before, result.read().table().equals(table)
+(0, True)
+
+To read the code, begin with `terms` (typed values; what excludes each other is a type), `parsing`
+and `statistic_parsing` (from a job's options to these values), `stream_spec` (what a stream keeps)
+and `planning` (a new stream). Then `run_job` (the five steps of a run) with `opened_state`,
+`row_source`, `uncounted_files`, `reading`, `due_windows`, `planned_steps` and, for users and row
+ids, `chosen_rows`; then `read_journal` and `outputs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.base.lazy import attach
+
+if TYPE_CHECKING:
+    from counton.job.statistic_objects import Job as Job
+    from counton.released.read_options import View as View
+    from counton.released.release import Release as Release
+    from counton.released.release_files import read as read
+    from counton.run.api import release as release
+    from counton.run.exports import Publication as Publication
+    from counton.run.exports import export as export
+    from counton.run.exports import methods as methods
+    from counton.run.exports import publish as publish
+    from counton.run.notes import mark as mark
+    from counton.run.plan_job import planned_jobs as planned_jobs
+    from counton.run.run_job import Progress as Progress
+    from counton.run.run_job import RunResult as RunResult
+    from counton.run.run_job import run as run
+    from counton.run.stream_spec import StreamSpec as StreamSpec
+
+# All but a job needs `counton.rows`, which asks for polars.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

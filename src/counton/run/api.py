@@ -1,0 +1,233 @@
+"""Releases from Python: one call for every statistic, with the same states as the command line."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Unpack, cast
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    NotDrawnWarning,
+    hide_secrets,
+)
+from counton.base.errors import field as option_name
+from counton.base.exact import quote, text
+from counton.frame.options import MissingOptions, with_keywords
+from counton.job.common_options import Job
+from counton.job.statistic_objects import make_job
+from counton.job.typed_kwargs import EventSource, JobFields, StatisticName
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
+from counton.released.release import Release
+from counton.rows.paths import left_in_folders
+from counton.run.default_paths import default_state, is_named, state_beside
+from counton.run.input_notes import differing_rows_note, number_missing
+from counton.run.job_template import look_at, with_examples
+from counton.run.run_job import Progress, RunResult, no_progress, run
+from counton.run.terms import Revised, SingleTable
+from counton.statistics import Statistic
+
+
+@with_keywords(JobFields, {"yes": False, "expire": False, "simple": False, "append": False})
+def release(
+    what: StatisticName | Statistic | Job,
+    /,
+    events: EventSource | None = None,
+    *,
+    state: str | os.PathLike[str] | None = None,
+    guarantee: Guarantee | None = None,
+    progress: Progress = no_progress,
+    **more: Unpack[JobFields],
+) -> Release:
+    """Release a statistic of events after each window that has ended, under one guarantee.
+
+    The statistic is a count, sum, average, quantile, distinct users, a table and others; ``by`` and
+    ``domain`` split it by group. The function does what the command ``counton count`` and its
+    siblings do, and either can continue a stream that the other began. A later call may leave out
+    options that define the stream, and may not contradict them.
+
+    Args:
+        what: a statistic, such as ``Average(0, 200, resolution=1)``; or its name in commands:
+            "count", "sum", "average", "quantiles", "top-k", "distinct", ...; or a whole job, such
+            as ``CountJob(events="visits.csv", every="1d", ...)``.
+        events: a file, ``-``, a folder, a pattern, several of these, or a data frame that exports
+            Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row per event.
+        state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
+            None: a file beside the events, ``visits.counton.db`` for ``visits.csv``; for a data
+            frame or a database ``counts.counton.db`` in the working folder. The same call again
+            continues this state: it shows the same numbers and spends nothing more.
+        guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
+            `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
+        progress: called with the name of the current task, and the fraction (0 to 1) of the run
+            that is done.
+        more: options of the job: the fields of `CountJob` and its siblings. A new stream needs
+            ``time`` (column of the events' times), ``every`` (length of a window: ``"15m"``,
+            ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a `timedelta`), ``start`` (of the first
+            window) and ``steps`` (number of windows of the whole stream). ``value`` or ``columns``
+            name the columns that a statistic reads. ``by`` names the column of groups, or several.
+            ``domain`` declares the groups, which are public knowledge: a list, or for several
+            columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most`` events of a
+            user count in each ``per``, and a user is protected.
+
+    Returns:
+        All released steps; none if no window has ended. The exact numbers of late or omitted rows
+        are not in it: `counton.run.run` returns them to the operator.
+
+    Raises:
+        CountonError: see `counton.run.run`; nothing was released or changed.
+
+    >>> import polars as pl
+    >>> from counton import Average, PureDP, release
+    >>> visits = pl.DataFrame({
+    ...     "time": ["2024-03-01T09:00", "2024-03-01T11:30", "2024-03-03T10:15"],
+    ...     "page": ["home", "shop", "home"],
+    ...     "paid": [20.5, 3.25, 7.0],
+    ... })
+    >>> stream = {
+    ...     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 365, "until": "newest",
+    ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
+    ...     "state": "visits.db",
+    ... }
+    >>> views = release("count", visits, **stream)
+    >>> views.table().select("step", "group").rows()
+    [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+    >>> print(views.describe())
+    count: 2 windows of 1d released
+    unit of privacy: one event more or less, counted in one group of one window by at most 1
+      people are not protected: a person with 100 events loses 100 times the epsilon
+      events may change in later inputs (vanish, come back, be in another window or group): one that
+      changes K times loses up to (1 + K) times as much as one that stays
+    guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
+      one event more or less makes no output more than 2.719 times as likely or as unlikely
+    privacy loss: epsilon = 1 for each event, once for the whole stream, which is this series of
+    releases: later releases add nothing; another stream about the same event has a privacy loss of
+    its own, and losses add up
+    paper: ours: theorem a_floor_estimates (proofs/Statements.v of the source code); that B C = A is
+    tested, not proved
+    besides noise: a row that came after its day was published does not count
+    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
+    >>> paid.table().columns[3:]
+    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
+    """
+    stated = cast("dict[str, Any]", more)
+    if "what" in stated:
+        raise InvalidInput("release has no argument 'what'; give the statistic first, by position")
+    if guarantee is not None:
+        stated |= _options_of_guarantee(guarantee, stated)
+    job = make_job(what, events, state, **stated)
+    if job.events is None:
+        raise InvalidInput(f"{option_name('events')} is missing. Name the files of the rows")
+    has_default_state = job.state is None
+    if has_default_state:
+        job = job.with_options(state=_default_state(job))
+    try:
+        result = run(job, progress=progress)
+    except MissingOptions as error:
+        raise explain_missing(job, error) from None
+    notes = [left_in_folders(job.events, job.file_format)]
+    notes.append("; ".join(_notes_on_other_rows(result, has_default_state=has_default_state)))
+    for note in filter(None, notes):
+        warnings.warn(note, stacklevel=2)
+    if result.chart_error is not None:
+        warnings.warn(NotDrawnWarning(result.chart_error), stacklevel=2)
+    shown_state = hide_secrets(os.fspath(str(job.state)))
+    return Release(replace(result.release.numbers, kept_in=shown_state))
+
+
+def _default_state(job: Job) -> str:
+    """Return the path of the state of a job that states none: beside its events, if these are
+    files.
+    """
+    if is_named(job.events):
+        return state_beside(job.events, append=job.append)
+    return default_state(job.events)
+
+
+def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Iterator[str]:
+    """Yield the parts of a warning if released windows have other rows than their numbers count.
+
+    Args:
+        result: the run.
+        has_default_state: whether nobody stated the state.
+    """
+    events = result.job.events
+    windowing = result.spec.terms.windowing
+    late_ignored = result.for_operator().input.after_final
+    has_late = bool(late_ignored) and not result.job.append and result.job.id is None
+    has_late &= not isinstance(windowing, SingleTable)
+    is_missing = bool(number_missing(result))
+    if has_late and isinstance(windowing, Revised):
+        yield (
+            "rows that came for final windows are not counted: release later (watermark='6h'), or "
+            f"begin a stream with a longer time than revise={windowing.lateness!r}"
+        )
+    elif has_late:
+        yield (
+            "rows that came for windows released before are not counted, because a frame or file "
+            "of all events does not tell which rows are new: release later (watermark='6h'), or "
+            "begin a stream with id (each row counts once) and revise='14d' (late rows count in "
+            "their own window)"
+        )
+    has_named_state = not has_default_state or is_named(events)
+    differing = differing_rows_note(result)
+    if not has_named_state and (is_missing or late_ignored):
+        source = "database" if isinstance(events, str) else "frame"
+        yield (
+            f"counted rows are missing from this {source}, or it has more of them: does it hold "
+            "other data? Then the numbers shown are not of it: give it a state or a name of its own"
+        )
+    elif differing is not None:
+        yield differing
+    elif is_missing:
+        yield (
+            f"rows that stream {result.name!r} has counted are missing from these events; in the "
+            "windows released before they stay counted"
+        )
+
+
+def explain_missing(job: Job, error: MissingOptions) -> MissingOptions:
+    """Extend an error by all options that the first release needs, with examples to edit.
+
+    Unchanged if the events cannot be read, or are standard input, which is read only once.
+    """
+    if isinstance(job.events, str) and job.events == "-":
+        return error
+    try:
+        look = look_at(job)
+    except (CountonError, OSError):
+        return error
+    examples, _ = with_examples(job, error.names, look)
+    columns = f"the columns are {', '.join(look.columns)}"
+    return MissingOptions("\n  ".join([f"{error.template}\n{columns}", *examples]), error.names)
+
+
+def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a guarantee as options, such as ``{"epsilon": "1"}``.
+
+    Args:
+        guarantee: the guarantee.
+        options: options that are stated beside it.
+
+    Raises:
+        InvalidInput: these state the privacy loss, too.
+    """
+    for name in ("epsilon", "delta", "rho"):
+        if options.get(name) is not None:
+            raise InvalidInput(
+                f"{option_name('guarantee')} and {option_name(name, options[name])} both state the "
+                "privacy loss; give one of them"
+            )
+    if isinstance(guarantee, PureDP | ApproxDP | ZCDP):
+        return {name: text(loss) for name, loss in guarantee.losses.items()}
+    if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        of_age = {}
+        if guarantee.expiry is not None:
+            of_age = {"growth": guarantee.expiry.growth, "delay": guarantee.expiry.delay}
+        return {"expire": True, **guarantee.losses, **of_age}
+    raise InvalidInput(
+        f"{option_name('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
+        "ApproxDP(epsilon, delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
+    )

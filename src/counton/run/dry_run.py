@@ -1,0 +1,94 @@
+"""A rehearsal of a run: the job is checked and its rows are read, but nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from counton.base.private import Private, open_private
+from counton.job.common_options import Job
+from counton.run.opened_state import OpenedState
+from counton.run.row_numbers import RowNumbers
+from counton.run.run_job import (
+    PreparedRun,
+    Progress,
+    decide,
+    no_progress,
+    plan_steps,
+    prepare,
+    read_rows,
+)
+from counton.run.stream_spec import StreamSpec
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The steps that a run would release, and the numbers of rows that it would read.
+
+    Attributes:
+        spec: the specification of the stream.
+        before: number of steps released so far; None: the stream would be new.
+        after: number of released steps after the run.
+        until: windows that ended by this time would be released, in microseconds since 1970; of a
+            single table, the time means nothing.
+        counts: exact numbers of rows as read, including rows that an earlier run has counted.
+    """
+
+    spec: StreamSpec
+    before: int | None
+    after: int
+    until: int
+    counts: Private[RowNumbers] = field(repr=False)
+
+    def for_operator(self) -> RowNumbers:
+        """Return the exact numbers of rows. Only for people who may see the rows."""
+        return open_private(self.counts)
+
+
+def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
+    """Do a whole run except its commit: fill the job, check its outputs, and read its rows.
+
+    Rows are not compared with the counted rows of an existing stream, because only its writer can
+    do that. Unreadable rows are written to no file.
+
+    Raises:
+        InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: see
+            `counton.run.run_job.run`.
+
+    >>> from counton.job.statistics import CountJob
+    >>> events = Path("visits.csv")
+    >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+    >>> job = CountJob(
+    ...     events=events, state="a-state-that-is-new.db", time="time", every="1d",
+    ...     start="2024-03-01", steps=365, until="2024-03-03", epsilon=1
+    ... )
+    >>> rehearsal = dry_run(job)
+    >>> rehearsal.before, rehearsal.after, Path("a-state-that-is-new.db").exists()
+    (None, 2, False)
+    """
+    with TemporaryDirectory() as folder, OpenedState(job) as state:
+        prepared = prepare(job, state, None, datetime.now(UTC), progress)
+        state.refuse_unwritable()
+        prepared = _without_quarantine_file(prepared, Path(folder))
+        read = read_rows(prepared, progress)
+        ended = decide(prepared, read)
+        if prepared.begins_stream:
+            plan_steps(prepared, read, ended, None)
+        return DryRun(
+            spec=prepared.spec,
+            before=None if prepared.begins_stream else state.released,
+            after=max(ended.last, state.released),
+            until=ended.until,
+            counts=Private(open_private(read.sums).numbers),
+        )
+
+
+def _without_quarantine_file(prepared: PreparedRun, folder: Path) -> PreparedRun:
+    """Return a run that sets unreadable rows aside in a folder that is deleted afterwards."""
+    policies = prepared.options.policies
+    if policies.quarantine is None:
+        return prepared
+    policies = policies._replace(quarantine=folder / "rows.csv")
+    return replace(prepared, options=replace(prepared.options, policies=policies))

@@ -1,0 +1,423 @@
+"""Deletion of a state's memory of a user, or of all users of periods long ago.
+
+Each user's contribution stays bounded afterwards.
+
+If a user's contribution is bounded, a state keeps keyed digests of the rows that count and of
+whose they are. Without them a user's rows could count again, twice as much as promised. So in
+their place the state keeps something that names nobody: a *refused* bucket, one of `BUCKETS` into
+which all digests fall. New users in this bucket count nowhere, in any period up to the one of the
+deletion; known users in it go on. The bucket depends only on the name in the request, and not on
+whether the state knows that name. So with or without a user's rows, the same rows of all others
+count, and at most as many rows of the user as before.
+
+If single periods are protected (``per``), all users of long ago are forgotten period by period.
+Then all periods up to the last forgotten one are closed: the state knows nobody in them, so no row
+of them counts again. Which periods are forgotten depends on the clock only. A job with ``retain``
+forgets them after each release, counted back from the end of the last released window.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from time import monotonic, sleep
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict
+from counton.base.errors import field as option_name
+from counton.base.private import Private, open_private
+from counton.frame.lazy_polars import polars as pl
+from counton.frame.windows import LATE_DAYS, microseconds, moment
+from counton.released.periods import period_of
+from counton.rows.row_reading import one_name
+from counton.run.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
+from counton.run.row_buffer import PURPOSES
+from counton.run.stream_spec import StreamSpec, is_made_by_job
+from counton.run.terms import SingleTable
+from counton.state import Store, Stream
+from counton.state.addition import Addition
+from counton.state.backup import compact
+from counton.state.inbox import waiting_batches
+from counton.state.keys import Kept as KeySource
+from counton.state.seen import Change, MarkSet, Secret, merge
+
+_Result = TypeVar("_Result")
+
+#: Of so many new users, about one is not counted once somebody was forgotten.
+NEW_USERS_APART = BUCKETS
+#: Seconds between two attempts.
+_PAUSE = 0.05
+
+
+class Forgetting(NamedTuple):
+    """The result of deleting, in one stream, what is stored about a user or about old periods.
+
+    Attributes:
+        name: name of the stream.
+        keeps: what the stream keeps about users: "digests", or only "sums", from which nothing is
+            deleted.
+        marks: number of deleted digests, one for each counted row of the forgotten users. Exact:
+            only for the operator.
+        before: for a deletion by age, the time by which the forgotten periods had ended; None if
+            one user was forgotten, or if nothing is deleted.
+        over: whether the stream has ended, so that no new users can be counted.
+    """
+
+    name: str
+    keeps: str
+    marks: Private[int]
+    before: datetime | None = None
+    over: bool = False
+
+
+# ------------------------------------------------------------------------------------ one user
+def forget(
+    state: str | os.PathLike[str],
+    person: str,
+    *,
+    name: str | None = None,
+    key: KeySource = None,
+    now: datetime | None = None,
+    wait: float = 0,
+    yes: bool = True,
+) -> list[Forgetting]:
+    """Delete a state's memory of a user, in all of its streams or in one.
+
+    Releases stay released, and sums keep the user's contribution. A service may run meanwhile, if
+    there is time to ``wait`` for it.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        person: name of the user in the column of users.
+        name: name of one stream; None: all.
+        key: where the streams' key is kept: see `Stream.open`.
+        now: the current time, aware; None: this machine's clock.
+        wait: largest number of seconds to wait for a service to count the rows in its inbox, and
+            for a run that writes a stream or its state.
+        yes: allow that all new users in the user's bucket (1 of `BUCKETS` parts of all users) are
+            refused, in all periods up to the present one; needed for any name, known or not.
+
+    Returns:
+        What was deleted in each stream.
+
+    Raises:
+        InvalidInput: ``yes`` is False (for every user, known or not); a stream keeps ids of rows,
+            from which a user cannot be removed; rows wait in an inbox; or rows of the user are
+            dated later than now. Nothing is deleted.
+        StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
+        StateError, WrongKey: see `Stream.open`.
+    """
+    given: object = person
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(
+            f"{option_name('person')} is not a text; give the user as it is written in the rows"
+        )
+    patience = _Patience(wait)
+    streams = _kept_streams(state, name, patience)
+    going_on = [stream for stream, kept in streams.items() if kept.spec and not kept.is_over]
+    if going_on and not yes:
+        raise InvalidInput(
+            f"{person!r} can be forgotten in {', '.join(map(repr, going_on))} only at a price: a "
+            f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
+            "anew in each period: in periods up to the present one), and this cannot be "
+            "undone. Check "
+            f"the name, and give {option_name('yes', True)} to go on"
+        )
+    now = datetime.now(UTC) if now is None else now
+    act = partial(_forget_user, state, person, key, now)
+    return _in_each(state, streams, patience, act)
+
+
+def _forget_user(
+    state: str | os.PathLike[str],
+    user: str,
+    key: KeySource,
+    now: datetime,
+    name: str,
+    spec: StreamSpec,
+) -> Private[int]:
+    """Delete a user's digests in one stream, and refuse new users of the bucket.
+
+    Returns:
+        The number of deleted digests.
+    """
+    last = _period_of(spec, now)
+    text = str(one_name(pl.Series([user]))[0]).encode()
+    with Stream.open(state, name, key=key, forgetting=True) as stream:
+        secret = _secret_of(stream)
+        sets = _users_of(stream)
+        (digest,) = secret.digests(text, np.array([len(text)]), PURPOSES["user"])
+        theirs = [kept for kept in sets if (kept.digests == digest).any()]
+        if any(kept.period > last for kept in theirs):
+            raise InvalidInput(
+                f"stream {name!r} has counted rows of this person whose times lie in the future, "
+                "so nothing was deleted; try again after those times"
+            )
+        deleted = sum(int((kept.digests == digest).sum()) for kept in theirs)
+        periods = sorted({kept.period for kept in theirs})
+        added: list[MarkSet] = []
+        for period in periods:
+            whole = merge([kept for kept in sets if kept.period == period])
+            stays = whole.digests != digest
+            if stays.any():
+                facts = tuple(fact[stays] for fact in whole.facts)
+                added.append(MarkSet(whole.kind, period, whole.digests[stays], facts))
+        added.append(MarkSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
+        replaced = [("user", period) for period in periods]
+        change = Change(secret, added, replaced, forgets=True)
+        stream.take(Private(Addition(remembered=change)))
+    return Private(deleted)
+
+
+# ------------------------------------------------------------------------------------ old periods
+def forget_older(
+    state: str | os.PathLike[str],
+    age: str,
+    *,
+    name: str | None = None,
+    key: KeySource = None,
+    now: datetime | None = None,
+    wait: float = 0,
+) -> list[Forgetting]:
+    """Delete a state's memory of users in periods that ended long ago, in all streams or in one.
+
+    Rows of these periods are refused from now on, so that nobody counts twice.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        age: age of a period's end, in days or weeks: ``90d``, ``12w``.
+        name: name of one stream; None: all.
+        key: where the streams' key is kept: see `Stream.open`.
+        now: the current time, aware; None: this machine's clock.
+        wait: see `forget`.
+
+    Returns:
+        What was deleted in each stream.
+
+    Raises:
+        InvalidInput: the age is malformed, or a stream keeps ids of rows, or users whose protection
+            has no periods; nothing is deleted.
+        StreamConflict, StateError, WrongKey: see `forget`.
+    """
+    patience = _Patience(wait)
+    before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
+    streams = _kept_streams(state, name, patience)
+    for stream, kept in streams.items():
+        if kept.spec is not None and kept.spec.terms.unit.rule.per is None:
+            raise InvalidInput(
+                f"stream {stream!r} protects each {kept.spec.terms.unit.word} over its whole "
+                "length, so it must remember all of them, and nothing was deleted; forget people "
+                "in other streams of the state by their names, or begin a stream that protects "
+                "periods, such as days"
+            )
+    act = partial(_forget_periods, state, before, key)
+    return _in_each(state, streams, patience, act, before)
+
+
+def _forget_periods(
+    state: str | os.PathLike[str], before: datetime, key: KeySource, name: str, spec: StreamSpec
+) -> Private[int]:
+    """Delete the digests of periods that ended before a time, whose rows count nowhere now.
+
+    Returns:
+        The number of deleted digests.
+    """
+    last = _period_of(spec, before) - 1
+    with Stream.open(state, name, key=key, forgetting=True) as stream:
+        sets = [kept for kept in _users_of(stream) if kept.period <= last]
+        change = _closing(_secret_of(stream), last)._replace(forgets=True)
+        stream.take(Private(Addition(remembered=change)))
+    return Private(sum(len(kept.digests) for kept in sets))
+
+
+def check_retain(length: str, spec: StreamSpec) -> None:
+    """Refuse a malformed or too long ``retain``, and a stream that protects no single periods.
+
+    Args:
+        length: value of the option.
+        spec: the specification of the job's stream.
+
+    Raises:
+        InvalidInput: it is such a one.
+    """
+    if _parse_age(length, "retain").days >= LATE_DAYS:
+        raise InvalidInput(
+            f"{option_name('retain', length)} is too long, because people are forgotten after "
+            f"{LATE_DAYS} days anyway; give less, or leave it out"
+        )
+    if spec.terms.unit.rule.per is None:
+        raise InvalidInput(
+            f"{option_name('retain', length)} is for streams that forget people period by period, "
+            f"and this stream has no such periods: give {option_name('user')}, "
+            f"{option_name('most')} and {option_name('per')}, as in per=1d, or leave "
+            f"{option_name('retain')} out"
+        )
+
+
+def retain(stream: Stream, spec: StreamSpec, length: str) -> None:
+    """Forget all users in periods that ended some time before the end of the last released window.
+
+    Args:
+        stream: the stream, which has released a step.
+        spec: its specification.
+        length: value of the option ``retain``.
+    """
+    windows = spec.terms.windowing.windows
+    end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
+    last = _period_of(spec, end - _parse_age(length, "retain")) - 1
+    stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
+
+
+def _parse_age(age: str, name: str) -> timedelta:
+    given: object = age
+    match = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
+    if match is None:
+        raise InvalidInput(
+            f"{option_name(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"
+        )
+    days_of_unit = 7 if match[2] == "w" else 1
+    return timedelta(days=int(match[1]) * days_of_unit)
+
+
+def _closing(secret: Secret, last: int) -> Change:
+    """Return the change that deletes the digests of periods up to ``last`` and closes them."""
+    closed = MarkSet(CLOSED, last, np.zeros(1, np.uint64))
+    forgotten = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
+    return Change(secret, [closed], [(CLOSED, last)], forgotten)
+
+
+# ------------------------------------------------------------------------------------ all streams
+class _KeptStream(NamedTuple):
+    """What forgetting needs to know of a stream.
+
+    Attributes:
+        spec: its specification; None if it keeps no digests of users.
+        is_over: whether it releases nothing more.
+    """
+
+    spec: StreamSpec | None
+    is_over: bool
+
+
+class _Patience:
+    """A time limit within which attempts are repeated.
+
+    Args:
+        seconds: the limit.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    def has_time(self) -> bool:
+        """Wait a moment and return True; return False if the time is over."""
+        if monotonic() >= self._end:
+            return False
+        sleep(_PAUSE)
+        return True
+
+    def retry(self, act: Callable[[], _Result], conflict: type[CountonError]) -> _Result:
+        """Call a function until it succeeds, or the time is over.
+
+        Args:
+            act: the function.
+            conflict: the error after which it is called again.
+        """
+        while True:
+            try:
+                return act()
+            except conflict:
+                if not self.has_time():
+                    raise
+
+
+def _kept_streams(
+    state: str | os.PathLike[str], name: str | None, patience: _Patience
+) -> dict[str, _KeptStream]:
+    """Return the streams by name, once a service has counted the rows in all inboxes."""
+    with Store(state) as store:
+        names = store.streams if name is None else (name,)
+        for stream in names:
+            store.reader(stream)  # raises if there is no such stream
+        waiting = {stream: waiting_batches(store.database, stream) for stream in names}
+        for stream, batches in waiting.items():
+            _await_rows(store, stream, batches, patience)
+        return {stream: _kept_stream(store, stream) for stream in names}
+
+
+def _kept_stream(store: Store, name: str) -> _KeptStream:
+    reader = store.reader(name)
+    if not is_made_by_job(reader.details):
+        return _KeptStream(None, is_over=False)
+    spec = StreamSpec.of_stream(reader)
+    has_users = spec.terms.unit.user_column is not None
+    if spec.terms.id_column is not None and not has_users:
+        raise InvalidInput(
+            f"nobody can be forgotten in stream {name!r}, and nobody has to be: it keeps only "
+            "digests of ids, which do not tell whose rows they are, and they are deleted by "
+            f"themselves {LATE_DAYS} days after their rows were counted"
+        )
+    is_single_table = isinstance(spec.terms.windowing, SingleTable)
+    last_step = 1 if is_single_table else spec.strategy.horizon
+    is_over = spec.last_step is not None or reader.step == last_step
+    return _KeptStream(spec if has_users else None, is_over)
+
+
+def _await_rows(
+    store: Store, name: str, batches: frozenset[tuple[int, bytes, int]], patience: _Patience
+) -> None:
+    """Wait until a service has counted some batches: until then nobody knows whose they are."""
+    while batches & waiting_batches(store.database, name):
+        if not patience.has_time():
+            raise InvalidInput(
+                f"rows wait in the inbox of stream {name!r}, and before they are counted the state "
+                "cannot tell whose they are: let the service count them, and give "
+                f"{option_name('wait', 60)} to wait up to 60 seconds for it"
+            )
+
+
+def _in_each(
+    state: str | os.PathLike[str],
+    streams: Mapping[str, _KeptStream],
+    patience: _Patience,
+    act: Callable[[str, StreamSpec], Private[int]],
+    before: datetime | None = None,
+) -> list[Forgetting]:
+    """Forget in each stream that keeps users.
+
+    Args:
+        state: the state.
+        streams: the streams by name.
+        patience: how long a conflict is waited for.
+        act: function that deletes digests of a stream, and returns their number.
+        before: for a deletion by age, the time by which the forgotten periods had ended.
+    """
+    done: list[Forgetting] = []
+    for name, kept in streams.items():
+        if kept.spec is None:
+            done.append(Forgetting(name, "sums", Private(0)))
+            continue
+        deleted = patience.retry(partial(act, name, kept.spec), StreamConflict)
+        done.append(Forgetting(name, "digests", deleted, before, kept.is_over))
+    patience.retry(partial(compact, state), StateError)
+    return done
+
+
+def _period_of(spec: StreamSpec, time: datetime) -> int:
+    """Return the number of the period of users at a time."""
+    timezone = spec.terms.windowing.windows.timezone
+    period = period_of(pl.lit(microseconds(time), pl.Int64), spec.terms.unit.rule.per, timezone)
+    return int(pl.select(period).item())
+
+
+def _secret_of(stream: Stream) -> Secret:
+    return stream.secret() or Secret.fresh()
+
+
+def _users_of(stream: Stream) -> list[MarkSet]:
+    return list(open_private(stream.marks("user")))

@@ -1,0 +1,585 @@
+"""Exports of releases: ``counton export``, ``methods`` and ``publish`` for Python.
+
+An export needs no key, no events and no permission to write to the state. A run may write the
+stream meanwhile. All sources of `counton.read`, such as released tables, can be exported too.
+Published rows are plain rows of a database, to which every later run adds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from counton.base.columns import ADDED, REVISED, WHEN
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
+from counton.base.errors import field as option_name
+from counton.frame.options import check_text
+from counton.frame.windows import load_zone, moment
+from counton.numbers.intervals import LEVEL, check_level
+from counton.released.description import Description
+from counton.released.periods import groups_named
+from counton.released.read_options import View
+from counton.released.release import Release
+from counton.released.release_facts import TABLES, promise_of
+from counton.released.release_files import is_table, read_public
+from counton.released.released_numbers import ReleasedNumbers
+from counton.released.series import finite
+from counton.run.output_files import (
+    PAGES,
+    PICTURES,
+    check_output,
+    description_path,
+    refuse_another_streams,
+    write_release,
+)
+from counton.run.read_journal import read_release
+from counton.run.stream_spec import StreamSpec, is_made_by_job
+from counton.run.terms import SingleTable
+from counton.state import Store, Stream, published
+from counton.state.keys import state_files
+from counton.state.reader import JournalReader
+
+if TYPE_CHECKING:
+    from counton.state.keys import Kept as KeySource
+
+#: Largest number of rows that are made at once.
+_ROWS_AT_A_TIME = 2**18
+#: Form of times in UTC as texts.
+_UTC = "%Y-%m-%dT%H:%M:%SZ"
+
+
+# ----------------------------------------------------------------------------------------- export
+def export(
+    state: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    steps: str | range | None = None,
+    groups: str | Sequence[str] | None = None,
+    level: float | None = None,
+    title: str | None = None,
+    axis: str | None = None,
+    source: str | None = None,
+    width: float | None = None,
+) -> Release:
+    """Read a stream's released numbers from its state, and write them to a file if ``out`` names
+    one.
+
+    Args:
+        state: path of a SQLite file, or a database URL; or a source of `counton.read`: a released
+            table.
+        out: a table (.parquet, .csv, .json), a chart (.png, .svg, .pdf), or a web page (.html). A
+            table carries its guarantee: Parquet in its metadata, others in ``OUT.json`` beside it.
+            A page has charts, the newest numbers, and the text on methods.
+        name: name of the stream; needed if the state has several.
+        steps: ``"25:48"`` for the steps 25 to 48, both included, days or times as in
+            ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
+        groups: only these groups, in this order; None: all.
+        level: confidence level of the intervals; None: that of the stream's last job, initially
+            0.95. The numbers that a statistic shows follow the options ``over`` and ``shares`` of
+            that job.
+        title, axis, source, width: for a chart or a page: see `Release.figures`.
+
+    Raises:
+        StateError: the state cannot be read, lacks the release, or has several and no name is
+            given.
+        InvalidInput: steps or groups are not among the released ones, or the file cannot be
+            written, or another stream released the table there.
+        OSError: the file could not be written; an old file is unchanged.
+
+    >>> import polars as pl
+    >>> from counton.job.statistics import CountJob
+    >>> from counton.run.run_job import run
+    >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"], "page": ["a", "b"]})
+    >>> job = CountJob(
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", by="page", domain="a,b", epsilon=1,
+    ... )
+    >>> result = run(job, rows=visits)
+    >>> chosen = export("visits.db", steps="2:3", groups="b", level=0.9)
+    >>> chosen.table().select("step", "group").rows(), chosen.numbers.level
+    ([(2, 'b'), (3, 'b')], 0.9)
+    """
+    level = None if level is None else check_level(level)
+    path = None if out is None else check_export_path(out, state)
+    public = read_public(state, name=name, level=level)
+    if public is not None:
+        numbers = _choose(public.numbers, steps, groups)
+    else:
+        numbers = _read_from_state(state, name, level, steps, groups)
+    if path is not None:
+        refuse_another_streams(path, numbers.design.noise_id)
+        write_release(numbers, path, title=title, axis=axis, source=source, width=width)
+    return Release(numbers)
+
+
+def check_export_path(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
+    """Return the path of an exported file; refuse a file that is read.
+
+    Args:
+        out: the path.
+        state: the state, or the released table, that is exported.
+
+    Raises:
+        InvalidInput: the file cannot be written, or would replace one of the state.
+    """
+    path = Path(out)
+    check_text("out", str(path))
+    ending = path.suffix.lower()
+    formats = next((endings for endings in (PICTURES, PAGES) if ending in endings), None)
+    if formats is None and ending not in (*TABLES, ".gz", ".zst"):
+        raise InvalidInput(
+            f"{option_name('out', path)} has an ending that is not known. Give "
+            f"{', '.join(TABLES)} for a table, {', '.join(PICTURES)} for a chart, or "
+            f"{', '.join(PAGES)} for a web page"
+        )
+    inputs = [Path(state)] if is_table(state) else state_files(state, None)
+    check_output(path, formats, inputs=[*inputs, *map(description_path, inputs)])
+    return path
+
+
+def only_name(names: Sequence[str]) -> str:
+    """Return the only name of a list.
+
+    Raises:
+        RequestMismatch: the list is empty, or has several names.
+    """
+    if not names:
+        raise RequestMismatch("the state has released nothing yet: run a release first")
+    if len(names) > 1:
+        listed = ", ".join(map(repr, sorted(names)))
+        raise RequestMismatch(f"the state has {listed}: choose with {option_name('name')}")
+    return names[0]
+
+
+def _read_from_state(
+    state: str | os.PathLike[str],
+    name: str | None,
+    level: float | None,
+    steps: str | range | None,
+    groups: str | Sequence[str] | None,
+) -> ReleasedNumbers:
+    with Store(state) as store:
+        reader = store.reader(only_name(store.streams) if name is None else name)
+        numbers = _numbers_of(reader, level, steps, groups)
+        doubt = reader.doubt()
+    return numbers if doubt is None else numbers.with_note(doubt)  # an old copy, perhaps
+
+
+def _numbers_of(
+    reader: JournalReader,
+    level: float | None,
+    steps: str | range | None = None,
+    groups: str | Sequence[str] | None = None,
+) -> ReleasedNumbers:
+    """Return what a stream has released, of some steps and groups; None: all.
+
+    Raises:
+        InvalidInput: it has released nothing, or has no such steps or groups.
+    """
+    _refuse_without_release(reader)
+    if not is_made_by_job(reader.details):
+        _refuse_choice(reader, "was not made from events", {"groups": groups})
+        description = Description.of_stream(reader.design)
+        releases = reader.releases()
+        numbers = ReleasedNumbers(
+            description, reader.design, releases.steps, releases, level or LEVEL
+        )
+        return _choose(numbers, steps, groups)
+    spec = StreamSpec.of_stream(reader)
+    if isinstance(spec.terms.windowing, SingleTable):
+        _refuse_choice(reader, "was released once", {"steps": steps, "groups": groups})
+    return _choose(read_release(reader, spec, level=level).numbers, steps, groups)
+
+
+def _refuse_without_release(reader: JournalReader) -> None:
+    """Refuse a stream that has released no step, and say whether it will ever do so."""
+    if reader.step:
+        return
+    name = reader.design.name
+    try:
+        reader.design.strategy._check_law(reader.design.law)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"stream {name!r} has released no step, and cannot release any ({error}), so there is "
+            "nothing to export; end it, and begin another stream"
+        ) from error
+    raise InvalidInput(
+        f"stream {name!r} has released no step yet; it can be exported after the end of its first "
+        "window"
+    )
+
+
+def _refuse_choice(
+    reader: JournalReader, reason: str, choice: dict[str, str | range | Sequence[str] | None]
+) -> None:
+    for name, value in choice.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{option_name(name, value)} does not apply to stream {reader.design.name!r}, "
+                f"which {reason}: leave it out"
+            )
+
+
+def _choose(
+    numbers: ReleasedNumbers, steps: str | range | None, groups: str | Sequence[str] | None
+) -> ReleasedNumbers:
+    """Return a release that has only some steps and groups; None: all."""
+    if steps is not None:
+        numbers = numbers.only(numbers.steps_named(steps))
+    if groups is None:
+        return numbers
+    return numbers.only(groups=groups_named(groups, numbers.groups or numbers.definition.groups))
+
+
+# ---------------------------------------------------------------------------------------- methods
+def methods(
+    state: str | os.PathLike[str] | Store,
+    name: str | None = None,
+    *,
+    level: float | None = None,
+    full: bool = False,
+) -> dict[str, str]:
+    """Return, for each release of a state, a paragraph to print in a publication, which explains
+    how its numbers are protected and how exact they are.
+
+    See `Release.methods`.
+
+    Args:
+        state: path of a SQLite file, or a database URL, or an open state.
+        name: name of one stream; None: all that have released something.
+        level: confidence level of the intervals in the text; None: that of the stream's last job.
+        full: return the whole account, for specialists.
+
+    Returns:
+        Texts by the names of releases.
+
+    Raises:
+        StateError: the state cannot be read, or has released nothing.
+        InvalidInput: the level is outside (0, 1 - 1e-9], or the stream has no step.
+
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> with Stream.create("s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> print(methods("s.db")["visits"].partition(". ")[0])
+    The total 'visits' so far was published 3 times
+    """
+    level = None if level is None else check_level(level)
+    if not isinstance(state, Store):
+        with Store(state) as store:
+            return methods(store, name, level=level, full=full)
+    names = _released_names(state) if name is None else [name]
+    return {
+        stream: Release(_numbers_of(state.reader(stream), level)).methods(full=full)
+        for stream in names
+    }
+
+
+def _released_names(store: Store) -> list[str]:
+    names = [name for name in store.streams if store.reader(name).step]
+    if not names:
+        raise RequestMismatch(
+            f"state {store.database.label} has released nothing yet, so there is nothing to "
+            "record: run a release first"
+        )
+    return names
+
+
+# ---------------------------------------------------------------------------------------- publish
+@dataclass(frozen=True)
+class Publication:
+    """The result of `publish`.
+
+    Attributes:
+        stream: name of the stream.
+        place: address of the database, without a password.
+        before, after: number of steps published before and now; after is 0 if the stream was
+            removed.
+
+    >>> Publication("visits", "dashboards.db", 24, 48).after
+    48
+    """
+
+    stream: str
+    place: str
+    before: int
+    after: int
+
+
+def publish(
+    state: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    remove: bool = False,
+    key: KeySource = None,
+) -> Publication:
+    """Write a stream's releases into plain tables, and a view over them for SQL.
+
+    Existing rows stay and new ones are added, so publish after each release. If the tables are in
+    the state's own database, later runs of the stream publish by themselves. If windows are revised
+    (released again when late rows come), rows of windows that were not final are replaced by their
+    newest versions.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        to: another database: a SQLite file, made if missing, or a URL; None: the state's own. Every
+            reader of a SQLite state can read exact sums in it: publish to a file of its own.
+        name: name of the stream; needed if the state has several.
+        level: confidence level of the intervals; None: unchanged, initially that of the stream's
+            last job.
+        remove: remove the stream's rows instead.
+        key: where the key is kept, if not beside the state.
+
+    Raises:
+        StateError: the stream is missing, the state was restored from an old copy, the tables hold
+            another stream of this name, or a database cannot be used.
+        InvalidInput: the stream was not made from events, or an argument is out of range.
+
+    >>> import polars as pl
+    >>> from counton.job.statistics import CountJob
+    >>> from counton.run.run_job import run
+    >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-04T10:15"]})
+    >>> job = CountJob(
+    ...     state="visits.db", time="at", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", epsilon=1,
+    ... )
+    >>> result = run(job, rows=visits)
+    >>> publish("visits.db", "dashboards.db").after
+    3
+    """
+    if level is not None:
+        level = check_level(level)
+        if remove:
+            raise InvalidInput(
+                f"{option_name('level', level)} is for published numbers, and "
+                f"{option_name('remove', True)} only removes them: leave one of the two out"
+            )
+    with Store(state) as store:
+        chosen = only_name(store.streams) if name is None else name
+        reader = store.reader(chosen, key)
+        place = published.Place(store.database, to)
+        try:
+            if remove:
+                return _remove_published(chosen, place)
+            doubt = reader.doubt()
+            if doubt is not None:
+                raise OldCopy(f"nothing was published: {doubt}")
+            return publish_new(reader, place, level)
+        finally:
+            place.close()
+
+
+def _remove_published(name: str, place: published.Place) -> Publication:
+    with place.transaction(write=True) as connection:
+        removed = published.remove(connection, name)
+    if removed is None:
+        raise RequestMismatch(
+            f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
+            f"{option_name('name')} or {option_name('to')}"
+        )
+    return Publication(name, place.label, removed.step, 0)
+
+
+def publish_new(
+    source: JournalReader | Stream, place: published.Place, level: float | None
+) -> Publication:
+    """Publish all steps of a stream that are not published yet.
+
+    Args:
+        source: the stream.
+        place: the database in which its rows are written.
+        level: confidence level of the intervals; None: the level used before.
+
+    Raises:
+        InvalidInput: no job made the stream.
+    """
+    name = source.design.name
+    if not is_made_by_job(source.details):
+        raise InvalidInput(
+            f"stream {name!r} was not made from events, so its steps have no times, and it cannot "
+            f"be published: choose another {option_name('name')}"
+        )
+    spec = StreamSpec.of_stream(source)
+    with place.transaction(write=True) as connection:
+        before = published.find_row(connection, name)
+        if level is None and before is not None:
+            level = float(before.level)
+        numbers = read_release(source, spec, level=level).numbers
+        row = {
+            "stream": name,
+            "key_fingerprint": source.key_fingerprint,
+            "protected": source.design.contribution.describe(spec.description().unit),
+            "guarantee": str(source.design.guarantee),
+            "strategy": repr(source.design.strategy),
+            "level": numbers.level,
+            "step": source.step,
+            "shown": json.dumps([_shown_facts(numbers, spec.remembered_display), *spec.notes]),
+            "description": json.dumps(promise_of(numbers)),
+        }
+        steps = published.begin(connection, row, spec.terms.windowing.windows.lags)
+        size = max(1, _ROWS_AT_A_TIME // max(1, numbers.last_rows().height)) if steps else 1
+        for first in range(0, len(steps), size):
+            chunk = steps[first : first + size]
+            rows = _published_rows(numbers, chunk, is_sqlite=connection.is_sqlite)
+            published.write(connection, name, rows)
+    return Publication(name, place.label, 0 if before is None else before.step, source.step)
+
+
+#: A time as a database takes it: SQLite has no times, and takes texts. None: there is no time.
+_Time = datetime | str | None
+
+
+class _WindowTimes(NamedTuple):
+    """Start, end and local start of the windows that a published number covers."""
+
+    start: _Time = None
+    end: _Time = None
+    local_start: _Time = None
+
+
+class _PublishedRow(NamedTuple):
+    """A row of the published tables, in the order of its columns.
+
+    Attributes:
+        row: number of the row among those of its step.
+    """
+
+    step: int
+    row: int
+    window_start: _Time
+    window_end: _Time
+    local_start: _Time
+    group: str
+    estimate: float | None
+    std: float | None
+    lower: float | None
+    upper: float | None
+    window_estimate: float | None
+    window_std: float | None
+    window_lower: float | None
+    window_upper: float | None
+    note: str | None
+
+
+def _published_rows(
+    numbers: ReleasedNumbers, steps: range, *, is_sqlite: bool
+) -> Iterator[_PublishedRow]:
+    """Yield the published rows of some steps.
+
+    A number of one window alone is in the columns ``window_...``, whatever the statistic is. All
+    other numbers, such as totals so far, are in the columns without this prefix.
+    """
+    description = numbers.definition
+    table = finite(numbers.table(steps))
+    columns = _number_columns(numbers, table.columns)
+    note = table.columns[-1] if description.marks else ""
+    labels = _label_columns(description, table.columns, columns, note)
+    times = _times_of(description, steps, numbers.shown.over or 1, is_sqlite=is_sqlite)
+    step_before = 0
+    number = 0
+    for row in table.iter_rows(named=True):
+        step = row.get("step", 1)
+        number = number + 1 if step == step_before else 0
+        step_before = step
+        if description.shows_cells:
+            group = row.get("group", "all")
+        else:
+            group = description.inner.label({label: row[label] for label in labels})
+        yield _PublishedRow(
+            step, number, *times[step], group, *(row.get(name) for name in (*columns, note))
+        )
+
+
+def _number_columns(numbers: ReleasedNumbers, present: Sequence[str]) -> list[str]:
+    """Return the columns of a table that are published, by the columns of `_PublishedRow`.
+
+    First are those whose numbers may cover several windows, then those of the window alone. Where
+    there is no such column, the name is empty.
+
+    Args:
+        present: all columns of the table.
+    """
+    description = numbers.definition
+    if description.shows_cells and not description.of_windows:
+        return ["", "", "", "", *ADDED]
+    if description.shows_cells:
+        return [*ADDED, *(f"window_{number}" for number in ADDED)]
+    first = "estimate" if "estimate" in present else "value"
+    columns = [first, *ADDED[1:]]
+    if _shows_single_windows(numbers):
+        return ["", "", "", "", *columns]
+    return [*columns, "", "", "", ""]
+
+
+def _shows_single_windows(numbers: ReleasedNumbers) -> bool:
+    """Return whether each number of a statistic is that of one window alone."""
+    description = numbers.definition
+    if not description.cut.goes_on or description.shows_cells:
+        return False
+    if isinstance(numbers.over, str):  # a period, which may be a window
+        return description.anew_every() == description.cut.every
+    return numbers.over == 1
+
+
+def _shown_facts(numbers: ReleasedNumbers, display: View) -> dict[str, Any]:
+    """Return what decides the published rows, besides the level, as JSON values.
+
+    Rows that were published with other facts are written again.
+    """
+    facts = display.to_dict()
+    if _shows_single_windows(numbers):
+        facts["own_windows"] = True
+    return facts
+
+
+def _label_columns(
+    description: Description, present: Sequence[str], numbers: Sequence[str], note: str
+) -> list[str]:
+    """Return the columns of a table that name its numbers: groups, nodes, names of quantiles.
+
+    Args:
+        present: all columns of the table.
+        numbers: columns of published numbers.
+        note: column of notes; empty if there is none.
+    """
+    # A line has running totals, which are sums of its published cells.
+    others = {*WHEN, *ADDED, *numbers, "over", "running_total", "running_total_std", "note"}
+    others.update(f"window_{number}" for number in ADDED)
+    others.update(REVISED if description.cut.lags else ())
+    others -= {part.name for part in description.inner.parts if part.kind == "label"}
+    return [column for column in present if column not in {*others, note}]
+
+
+def _times_of(
+    description: Description, steps: range, over: int, *, is_sqlite: bool
+) -> dict[int, _WindowTimes]:
+    """Return the times of some steps' windows.
+
+    Args:
+        over: number of windows that each number covers.
+    """
+    windows = description.cut
+    if not windows.goes_on:  # a table that was released once has no times
+        return dict.fromkeys(steps, _WindowTimes())
+    edges = windows.ends(range(steps.stop))
+    zone = load_zone(windows.timezone)
+    times: dict[int, _WindowTimes] = {}
+    for step in steps:
+        start = moment(int(edges[max(step - over, 0)]))
+        end = moment(int(edges[step]))
+        local_start = start.astimezone(zone).replace(tzinfo=None)
+        if is_sqlite:
+            times[step] = _WindowTimes(
+                start.strftime(_UTC), end.strftime(_UTC), local_start.isoformat()
+            )
+        else:
+            times[step] = _WindowTimes(start, end, local_start)
+    return times

@@ -1,0 +1,40 @@
+"""Sentences on an input that differs from what its stream has counted, for the operator."""
+
+from __future__ import annotations
+
+from counton.rows.paths import moments_named
+from counton.run.run_job import RunResult
+
+
+def repeats_all_rows(result: RunResult) -> bool:
+    """Return whether the input of a run has the rows of all released windows, too."""
+    query = result.job.query
+    names_since = query is not None and "since" in moments_named(str(query))
+    return not (result.job.append or names_since)
+
+
+def number_missing(result: RunResult) -> int:
+    """Return how many counted rows the input of a run lacks. Exact: only for the operator."""
+    counts = result.for_operator().input
+    if not repeats_all_rows(result):
+        return 0
+    return counts.missing or counts.choice.missing
+
+
+def differing_rows_note(result: RunResult) -> str | None:
+    """Return a sentence if this run released nothing and its rows are not those that released
+    numbers count: then the numbers shown are of other rows. None otherwise.
+
+    Rows that differ, but add up to the same sums, are not noticed.
+    """
+    counts = result.for_operator().input
+    differs = counts.changed or number_missing(result) or counts.waiting
+    if result.after > result.before or not (differs and repeats_all_rows(result)):
+        return None
+    remedy = "to release these rows, begin a new stream with another name"
+    if result.spec.terms.windowing.windows.lags:
+        remedy = "the next release counts what its rows say of windows that are still open"
+    return (
+        f"these rows are not those that stream {result.name!r} has counted, and the numbers shown, "
+        f"which were released before, are not of them; {remedy}"
+    )

@@ -1,0 +1,132 @@
+"""Public notes on the numbers of single windows, which their stream keeps."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from counton.base.errors import InvalidInput
+from counton.base.errors import field as option_name
+from counton.base.exact import some_of, suggest, with_capital
+from counton.frame.windows import microseconds, parse_time
+from counton.released.marks import WindowMark
+from counton.run.exports import only_name
+from counton.run.stream_spec import StreamSpec, amend_public_notes
+from counton.run.terms import SingleTable
+from counton.state import Store
+from counton.state.reader import JournalReader
+
+
+def mark(
+    state: str | os.PathLike[str],
+    window: str | datetime,
+    note: str,
+    *,
+    name: str | None = None,
+    group: str | None = None,
+    withdraw: bool = False,
+) -> WindowMark:
+    """Put a public note beside the numbers of one window, in all later tables and texts.
+
+    Day and note are published as they are written, and nothing protects a choice that was made by
+    exact numbers. The stream goes on.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        window: a moment in the window, such as "2019-01-20", in the stream's time zone.
+        note: one line that says why the number is wrong.
+        name: name of the stream; needed if there are several.
+        group: the group whose number is wrong; None: all groups.
+        withdraw: take the number out of later tables. What was published stays published.
+
+    Returns:
+        The note, as the stream keeps it. A number that was withdrawn before stays so.
+
+    Raises:
+        InvalidInput: the window is not released, the group is not declared, the note is empty, or
+            the numbers are not those of single cells and ``withdraw`` is True.
+        StateError: the state cannot be used, or is an old copy.
+
+    >>> import polars as pl
+    >>> from counton.job.statistics import CountJob
+    >>> from counton.run.run_job import run
+    >>> job = CountJob(
+    ...     state="m.db", time="at", every="1d", epsilon=1, start="2024-03-01", steps=365,
+    ...     until="2024-03-02",
+    ... )
+    >>> result = run(job, rows=pl.DataFrame({"at": ["2024-03-01T09:00"]}))
+    >>> mark("m.db", "2024-03-01", "the counter was broken").step
+    1
+    """
+    if not note.strip() or not note.isprintable():
+        raise InvalidInput(
+            f"{option_name('note')} is {note!r}; give one line that says why the number is wrong"
+        )
+    with Store(state) as store:
+        name = only_name(store.streams) if name is None else name
+        reader = store.reader(name)  # raises if there is no such stream
+        store.position(name)  # raises if the state is an old copy
+        spec = StreamSpec.of_stream(reader)
+        step = _released_step(reader, spec, window)
+        _refuse_unknown_group(spec, name, group)
+        if withdraw and (not spec.description().shows_cells or spec.discovers_groups):
+            raise InvalidInput(
+                f"{option_name('withdraw', True)} is for counts and sums of declared groups: leave "
+                "it out, and the note stands beside the numbers"
+            )
+        new_note = WindowMark(step, group, note.strip(), withdraw)
+
+        def add_note(current: StreamSpec, _: int) -> StreamSpec:
+            return _with_note(current, new_note)
+
+        amend_public_notes(store, name, add_note)
+        notes = StreamSpec.of_stream(store.reader(name)).notes
+    return next(note for note in notes if (note.step, note.group) == (step, group))
+
+
+def _released_step(reader: JournalReader, spec: StreamSpec, window: str | datetime) -> int:
+    """Return the number of the released window at a moment.
+
+    Raises:
+        InvalidInput: no window there is released.
+    """
+    windows = spec.terms.windowing.windows
+    time = microseconds(parse_time(window, windows.timezone))
+    step = int(windows.step_of(np.array([time], np.int64))[0])
+    if not isinstance(spec.terms.windowing, SingleTable) and 1 <= step <= reader.step:
+        return step
+    last = windows.at(int(windows.ends(range(reader.step, reader.step + 1))[0]))
+    raise InvalidInput(
+        f"{option_name('window', window)} is in no window that stream {reader.name!r} has "
+        f"released, from {windows.at(windows.start)} to {last}: give a moment in one of them"
+    )
+
+
+def _refuse_unknown_group(spec: StreamSpec, name: str, group: str | None) -> None:
+    groups = spec.description().groups
+    if group is None or group in groups:
+        return
+    near = with_capital(suggest(group, groups))
+    raise InvalidInput(
+        f"{option_name('group', group)} is no declared group of stream {name!r}. {near}Give one of "
+        f"{some_of(groups)}, or leave {option_name('group')} out"
+    )
+
+
+def _with_note(spec: StreamSpec, note: WindowMark) -> StreamSpec:
+    """Return a spec with a note in place of an earlier one on the same numbers.
+
+    A number that is withdrawn stays so for ever.
+    """
+    others: list[WindowMark] = []
+    is_withdrawn = note.withdrawn
+    for earlier in spec.notes:
+        if (earlier.step, earlier.group) == (note.step, note.group):
+            is_withdrawn |= earlier.withdrawn
+        else:
+            others.append(earlier)
+    notes = [*others, note._replace(withdrawn=is_withdrawn)]
+    return replace(spec, notes=tuple(sorted(notes, key=lambda note: (note.step, note.group or ""))))

@@ -1,0 +1,494 @@
+"""Parsing of a job into typed values, once: afterwards nobody asks which options it states.
+
+The options that define a stream first get one form for each meaning (`normal_form`), so that jobs
+can be compared. `counton.job.incompatible` has the table of options that exclude or need each
+other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from counton.base.errors import InvalidInput
+from counton.base.errors import field as option_name
+from counton.frame.groups import GroupNames
+from counton.frame.options import MissingOptions
+from counton.frame.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
+from counton.job.common_options import Job
+from counton.job.custom_strategies import own_strategy
+from counton.job.incompatible import (
+    needed_of_columns,
+    refuse_excluded,
+    refuse_unmet_needs,
+)
+from counton.job.report import refuse_incomplete
+from counton.job.values import LATEST_ROW, NOW, QUARANTINE
+from counton.numbers.intervals import LEVEL, check_level
+from counton.privacy import ExpiringDP, ExpiringZCDP
+from counton.privacy.contribution import unit_without_period
+from counton.privacy.guarantees import guarantee_from
+from counton.released.description import period_anew
+from counton.released.periods import made_of_windows
+from counton.rows.paths import moments_named
+from counton.rows.policies import MOST as MOST_BAD_ROWS
+from counton.rows.policies import Policies
+from counton.run.missing_rows import QUIET, QUIET_IF_COVERED
+from counton.run.statistic_parsing import (
+    normal_domain,
+    normal_options,
+    parse_display,
+    parse_statistic,
+)
+from counton.run.terms import (
+    CountedEvent,
+    Declared,
+    Discovered,
+    DistinctUser,
+    Endless,
+    Event,
+    Expiring,
+    FixedHorizon,
+    Groups,
+    InputKind,
+    Loss,
+    NewRows,
+    OutputFiles,
+    PrivacyUnit,
+    Revised,
+    RowsWithIds,
+    RunOptions,
+    Series,
+    SingleTable,
+    Snapshot,
+    StreamTerms,
+    Ungrouped,
+    Until,
+    User,
+    UserOfCounts,
+    WantedAccuracy,
+    Windowing,
+)
+from counton.statistics import TallyStatistic
+from counton.strategies import Expiring as ExpiringStrategy
+from counton.strategies.strategy import StreamStrategy
+from counton.strategies.streams.window_versions import MOST_VERSIONS
+
+#: Options without which there are no windows.
+_OF_WINDOWS = ("time", "every", "start")
+#: Options about the form of a chart.
+_CHART_FORM = ("title", "axis", "source", "width")
+
+
+# ------------------------------------------------------------------------------------ normal form
+def normal_new_job(job: Job) -> Job:
+    """Return a job that begins a stream, in its normal form.
+
+    Raises:
+        MissingOptions: an option is missing that a new stream needs.
+        InvalidInput: an option excludes another, or needs another that is missing.
+    """
+    refuse_excluded(job)
+    _refuse_missing(job)
+    refuse_incomplete(job)
+    refuse_unmet_needs(job)
+    return normal_form(job)
+
+
+def normal_form(job: Job) -> Job:
+    """Return the job with one form for each meaning of the options that define a stream.
+
+    Times have their zone, groups are read, and defaults are stated.
+    """
+    timezone = job.timezone or "UTC"
+    normal: dict[str, Any] = {"timezone": timezone}
+    if not job.expire:
+        strategy = own_strategy(job.strategy)
+        normal["strategy"] = strategy or job.strategy or "auto"
+        normal["metric"] = None if job.metric == "mean" else job.metric
+    else:
+        strategy = _expiring_strategy(job)
+        normal["growth"] = strategy.growth
+        normal["delay"] = strategy.delay or None
+    if job.start is not None:
+        zone = load_zone(timezone)
+        normal["start"] = parse_time(str(job.start), timezone).astimezone(zone).isoformat()
+    if job.clock_change is None:
+        normal["clock_change"] = "raise"
+    if job.decimal is None:
+        normal["decimal"] = "."
+    if job.id is not None:  # then each input may say whether it repeats rows
+        normal["append"] = False
+    if job.statistic == "distinct":
+        normal["first"] = True
+    normal["unit"] = word_of_unit(job) or _usual_word(job)
+    normal |= normal_options(job)
+    if job.value_of("domain") is not None:
+        normal["domain"] = normal_domain(job.with_options(**normal))
+    job = job.with_options(**normal)
+    return job if job.states("release") else job.with_options(release=_usual_series(job))
+
+
+def _expiring_strategy(job: Job) -> ExpiringStrategy:
+    return ExpiringStrategy(1 if job.growth is None else job.growth, job.delay or 0)
+
+
+def word_of_unit(job: Job) -> str | None:
+    """Return the stated name of an event or user, without a period that ``per`` states anyway."""
+    if job.unit is None:
+        return None
+    return unit_without_period(str(job.unit), cast("str | None", job.value_of("per")))
+
+
+def _usual_word(job: Job) -> str:
+    protects_users = job.states("user") or job.states("moves")
+    return "user" if protects_users else "event"
+
+
+def _usual_series(job: Job) -> Series:
+    """Return the series of a job, in its normal form otherwise, that states none."""
+    if job.revise is not None:
+        return "windows"
+    windowing = _parse_windowing(job)
+    if isinstance(windowing, SingleTable) or not job.states("per"):
+        return "totals"
+    period = period_that_begins_anew(
+        parse_statistic(job).of_group, job.value_of("per"), windowing.windows
+    )
+    return "totals" if period is None else "periods"
+
+
+def period_that_begins_anew(
+    of_group: TallyStatistic, per: str | None, windows: Windows
+) -> str | None:
+    """Return the period in each of which totals begin anew, since users count anew; None: in none.
+
+    Args:
+        of_group: the statistic of one group.
+        per: period of users.
+        windows: the windows of the stream.
+    """
+    period = period_anew(of_group, per)
+    if period is None or not made_of_windows(windows, period):
+        return None
+    return period
+
+
+# ------------------------------------------------------------------------------- missing options
+def is_single_table(job: Job) -> bool:
+    """Return whether a job releases one table of rows without times."""
+    return job.time is None and job.steps is None and job.allows_single_table()
+
+
+def states_loss(job: Job) -> bool:
+    """Return whether a job states the privacy loss, or the accuracy from which it follows."""
+    return any(job.states(name) for name in ("epsilon", "rho", "within"))
+
+
+def _refuse_missing(job: Job) -> None:
+    """Refuse a job that lacks options that a new stream needs: one message names them all."""
+    missing = [name for name in job.needs if job.value_of(name) is None]
+    if not is_single_table(job):
+        missing += [name for name in _OF_WINDOWS if job.value_of(name) is None]
+        has_horizon = any(map(job.states, ("steps", "around", "revise", "expire")))
+        if not has_horizon:
+            missing.append("steps")
+    shown = [option_name(name) for name in missing]
+    has_targets = is_single_table(job) and job.states("target")
+    if not (states_loss(job) or has_targets):
+        missing.append("epsilon")
+        shown.append(f"{option_name('epsilon')} or {option_name('rho')}")
+    if not missing:
+        return
+    for name in needed_of_columns(job):
+        missing.append(name)
+        shown.append(option_name(name))
+    several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    raise MissingOptions(
+        f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
+        f"correct {option_name('state')} or {option_name('name')} if the stream exists",
+        missing,
+    )
+
+
+# ----------------------------------------------------------------------- what defines the stream
+def parse_terms(job: Job) -> StreamTerms:
+    """Parse the options that define a stream.
+
+    Args:
+        job: a job in its normal form.
+
+    Raises:
+        InvalidInput: an option has a wrong value.
+    """
+    statistic = parse_statistic(job)
+    windowing = _parse_windowing(job)
+    return StreamTerms(
+        statistic=statistic,
+        windowing=windowing,
+        groups=_parse_groups(job),
+        unit=_parse_unit(job, statistic.of_group),
+        loss=_parse_loss(job),
+        series=job.value_of("release"),
+        strategy="auto" if job.strategy is None else cast("str | StreamStrategy", job.strategy),
+        metric=job.metric or "mean",
+        is_simple=job.simple,
+        takes_new_rows=job.append or job.id is not None,
+        id_column=None if job.id is None else str(job.id),
+        max_corrections=job.recounts or 0,
+        time_format=None if job.time_format is None else str(job.time_format),
+        clock_change=job.clock_change or "raise",
+    )
+
+
+def _parse_windowing(job: Job) -> Windowing:
+    if is_single_table(job):
+        return SingleTable()
+    every = str(job.every)
+    timezone = str(job.timezone)
+    start = datetime.fromisoformat(str(job.start)).astimezone(load_zone(timezone))
+    calendar: dict[str, Any] = {
+        "time": str(job.time),
+        "every": every,
+        "start": start,
+        "timezone": timezone,
+    }
+    windowing: Windowing
+    if job.around is not None:
+        windowing = Endless(**calendar, expected=job.around)
+    elif job.expire:
+        strategy = _expiring_strategy(job)
+        windowing = Expiring(**calendar, steps=job.steps, strategy=strategy)
+    elif job.revise is not None:
+        lateness = str(job.revise)
+        _refuse_too_many_versions(lateness, every)
+        usual = usual_revised_windows(start, every, timezone)
+        windowing = Revised(**calendar, steps=job.steps or usual, lateness=lateness)
+    else:
+        assert job.steps is not None
+        windowing = FixedHorizon(**calendar, steps=job.steps)
+    refused_if_impossible = windowing.windows
+    assert refused_if_impossible.steps
+    return windowing
+
+
+def _refuse_too_many_versions(lateness: str, every: str) -> None:
+    lags = lags_in(lateness, every)
+    most = MOST_VERSIONS - 1
+    if lags <= most:
+        return
+    number = every.rstrip("smhdwo")
+    longest = f"{most * int(number)}{every.removeprefix(number)}"
+    raise InvalidInput(
+        f"{option_name('revise', lateness)} publishes a window anew after each of {lags:,} further "
+        f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
+        f"longer {option_name('every')}"
+    )
+
+
+def _parse_groups(job: Job) -> Groups:
+    by = job.value_of("by")
+    if by is None:
+        return Ungrouped()
+    column = ",".join(by)
+    if job.value_of("unknown") == "discover":
+        return Discovered(column)
+    declared = cast("GroupNames", job.value_of("domain"))
+    other = job.value_of("other")
+    if other is not None and (not other.strip() or other in declared):
+        raise InvalidInput(
+            f"{option_name('other')} is {other!r}, which is empty or a group of "
+            f"{option_name('domain')}; give another name"
+        )
+    return Declared(column, declared, other)
+
+
+def _parse_unit(job: Job, of_group: TallyStatistic) -> PrivacyUnit:
+    word = str(job.unit)
+    column = job.value_of("user")
+    if column is not None:
+        return _parse_user(job, word, column, of_group)
+    counts = job.value_of("counts")
+    if counts is None:
+        return Event(word)
+    upstream_bound = job.value_of("moves")
+    if upstream_bound is None:
+        return CountedEvent(word, counts)
+    return UserOfCounts(word, counts, upstream_bound, job.value_of("row") or "event")
+
+
+def _parse_user(job: Job, word: str, column: str, of_group: TallyStatistic) -> User | DistinctUser:
+    most = job.value_of("most")
+    if job.states("first"):
+        return DistinctUser(word, column, most or 1)
+    per = job.value_of("per")
+    ranks = of_group.counted_ranks
+    if per is not None:
+        check_period(per, str(job.timezone))
+    return User(
+        word,
+        column,
+        most=most or 1,
+        per=per,
+        most_a_window=job.value_of("most_a_window"),
+        once_a_window=bool(job.value_of("distinct")),
+        event_name=job.value_of("row") or "event",
+        most_in_group=ranks[-1] if ranks else None,
+    )
+
+
+def check_period(per: str, timezone: str) -> None:
+    """Refuse a length that is not that of a user's period, such as 1d.
+
+    Args:
+        per: the length.
+        timezone: time zone of the periods.
+
+    Raises:
+        InvalidInput: periods cannot have this length.
+    """
+    try:
+        Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{option_name('per', per)} is not the length of a period: {error}"
+        ) from None
+
+
+def _parse_loss(job: Job) -> Loss:
+    if not job.expire:
+        guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
+        assert guarantee is not None
+        return cast("Loss", guarantee)
+    strategy = _expiring_strategy(job)
+    if job.rho is not None:
+        return ExpiringZCDP(job.rho).bound_to(strategy)
+    assert job.epsilon is not None
+    return ExpiringDP(job.epsilon).bound_to(strategy)
+
+
+def parse_accuracy(job: Job) -> WantedAccuracy | None:
+    """Parse the accuracy that a job wants, from which the loss of a new stream follows."""
+    if job.within is None:
+        return None
+    from counton.planning.least_privacy import bounds_of
+
+    return WantedAccuracy(
+        half_widths=bounds_of(job.within, job.size),
+        least=job.least or "epsilon",
+        delta=cast("Any", job.delta),
+        expected_rows=job.size,
+        level=check_level(job.level, usual=LEVEL),
+        over=job.value_of("over"),
+    )
+
+
+# -------------------------------------------------------------------------- how this run is made
+def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
+    """Parse the options of a run that do not define its stream.
+
+    Args:
+        job: a job that was completed from its stream.
+
+    Raises:
+        InvalidInput: an option has a wrong value, or excludes another.
+    """
+    refuse_excluded(job)
+    unlisted = job.value_of("unknown")
+    return RunOptions(
+        input=_parse_input(job),
+        repeats_rows=_repeats_rows(job),
+        until=_parse_until(job, terms.windowing),
+        release_delay=microseconds_of(None if job.watermark is None else str(job.watermark)),
+        quiet=_parse_quiet(job),
+        allows_missing_rows=job.yes,
+        unlisted_groups="drop" if unlisted == "drop" else "refuse",
+        policies=parse_policies(job),
+        display=parse_display(job.value_of),
+    )
+
+
+def parse_outputs(job: Job) -> OutputFiles:
+    """Parse the files that a run writes.
+
+    Raises:
+        InvalidInput: the form of a chart is stated, and no chart.
+    """
+    form = {name: job.value_of(name) for name in _CHART_FORM}
+    stated = {name: value for name, value in form.items() if value is not None}
+    if stated and job.plot is None:
+        name = next(iter(stated))
+        raise InvalidInput(
+            f"{option_name(name, stated[name])} is for a chart, and no chart is drawn; give "
+            f"{option_name('plot')} too, or leave it out"
+        )
+    return OutputFiles(
+        table=None if job.out is None else Path(job.out),
+        chart=None if job.plot is None else Path(job.plot),
+        chart_form=stated,
+    )
+
+
+def _parse_input(job: Job) -> InputKind:
+    if job.id is not None:
+        return RowsWithIds(str(job.id), only_new_rows=job.append)
+    return NewRows() if job.append else Snapshot(None if job.covers is None else str(job.covers))
+
+
+def _repeats_rows(job: Job) -> bool:
+    """Return whether a job's input has the rows of released windows, too.
+
+    Files of new rows do not have them, nor does the result of a query with ``{since}``.
+    """
+    if job.append:
+        return False
+    return job.query is None or "since" not in moments_named(str(job.query))
+
+
+def _parse_quiet(job: Job) -> int:
+    if job.quiet is not None:
+        return job.quiet
+    return QUIET if job.covers is None else QUIET_IF_COVERED
+
+
+def _parse_until(job: Job, windowing: Windowing) -> Until:
+    if isinstance(windowing, SingleTable):
+        return "end"
+    if job.until is None:
+        return "clock"
+    if job.until == NOW:
+        return "now"
+    if job.until == LATEST_ROW:
+        return "newest"
+    return parse_time(str(job.until), windowing.timezone)
+
+
+_MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def microseconds_of(delay: str | None) -> int:
+    """Return a delay such as "6h" in microseconds; 0 for None.
+
+    >>> microseconds_of("6h") == 6 * 3_600_000_000
+    True
+    """
+    if delay is None:
+        return 0
+    return int(delay[:-1]) * _MICROSECONDS[delay[-1]]
+
+
+def parse_policies(job: Job) -> Policies:
+    """Parse what happens to rows that cannot be counted."""
+    policy = "refuse" if job.bad_rows is None else str(job.bad_rows)
+    return Policies(
+        quarantine=None if policy == "refuse" else Path(policy.removeprefix(QUARANTINE)),
+        most=MOST_BAD_ROWS if job.bad_rows_most is None else job.bad_rows_most,
+        missing=job.missing or "refuse",
+    )

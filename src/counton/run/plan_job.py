@@ -1,0 +1,375 @@
+"""Plans of jobs: what each would release, with which errors, and at which privacy cost.
+
+A plan prepares a job as a run does (`counton.run.run_job.prepare`), and so refuses what a run
+refuses. Nothing is written, and no row is read: it looks at existing states, ledgers and files, and
+reads only the header of a file of rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from counton.base.errors import CountonError, hide_secrets
+from counton.frame.lazy_polars import polars as pl
+from counton.job.common_options import Job
+from counton.numbers.intervals import LEVEL, check_level
+from counton.privacy.ledger import Spend
+from counton.released.besides_noise import late_note
+from counton.released.description import Description
+from counton.rows.paths import NoFiles, event_paths
+from counton.rows.sources import EventFrame, Source
+from counton.run.opened_state import OpenedState
+from counton.run.path_conflicts import JobStates, refuse_shared, state_of
+from counton.run.planned_accuracy import (
+    count_windows,
+    counted_windows,
+    halfwidths_at,
+    last_step,
+    planned_design,
+)
+from counton.run.run_job import PreparedRun, prepare
+from counton.run.stream_spec import StreamSpec
+from counton.run.terms import SingleTable
+from counton.state import Store
+from counton.state.ledger_rows import SpentUnit
+from counton.statistics import Grouped, Report
+from counton.statistics.by_group import inner_of
+from counton.statistics.report_budget import budget_shares
+
+#: Number of windows to plan if a stream has no last one and no number is stated.
+_AROUND = 1000
+#: Rows that will come: their columns are not known.
+_ROWS_TO_COME = "rows to come"
+
+
+class PlannedNumber(NamedTuple):
+    """The planned error of one released number.
+
+    Attributes:
+        what: name of the number; "" if the statistic releases numbers of one kind only.
+        halfwidths: half-widths of its intervals, at each of the planned steps of its job.
+        percent: half-width of the interval at the last step, in per cent of the number of rows that
+            the number counts; None: the number of rows is not stated, or the released number is no
+            count.
+        in_rank: whether ``percent`` is the error of a quantile's rank: the part of the rows that
+            may lie between the released and the true quantile.
+        part: name of the member statistic that the number belongs to, if the statistic is a report
+            of several; else "".
+        share: fraction of the report's budget that this member gets; None if it gets none, because
+            it is computed from another member.
+        source: name of the other member that it is computed from, or "".
+    """
+
+    what: str
+    halfwidths: tuple[float, ...]
+    percent: float | None = None
+    in_rank: bool = False
+    part: str = ""
+    share: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """The planned releases of one job.
+
+    Attributes:
+        spec: the specification of the job's stream, as it would be made.
+        steps: steps for which errors are planned: first, middle and last; a single one for a table
+            that is released once; of revised windows, the versions of one window.
+        level: confidence level of the intervals.
+        numbers: released numbers.
+        needs_size: whether some half-widths are left out because they depend on the number of rows,
+            which is not stated.
+        state: path or URL of the job's state.
+        spend: the job's entry in the ledger of its state: guarantee and protected unit.
+        sizes: if groups are found in the rows, the lowest and highest count from which on a group
+            is shown; None if groups are declared.
+        size: number of rows by the last window; None: it is not stated.
+        windows: number of windows over which they are spread evenly.
+        counted: how many of these windows a number of the last step counts, by the name of the
+            number, as in `counton.run.planned_accuracy.counted_windows`.
+    """
+
+    spec: StreamSpec
+    steps: tuple[int, ...]
+    level: float
+    numbers: tuple[PlannedNumber, ...]
+    needs_size: bool
+    state: str
+    spend: Spend
+    sizes: tuple[int, int] | None = None
+    size: int | None = None
+    windows: int = 1
+    counted: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def description(self) -> Description:
+        """The public description of the stream."""
+        return self.spec.description()
+
+    def rows_of(self, name: str) -> Fraction | None:
+        """Return the expected number of rows that a number of the last step counts.
+
+        Args:
+            name: name of the number.
+
+        Returns:
+            The number of rows in all groups; None if the job does not state its number of rows.
+        """
+        if self.size is None:
+            return None
+        counted = self.counted.get(name, self.counted.get("", self.windows))
+        return Fraction(self.size * counted, self.windows)
+
+    @property
+    def bound_note(self) -> str | None:
+        """Warning, with the remedy, if the bound on a user's rows makes counts of later windows in
+        a period too low; else None.
+
+        >>> from counton.job.statistics import CountJob
+        >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
+        ...                user="reader", start="2024-03-01", steps=52, epsilon=1, most=20,
+        ...                per="1mo")
+        >>> print(planned_job(job).bound_note)
+        late windows of a period are counted too low: ...; most-a-window = 1, or another ...
+        """
+        late = late_note(self.description)
+        if late is None:
+            return None
+        rule = self.spec.terms.unit.rule
+        if rule.most_a_window is not None:
+            return f"{late}; a larger most leaves more to late windows"
+        if rule.distinct or self.spec.contribution.pattern is not None:
+            return f"{late}; a larger most, or a period of one window, avoids it"
+        return (
+            f"{late}; most-a-window = 1, or another small number, keeps windows from "
+            "taking what later ones need"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this plan of a job (errors, guarantee, numbers) as JSON values."""
+        description = self.description
+        plan: dict[str, Any] = {
+            "what": description.what,
+            "steps": list(self.steps),
+            "level": self.level,
+            "guarantee": description.guarantee.to_dict(),
+            "unit": description.unit,
+            "protected": description.contribution.describe(description.unit),
+            "strategy": repr(description.strategy),
+            "state": self.state,
+        }
+        if self.sizes is not None:
+            plan["thresholds"] = list(self.sizes)
+        if self.bound_note is not None:
+            plan["note"] = self.bound_note
+        return plan | {"numbers": [_number_to_dict(number) for number in self.numbers]}
+
+
+def _number_to_dict(number: PlannedNumber) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "of": number.what,
+        "halfwidths": list(number.halfwidths),
+        "percent": number.percent,
+    }
+    if number.in_rank:
+        values["in_rank"] = True
+    if number.part:
+        values |= {"part": number.part, "share": number.share}
+    return values
+
+
+class _Book:
+    """The ledger of a state with the entries of planned jobs, which limit those after them.
+
+    Args:
+        store: the state; None if it does not exist yet.
+
+    Attributes:
+        units: the protected units of the entries.
+    """
+
+    def __init__(self, store: Store | None) -> None:
+        self._ledger = None if store is None else store.ledger
+        self.units: list[SpentUnit] = []
+
+    def enter(self, prepared: PreparedRun) -> None:
+        """Add the guarantee of a planned job as an entry, unless its stream has one already."""
+        if not prepared.begins_stream:
+            return
+        spend = prepared.state.spend_of(prepared.spec)
+        if self._ledger is not None:
+            self._ledger.spend(**spend._asdict())
+        has_users = prepared.spec.terms.unit.user_column is not None
+        kind = "user" if has_users else prepared.spec.tally_statistic.protects
+        self.units.append(SpentUnit(spend.name, spend.unit, kind))
+
+
+def planned_jobs(
+    jobs: Mapping[str, Job | CountonError], *, size: int | None = None
+) -> dict[str, PlannedJob | CountonError | OSError]:
+    """Plan each job; a job that does not fit its state's limit beside those before it is refused.
+
+    Args:
+        jobs: jobs by name, or the errors for which jobs cannot be read.
+        size: public number of rows by the last window; None: the number of each job.
+
+    Returns:
+        By name of a job its plan, or the error that says why it has none.
+
+    Raises:
+        InvalidInput: one job would overwrite files of another.
+
+    >>> from counton.job.statistics import CountJob
+    >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
+    ...                start="2024-03-01", steps=52, epsilon=1)
+    >>> plans = planned_jobs({"visits": job}, size=5000)
+    >>> [round(halfwidth, 1) for halfwidth in plans["visits"].numbers[0].halfwidths]
+    [5.9, 10.5, 12.3]
+    """
+    plans: dict[str, PlannedJob | CountonError | OSError] = {}
+    books: dict[str, _Book] = {}
+    with JobStates({name: job for name, job in jobs.items() if isinstance(job, Job)}) as states:
+        refuse_shared(states.jobs)
+        for name, job in jobs.items():
+            if isinstance(job, CountonError):
+                plans[name] = job
+                continue
+            try:
+                place = state_of(job)
+                if place not in books:
+                    books[place] = _Book(states.at(job.state))
+                book = books[place]
+                with _before_rows(job, book.units) as prepared:
+                    plans[name] = _plan_of(prepared, size)
+                    book.enter(prepared)
+            except (CountonError, OSError) as error:
+                plans[name] = error
+    return plans
+
+
+def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
+    """Plan one job: what it would release, with its errors and its privacy cost.
+
+    Args:
+        size: public number of rows by the last window; None: as the job states.
+
+    Raises:
+        InvalidInput: a run would refuse the job.
+        StateError: the job's state cannot be used, or its stream was made with other options.
+        BudgetExceeded: the job does not fit the limit of its state.
+    """
+    with _before_rows(job) as prepared:
+        return _plan_of(prepared, size)
+
+
+@contextmanager
+def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[PreparedRun]:
+    """Yield a prepared run, of which no row is read; files need not exist."""
+    rows = Source((EventFrame(pl.DataFrame()),), _ROWS_TO_COME) if _is_read_once(job) else None
+    with OpenedState(job) as state:
+        yield prepare(job, state, rows, datetime.now(UTC), units=units)
+
+
+def _is_read_once(job: Job) -> bool:
+    """Return whether a job's rows do not exist yet, or can be read only once."""
+    try:
+        paths = event_paths(job.events, job.file_format)
+    except NoFiles:
+        return True
+    return any(path == "-" or Path(path).is_fifo() for path in paths)
+
+
+def _plan_of(prepared: PreparedRun, size: int | None) -> PlannedJob:
+    spec = prepared.spec
+    job = prepared.job
+    assert job.state is not None, "a prepared job has a state"
+    display = prepared.options.display
+    level = check_level(job.level, usual=LEVEL)
+    if size is None:
+        size = job.size
+    stated_windows = None if isinstance(spec.terms.windowing, SingleTable) else job.steps
+    last = last_step(spec) or stated_windows or _AROUND
+    windows = count_windows(spec) or stated_windows or _AROUND
+    steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
+    halfwidths = halfwidths_at(
+        spec, steps, level, rows=size, windows=windows, over=display.over, ask=display.ask
+    )
+    numbers = tuple(PlannedNumber(name, values) for name, values in halfwidths.items())
+    counted = counted_windows(spec, steps, display.over)
+    planned = PlannedJob(
+        spec=spec,
+        steps=steps,
+        level=level,
+        numbers=numbers,
+        needs_size=size is None and spec.terms.group_statistic.known_beforehand is not None,
+        state=hide_secrets(os.fspath(job.state)),
+        spend=prepared.state.spend_of(spec),
+        sizes=spec.cells.sizes(planned_design(spec)),
+        size=size,
+        windows=windows,
+        counted={name: of_steps[-1] for name, of_steps in counted.items()},
+    )
+    ranks: dict[str, tuple[float, ...]] = {}
+    if size is not None and any(number.what.rpartition("quantile ")[1] for number in numbers):
+        ranks = halfwidths_at(spec, steps, level, over=display.over)
+    completed = [_with_share_and_percent(number, planned, ranks) for number in numbers]
+    return replace(planned, numbers=tuple(completed))
+
+
+def _with_share_and_percent(
+    number: PlannedNumber, planned: PlannedJob, ranks: Mapping[str, Sequence[float]]
+) -> PlannedNumber:
+    """Complete a number with its share in a report, and its error in per cent of its rows.
+
+    All groups are assumed to have equally many rows.
+
+    Args:
+        planned: the plan of its job.
+        ranks: half-widths of the number of values below an edge, by the name of a statistic in a
+            report, or "".
+    """
+    spec = planned.spec
+    statistic = inner_of(spec.tally_statistic)
+    counts_rows = planned.description.what == "count"
+    groups = spec.terms.groups.number or 1
+    if isinstance(statistic, Report):
+        number, member = _with_share(number, planned, statistic)
+        groups *= len(member.groups) if isinstance(member, Grouped) else 1
+        statistic = inner_of(member)
+        counts_rows = statistic.keyword == "count"
+    rows = planned.rows_of(number.what)
+    if rows is None:
+        return number
+    if statistic.in_rank:
+        rank = ranks[number.part][-1]
+        return number._replace(percent=float(100 * rank * groups / rows), in_rank=True)
+    counts_rows |= number.what.endswith("count") or statistic.is_table
+    if number.part and statistic.known_beforehand is None:
+        counts_rows |= statistic.counts_rows or statistic.counts_users
+    if not counts_rows:
+        return number
+    return number._replace(percent=float(100 * number.halfwidths[-1] * groups / rows))
+
+
+def _with_share(
+    number: PlannedNumber, planned: PlannedJob, report: Report
+) -> tuple[PlannedNumber, Any]:
+    """Return a number of a report with the member that it belongs to, and this member."""
+    names = [name for name in report.statistics if f"{number.what} ".startswith(f"{name} ")]
+    part = max(names, key=len)
+    source = report.derived_from.get(part, "")
+    share = None
+    if not source:
+        norm: Literal[1, 2] = 1 if planned_design(planned.spec).family == "laplace" else 2
+        share = float(budget_shares(report, norm)[part])
+    return number._replace(part=part, source=source, share=share), report.statistics[part]

@@ -1,0 +1,418 @@
+"""The plan of a new stream: its strategy, and so its noise, from what its job asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from counton.base.columns import REVISED, refuse_added
+from counton.base.distributions import BoundedChange, DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.base.errors import field as option_name
+from counton.base.lengths import has_same_length
+from counton.base.strategy_names import KINDS, PAPERS
+from counton.job.common_options import Job
+from counton.numbers import Design
+from counton.numbers.node_law import law_for
+from counton.planning.least_privacy import least_guarantee
+from counton.planning.planner import ranked_designs
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee
+from counton.released.periods import first_split_window, made_of_windows, period_starts
+from counton.run.parsing import (
+    normal_form,
+    normal_new_job,
+    parse_accuracy,
+    parse_terms,
+    period_that_begins_anew,
+    states_loss,
+    word_of_unit,
+)
+from counton.run.planned_accuracy import reached_halfwidths
+from counton.run.statistic_parsing import fit_targets, parse_statistic
+from counton.run.stream_spec import StreamSpec, stream_options
+from counton.run.terms import (
+    Discovered,
+    DistinctUser,
+    Endless,
+    Expiring,
+    Revised,
+    SingleTable,
+    StreamTerms,
+    User,
+    WantedAccuracy,
+)
+from counton.state.ledger_rows import SpentUnit, unit_word
+from counton.statistics import Report, TallyStatistic
+from counton.statistics.discovery import (
+    ONE_CELL,
+    ROOM,
+    ComparedCells,
+    Discovery,
+    counters_of,
+    sums_draws,
+)
+from counton.statistics.report_budget import weights_for_noise
+from counton.statistics.statistic import shape_of
+from counton.strategies import KAry, StreamStrategy, WindowVersions
+from counton.strategies.participation import NORMS
+from counton.strategies.streams.window_versions import MOST_CORRECTIONS
+
+#: Most steps at which errors of sums over periods are compared.
+_COMPARED_STEPS = 512
+
+
+def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
+    """Plan the stream of a job that begins one: nothing is read or written.
+
+    Args:
+        job: the job; its files of groups are read.
+        units: protected units in the ledger of the job's state; a unit without a name is called
+            as there.
+
+    Returns:
+        The specification of the stream.
+
+    Raises:
+        InvalidInput: an option is missing or wrong, or no strategy serves the stream.
+
+    >>> from counton.job.statistics import CountJob
+    >>> spec = plan_stream(CountJob(
+    ...     time="at", every="1d", start="2024-03-01", steps=365, epsilon=1,
+    ... ))
+    >>> spec.strategy.saved_name, spec.contribution.unit
+    ('Solved', 'event')
+    """
+    stated_word = word_of_unit(job)
+    job = normal_new_job(job)
+    default_word = str(job.unit)
+    protects_users = job.states("user") or job.states("moves")
+    kind = "user" if protects_users else "event"
+    word = unit_word(units, kind, stated_word, default=default_word)
+    job = job.with_options(unit=word)
+    accuracy = parse_accuracy(job)
+    if accuracy is not None:
+        job = _with_least_loss(job, accuracy)
+    if not states_loss(job):
+        return _with_loss_of_targets(job).remember(job)
+    return _planned(job).remember(job)
+
+
+def _with_loss_of_targets(job: Job) -> StreamSpec:
+    """Plan a single table with the loss that its targets cost, if they are standard deviations."""
+    table: Any = parse_statistic(job).of_group
+    wanted = table.as_wanted()
+    if wanted is None:
+        raise InvalidInput(
+            f"the privacy loss is missing; give {option_name('rho', 0.5)} for example, or state "
+            f"the accuracy by {option_name('target', 'LEVEL=STD,...')}, from which the loss is "
+            "computed"
+        )
+    settled, guarantee = wanted
+    most = job.value_of("most") or 1
+    job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
+    return _with_strategy(stream_options(job), parse_terms(job), settled)
+
+
+def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
+    """Return a job that states the least loss with which its numbers are accurate enough."""
+    job = fit_targets(job, accuracy.half_widths)
+
+    def factor(guarantee: Guarantee) -> float:
+        return reached_halfwidths(_planned(_with_loss(job, guarantee)), accuracy).factor
+
+    return _with_loss(job, least_guarantee(factor, accuracy.least, accuracy.delta))
+
+
+def _with_loss(job: Job, guarantee: Guarantee) -> Job:
+    parameters = guarantee.to_dict()
+    loss = {name: parameters.get(name) for name in ("epsilon", "delta", "rho")}
+    return normal_form(job.with_options(within=None, **loss))
+
+
+def _planned(job: Job) -> StreamSpec:
+    """Plan the stream of a job in its normal form."""
+    terms = parse_terms(job)
+    _refuse_shifted_periods(terms)
+    job_of_stream = stream_options(job)
+    statistic = terms.statistic_of_groups()
+    if isinstance(terms.groups, Discovered):
+        return _with_discovery(job_of_stream, terms, statistic)
+    spec = _with_strategy(job_of_stream, terms, statistic)
+    if isinstance(terms.loss, ApproxDP):
+        spec = _with_weights_for_noise(spec, terms, statistic)
+    return spec
+
+
+def _refuse_shifted_periods(terms: StreamTerms) -> None:
+    """Refuse users' periods that are as long as windows and begin at other moments.
+
+    One user would count twice in a window, once in each of two periods.
+    """
+    per = terms.unit.rule.per
+    if per is None or isinstance(terms.windowing, SingleTable):
+        return
+    windows = terms.windowing.windows
+    if not has_same_length(per, windows.every):
+        return
+    split = first_split_window(windows, per)
+    if split is None:
+        return
+    raise InvalidInput(
+        f"{option_name('per', per)}: a period begins at {windows.at(split.period_begin)}, inside "
+        f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
+        "would count twice in that window. Let windows begin where periods begin "
+        f"({option_name('start')}), or give another {option_name('per')}"
+    )
+
+
+def _resolved(terms: StreamTerms, statistic: TallyStatistic, loss: Any) -> TallyStatistic:
+    """Return the statistic with the parameters that depend on users, guarantee and horizon."""
+    unit = terms.unit
+    if isinstance(unit, User | DistinctUser):
+        statistic = statistic.for_people(unit.rule.most)
+    return statistic.settle(loss, terms.windowing.horizon)
+
+
+def _with_strategy(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> StreamSpec:
+    """Plan a stream of declared groups."""
+    statistic = _resolved(terms, statistic, terms.loss)
+    contribution = _contribution(terms, statistic)
+    shape = shape_of(statistic, terms.groups.number)
+    strategy = choose_strategy(terms, contribution, shape)
+    if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
+        law_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
+    return StreamSpec(job, statistic, contribution, strategy)
+
+
+def _contribution(terms: StreamTerms, statistic: TallyStatistic) -> Contribution:
+    """Return the bound on what a protected unit changes, with the corrections that it covers."""
+    contribution = terms.unit.contribution(statistic)
+    corrections = terms.max_corrections
+    if not corrections:
+        return contribution
+    _refuse_corrections(terms, contribution)
+    if isinstance(terms.windowing, Revised):
+        return contribution  # the strategy has the corrections
+    return contribution.in_steps(1 + corrections)
+
+
+def _refuse_corrections(terms: StreamTerms, contribution: Contribution) -> None:
+    """Refuse a number of corrections of a row that a guarantee cannot cover."""
+    corrections = option_name("recounts", terms.max_corrections)
+    if terms.max_corrections > MOST_CORRECTIONS:
+        raise InvalidInput(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
+    if contribution.relation == "replace":
+        raise InvalidInput(
+            f"{corrections} does not go with {option_name('replace', True)}, where a row is "
+            "replaced, not added; leave one of them out"
+        )
+    pattern = contribution.pattern
+    is_proven = isinstance(pattern, BoundedChange | None) and not contribution.every
+    if terms.unit.user_column is not None:
+        rule = terms.unit.rule
+        has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
+        is_proven &= pattern is None and not has_other_bounds
+    if not is_proven:
+        raise InvalidInput(
+            f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
+            "change one cell each. Leave it out"
+        )
+
+
+def _with_weights_for_noise(
+    spec: StreamSpec, terms: StreamTerms, statistic: TallyStatistic
+) -> StreamSpec:
+    """Plan a report again if its noise is of another family than that for which it has settled."""
+    report = spec.tally_statistic
+    if not isinstance(report, Report) or cast("Report", statistic).weights is not None:
+        return spec
+    law = law_for(spec.strategy, terms.loss, spec.contribution, spec.shape).law
+    weights = weights_for_noise(report, NORMS[law.family])
+    if weights == report.weights:
+        return spec
+    return _with_strategy(spec.job, terms, report.with_parameters(weights=weights))
+
+
+def _with_discovery(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> StreamSpec:
+    """Plan a stream that finds its groups: delta is spent on showing them, epsilon on counting."""
+    counters = counters_of(terms.loss)
+    statistic = _resolved(terms, statistic, counters)
+    contribution = _contribution(terms, statistic)
+    strategy = choose_strategy(replace(terms, loss=counters), contribution, (ROOM,))
+    law = law_for(strategy, counters, contribution, (ROOM,)).law
+    assert isinstance(law, DiscreteLaplace)
+    assert isinstance(terms.loss, ApproxDP)
+    compared = ONE_CELL
+    if statistic.row_total is not None:
+        compared = ComparedCells(statistic.places, statistic.row_total)
+    cells = Discovery.of(
+        strategy,
+        law,
+        terms.windowing.windows.steps,
+        contribution,
+        terms.loss.delta,
+        rows=terms.unit.rule.most,
+        compared=compared,
+    )
+    return StreamSpec(job, statistic, contribution, strategy, cells=cells)
+
+
+# --------------------------------------------------------------------------------------- strategy
+def choose_strategy(
+    terms: StreamTerms, contribution: Contribution, shape: tuple[int, ...]
+) -> StreamStrategy:
+    """Return the stated strategy, or the one with the least error; that of an expiring stream
+    follows from its options.
+
+    Args:
+        contribution: the bound on what one protected unit changes.
+        shape: shape of the cells of a step.
+
+    Raises:
+        InvalidInput: no strategy of the stated kind serves the stream.
+    """
+    windowing = terms.windowing
+    _refuse_other_series(terms)
+    if isinstance(windowing, Expiring):
+        return windowing.strategy
+    if isinstance(windowing, Revised):
+        # The versions of a revised window are running totals, whose noise no other window shares.
+        inner = _best_strategy(terms, "totals", contribution, shape)
+        return WindowVersions(windowing.steps, inner, terms.max_corrections)
+    return _best_strategy(terms, _planned_series(terms), contribution, shape)
+
+
+def _planned_series(terms: StreamTerms) -> str:
+    """Return the series by which strategies are compared."""
+    return "totals" if terms.series == "periods" else terms.series
+
+
+def _refuse_other_series(terms: StreamTerms) -> None:
+    """Refuse a series that the windows or users of a stream cannot have."""
+    windowing = terms.windowing
+    of_group = terms.statistic.of_group
+    per = terms.unit.rule.per
+    if isinstance(windowing, Revised):
+        labels = [part.name for part in of_group.parts if part.kind == "label"]
+        refuse_added(labels, *REVISED)
+        if of_group.counts_users and not _are_windows_of_users(windowing, per):
+            longer = "for ever" if per is None else f"in each {per}"
+            raise InvalidInput(
+                f"{option_name('revise', windowing.lateness)} revises the users of each window of "
+                f"{windowing.every}, but here a user counts once {longer}, in the first window "
+                f"with a row of that user: give {option_name('per', windowing.every)}, and let "
+                "windows begin where these periods begin"
+            )
+    if terms.series == "periods" and not _begins_anew(terms):
+        raise InvalidInput(
+            f"{option_name('release', 'periods')} is for users who count anew in each period "
+            f"({option_name('per')}) of whole windows, as reach does, and here no user does; leave "
+            "it out"
+        )
+
+
+def _are_windows_of_users(windowing: Revised, per: str | None) -> bool:
+    return per is not None and per == windowing.every and made_of_windows(windowing.windows, per)
+
+
+def _begins_anew(terms: StreamTerms) -> bool:
+    """Return whether the totals of a stream begin anew with each period of its users."""
+    of_group = terms.statistic.of_group
+    per = terms.unit.rule.per
+    return period_that_begins_anew(of_group, per, terms.windowing.windows) is not None
+
+
+def _best_strategy(
+    terms: StreamTerms, series: str, contribution: Contribution, shape: tuple[int, ...]
+) -> StreamStrategy:
+    """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
+    windowing = terms.windowing
+    if isinstance(terms.strategy, StreamStrategy):
+        return _own_strategy(terms, series, contribution, shape)
+    name = terms.strategy
+    sums_of_draws = isinstance(terms.groups, Discovered)  # thresholds follow from such noise
+    for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
+        if kind.windows != (series == "windows"):
+            made_for = "single windows" if kind.windows else "totals"
+            raise InvalidInput(
+                f"{option_name('strategy', name)} is made for {made_for}, and does not go with "
+                f"{option_name('release', series)}. Leave one of them out"
+            )
+    if isinstance(windowing, Endless):
+        series = "totals"  # the number of a window is the difference of two
+    horizon = windowing.horizon
+    also: list[StreamStrategy] = []
+    if terms.series == "periods" and horizon is not None and name == "auto":
+        # Each step alone: the best strategy for short periods.
+        also = [KAry(horizon, horizon + 1, subtraction=False)]
+    ranked, _ = ranked_designs(
+        horizon,
+        terms.loss,
+        terms.metric,
+        contribution=contribution,
+        shape=shape,
+        strategies=None if name == "auto" else (name,),
+        release=cast("Any", series),
+        simple=terms.is_simple or sums_of_draws or isinstance(windowing, SingleTable),
+        compare=name != "auto" or sums_of_draws,
+        around=windowing.expected if isinstance(windowing, Endless) else None,
+        also=also,
+    )
+    if also:
+        return _best_for_periods(terms, ranked)
+    if sums_of_draws:
+        ranked = [design for design in ranked if sums_draws(design.strategy)]
+    if not ranked:
+        raise InvalidInput(
+            f"{option_name('strategy', name)} cannot serve the stream under {terms.loss}; leave it "
+            "out"
+        )
+    return ranked[0].strategy
+
+
+def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStrategy:
+    """Return the strategy with the least error in the sums since each period began."""
+    windows = terms.windowing.windows
+    horizon = windows.steps
+    per = terms.unit.rule.per
+    period = period_that_begins_anew(terms.statistic.of_group, per, windows)
+    begins = period_starts(windows, period, horizon)
+    places = np.unique(np.linspace(0, horizon - 1, _COMPARED_STEPS).astype(np.int64))
+    starts = begins[places]
+    stops = places + 1
+
+    def error(design: Design) -> float:
+        variances = design.errors.window_std(starts, stops) ** 2
+        return float(variances.max() if terms.metric == "max" else variances.mean())
+
+    return min(ranked, key=error).strategy
+
+
+def _own_strategy(
+    terms: StreamTerms, series: str, contribution: Contribution, shape: tuple[int, ...]
+) -> StreamStrategy:
+    """Return the user's own strategy, once it was found to fit the stream."""
+    own = cast("StreamStrategy", terms.strategy)
+    horizon = terms.windowing.horizon
+    if own.horizon != horizon:
+        raise InvalidInput(
+            f"{option_name('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
+            f"stream has {_horizon_text(horizon)}: build it for that number"
+        )
+    workload = "windows" if series == "windows" else "totals"
+    if own.facts.workload != workload or series == "both":
+        raise InvalidInput(
+            f"{option_name('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
+            f"with {option_name('release', series)}; leave one of them out"
+        )
+    ranked, _ = ranked_designs(
+        horizon, terms.loss, contribution=contribution, shape=shape, strategies=[own]
+    )
+    return ranked[0].strategy
+
+
+def _horizon_text(horizon: int | None) -> str:
+    return "no last step" if horizon is None else f"{horizon:,} steps"

@@ -1,0 +1,146 @@
+"""The rows of a run, held in memory until all are read: only then can those that count be chosen.
+
+Names of users and ids are replaced by keyed digests as they are read, and are held nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from counton.base.exact import name_alone
+from counton.frame.lazy_polars import polars as pl
+from counton.rows.row_reading import RowReading, by_row
+from counton.run.contribution_choice import ChoiceCounts
+from counton.state.seen import Secret
+
+#: Number of rows that are chosen from together.
+_ROWS_OF_PORTION = 2**22
+#: Number of names that are hashed together, so that they stay in the cache.
+_NAMES_AT_A_TIME = 2**14
+#: Purposes of digests: those of users and those of ids have nothing in common.
+PURPOSES = {"id": 2, "user": 1}
+_HELD = {"us": pl.Int64, "step": pl.Int64, "group": pl.Int32, "total": pl.Int64}
+
+
+#: Function that returns the rows that may still count, and the numbers of the others.
+RowFilter = Callable[[pl.DataFrame], tuple[pl.DataFrame, ChoiceCounts]]
+
+
+class Portion(NamedTuple):
+    """One of several portions of all users or ids: those whose digests leave one remainder."""
+
+    remainder: int
+    portions: int
+
+    def of(self, rows: pl.DataFrame, column: str) -> pl.DataFrame:
+        """Return the rows of these users or ids."""
+        if self.portions == 1:
+            return rows
+        return rows.filter(pl.col(column) % self.portions == self.remainder)
+
+
+@name_alone
+class RowBuffer:
+    """Rows with the columns ``us``, ``step``, ``group``, ``total``, ``user`` and ``id``.
+
+    Args:
+        reading: how the rows are read: their columns, and how they change sums (``adds``).
+        secret: key of the digests.
+        groups: names of groups, in the order of their places; None: all rows are of one group.
+
+    Attributes:
+        dropped: numbers of rows that were dropped before all were read, since they cannot count.
+    """
+
+    #: With fewer rows than this, none are dropped while others are still read.
+    least = 2**24
+
+    def __init__(
+        self,
+        reading: RowReading,
+        secret: Secret,
+        groups: Sequence[str] | None,
+    ) -> None:
+        self.secret = secret
+        self.groups = ("",) if groups is None else groups
+        self.adds = reading.adds
+        self.dropped = ChoiceCounts()
+        self._reading = reading
+        self._has_groups = groups is not None
+        self._that_may_count: RowFilter | None = None
+        self._names = [name for name in PURPOSES if getattr(reading.columns, name) is not None]
+        self._rows = [pl.DataFrame(schema=_HELD | dict.fromkeys(self._names, pl.UInt64))]
+        self._height_once_dropped = 0
+
+    def drop_by(self, that_may_count: RowFilter) -> None:
+        """Drop rows, once they are many, by a function that is given all rows read so far."""
+        self._that_may_count = that_may_count
+
+    # These two methods are called by `tally`, which reads the rows.
+    def select(self, assigned: pl.LazyFrame) -> pl.LazyFrame:
+        """Select the columns to hold of rows with windows and groups; names become digests."""
+        columns = [pl.col("us"), pl.col("step")]  # a number of more than 32 bits is possible
+        if self._has_groups:
+            columns.append(_place_of_group(assigned, self.groups))
+        else:
+            columns.append(pl.lit(0, pl.Int32).alias("group"))
+        value = pl.col("total") if self.adds is not None else pl.lit(1, pl.Int64).alias("total")
+        columns.append(value)
+        for name in self._names:
+            digests = partial(_digests, self.secret, PURPOSES[name])
+            names = pl.col(name).fill_null("")
+            columns.append(names.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True))
+        return assigned.select(columns)
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold the rows that can count, by their windows, groups and values."""
+        can_count = pl.col("step").is_between(1, self._reading.windows.steps)
+        can_count &= pl.col("group").is_not_null()
+        if self.adds is not None and by_row(self.adds):
+            can_count &= pl.col("total") >= 0  # otherwise it is of no known cell
+        self._rows.append(rows.filter(can_count))
+        are_many = self.height > max(self.least, 2 * self._height_once_dropped)
+        if self._that_may_count is not None and are_many:
+            kept, dropped = self._that_may_count(pl.concat(self._rows))
+            self._rows = [kept]
+            self._height_once_dropped = kept.height
+            self.dropped = self.dropped.plus(dropped)
+
+    @property
+    def height(self) -> int:
+        """Number of rows that are held."""
+        return sum(rows.height for rows in self._rows)
+
+    def portions(self) -> Iterator[tuple[Portion, pl.DataFrame]]:
+        """Yield portions of the users, or of the ids without users, with all rows of theirs.
+
+        The rows are in the order in which they were read.
+        """
+        portions = 1 + self.height // _ROWS_OF_PORTION
+        for remainder in range(portions):
+            portion = Portion(remainder, portions)
+            rows = [portion.of(some, self._names[-1]) for some in self._rows]
+            yield portion, pl.concat(rows).with_columns(pl.col("group").cast(pl.Int64))
+
+
+def _place_of_group(assigned: pl.LazyFrame, groups: Sequence[str]) -> pl.Expr:
+    """Return the place of a row's group among all groups; null if it is none of them."""
+    names = pl.Enum(list(groups))
+    group = pl.col("group")
+    is_text = assigned.collect_schema()["group"] == pl.String
+    of_names = group.cast(names, strict=False) if is_text else group.cat.to(names)
+    return of_names.to_physical().cast(pl.Int32)
+
+
+def _digests(secret: Secret, purpose: int, names: pl.Series) -> pl.Series:
+    digests = np.empty(len(names), np.uint64)
+    for begin in range(0, len(names), _NAMES_AT_A_TIME):
+        some = names.slice(begin, _NAMES_AT_A_TIME)
+        lengths = some.str.len_bytes().to_numpy().astype(np.int64)
+        text = some.str.join("").item().encode()
+        digests[begin : begin + len(some)] = secret.digests(text, lengths, purpose)
+    return pl.Series(digests, dtype=pl.UInt64)

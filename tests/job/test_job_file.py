@@ -1,0 +1,351 @@
+"""Job files: what they may hold, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.job.job_file import load, load_each, published_to, refuse_of_service, select_jobs
+from counton.job.job_file_tables import read_table, read_tables
+from counton.job.json_schema import schema
+from counton.job.option_fields import Section, option
+from counton.job.statistics import CountJob, all_models
+
+FILE = """
+[defaults]
+state = "v.db"
+events = "e.csv"
+time = "time"
+every = "1d"
+start = 2024-03-01
+steps = 30
+epsilon = 0.5
+
+[jobs.visits]
+by = "page"
+domain = ["home", "shop"]
+out = "visits.csv"
+
+[jobs.paid]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 9
+resolution = "0.5"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nightly.toml"
+    path.write_text(FILE)
+    return path
+
+
+def refused(file: Path, text: str) -> str:
+    """Return the message with which a file of this text is refused."""
+    file.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        load(file)
+    return str(caught.value)
+
+
+def test_load_returns_jobs_with_defaults_and_paths_of_the_folder(file: Path) -> None:
+    jobs = load(file)
+    assert list(jobs) == ["visits", "paid"]
+    visits = jobs["visits"]
+    assert (visits.statistic, visits.name, str(visits.epsilon)) == ("count", "visits", "1/2")
+    assert (visits.start, visits.value_of("domain")) == ("2024-03-01", ("home", "shop"))
+    assert visits.events == str(file.parent / "e.csv")
+    assert visits.out == str(file.parent / "visits.csv")
+    assert visits.value_of("by") == ("page",)
+    assert not jobs["paid"].states("by")
+
+
+def test_load_ignores_defaults_of_other_statistics(file: Path) -> None:
+    file.write_text(FILE.replace("epsilon = 0.5", 'epsilon = 0.5\nlevels = "a,b"\ntop = 3'))
+    assert list(load(file)) == ["visits", "paid"]
+
+
+def test_load_gives_every_report_its_statistics(file: Path) -> None:
+    report = """
+[report.all]
+by = "page"
+domain = ["home"]
+[report.all.time]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 9
+resolution = 1
+[report.all.rows]
+"""
+    file.write_text(FILE.partition("[jobs.visits]")[0] + report)
+    job = load(file)["all"]
+    assert job.statistic == "report"
+    assert list(job.value_of("statistics")) == ["time", "rows"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (("[jobs.visits]", "[job.visits]"), "unknown section 'job'"),
+        (("[jobs.visits]", "[limit]\nrho = 1\n[jobs.visits]"), "counton ledger"),
+        (('time = "time"', 'tiem = "time"'), "did you mean time"),
+        (("steps = 30", 'steps = "30"'), "steps 30 is not a whole number"),
+        (("steps = 30", "steps = true"), "steps is not a whole number"),
+        (("steps = 30", "steps = 0"), "at least 1"),
+        (("epsilon = 0.5", "epsilon = true"), "epsilon is not a number"),
+        (("epsilon = 0.5", "epsilon = 10:00:00"), "is not a number"),
+        (('statistic = "average"', 'statistic = "mean"'), "did you mean average"),
+        (('statistic = "average"', "statistic = 3"), "give one of count, sum"),
+        (('by = "page"', 'lower = 3\nby = "page"'), "lower', which is for"),
+        (('by = "page"', 'value = "n"'), "did you mean counts"),
+        (('by = "page"', 'at_least = 3\nby = "page"'), "at_least"),
+        (('by = "page"', "file_format = 'csv'"), "did you mean format"),
+        (('by = "page"', 'comment = "ours"'), "no option 'comment'; leave it out"),
+        (("epsilon = 0.5", "epsilon = ["), "not valid TOML"),
+        (('events = "e.csv"', ""), "lacks the key 'events'"),
+        (('state = "v.db"', ""), "lacks the key 'state'"),
+        (("[jobs.visits]", "[jobs.visits]\nclock-change = 'twice'"), "clock-change twice"),
+        (('domain = ["home", "shop"]', "domain = { page = 'home' }"), "without a list"),
+        (('domain = ["home", "shop"]', "domain = [['home']]"), "domain"),
+        (('domain = ["home", "shop"]', "domain = [{ a = 1 }]"), "domain"),
+        (('by = "page"', "by = [1, ['a']]"), "by"),
+        (('out = "visits.csv"', 'out = "a\\u0000b"'), "jobs.visits.out"),
+        (('out = "visits.csv"', '"a\\u0000b" = 1'), "a key of jobs.visits"),
+        (("[jobs.visits]", "[jobs]\nvisits = 3\n[jobs.others]"), "write the line [jobs.visits]"),
+        (("[defaults]", "defaults = 3\n[serve]"), "write the line [defaults]"),
+        (("[defaults]", "[report.visits]\n[defaults]"), "a job and a report called 'visits'"),
+        (("[defaults]", "[report]\nall = 3\n[defaults]"), "write the line [report.all]"),
+        (("[defaults]", "[report.all]\nby = 'page'\n[defaults]"), "contains no statistic"),
+    ],
+)
+def test_load_refuses_what_is_wrong_and_names_it(
+    changed: tuple[str, str], words: str, file: Path
+) -> None:
+    assert words in refused(file, FILE.replace(*changed))
+
+
+@pytest.mark.parametrize("text", ["", "[defaults]\nsteps = 3", "[jobs]", "[serve]\npublic = true"])
+def test_load_refuses_a_file_without_jobs(text: str, file: Path) -> None:
+    assert "has no jobs" in refused(file, text)
+
+
+def test_load_refuses_a_file_that_cannot_be_read(file: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load(file.parent / "other.toml")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        load(file.parent)
+    with pytest.raises(InvalidInput, match="NUL"):
+        load("a\0b")
+    file.write_bytes(b"a = '\xff'")
+    with pytest.raises(InvalidInput, match="not valid TOML"):
+        load(file)
+
+
+def test_load_refuses_tables_that_are_nested_too_deep(file: Path) -> None:
+    assert "nested too deep" in refused(file, "a = " + "[" * 200 + "]" * 200)
+    assert "nested too deep" in refused(file, ".".join(["a"] * 50_000) + " = 1")
+
+
+@pytest.mark.parametrize("key", ["events", "state", "key", "witness", "out", "plot", "bad-rows"])
+@pytest.mark.parametrize("value", ['""', '"  "', '"${NOTHING}"', '["e.csv", ""]'])
+def test_load_refuses_an_empty_path(
+    key: str, value: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joined to the folder of the file, it would be the folder."""
+    if value.startswith("[") and key != "events":
+        return
+    monkeypatch.setenv("NOTHING", "")
+    if key == "bad-rows":
+        value = value.replace('"', '"quarantine:', 1)
+    lines = [line for line in FILE.splitlines() if not line.startswith(f"{key} ")]
+    text = "\n".join(lines).replace("[defaults]", f"[defaults]\n{key} = {value}")
+    message = refused(file, text)
+    assert f"job 'visits' of {str(file)!r}: {key} " in message
+
+
+def test_load_refuses_an_empty_domain_of_a_statistic_of_a_report(file: Path) -> None:
+    message = refused(file, f'{FILE}[report.all]\n[report.all.rows]\nby = "page"\ndomain = ""\n')
+    assert "domain" in message
+
+
+def test_load_takes_a_list_of_groups_that_is_longer_than_a_path(file: Path) -> None:
+    names = ",".join(f"group-{number}" for number in range(200))
+    file.write_text(FILE.replace('["home", "shop"]', f'"{names}"'))
+    assert load(file)["visits"].value_of("domain") == names
+
+
+def test_load_takes_names_of_a_list_for_groups_where_a_file_has_that_name(file: Path) -> None:
+    (file.parent / "home").write_text("page\nhome\n")
+    assert load(file)["visits"].value_of("domain") == ("home", "shop")
+    file.write_text(FILE.replace('["home", "shop"]', '"home"'))
+    assert load(file)["visits"].value_of("domain") == str(file.parent / "home")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["time", "time-format", "timezone", "start", "until", "by", "domain", "other", "user", "most"],
+)
+def test_load_refuses_a_line_of_init_that_is_still_empty(key: str, file: Path) -> None:
+    lines = [line for line in FILE.splitlines() if not line.startswith(f"{key} ")]
+    message = refused(file, "\n".join([*lines, f'{key} = ""']))
+    assert f"it leaves empty: {key}; fill in" in message
+    assert ("never guessed" in message) == (key == "user")
+
+
+# --------------------------------------------------------------------- variables of the environment
+def test_load_replaces_variables_in_texts_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = FILE.replace('"v.db"', '"${PLACE}/v.db"').replace('"e.csv"', '"${WHERE_1}/e.csv"')
+    named = named.replace("[jobs.visits]", '[jobs.visits]\ntitle = "$PLACE, ${TITLE} and $5 {x}"')
+    monkeypatch.setenv("TITLE", "${PLACE}")
+    message = refused(file, named)
+    assert "PLACE (defaults.state), WHERE_1 (defaults.events)" in message
+    monkeypatch.setenv("PLACE", str(file.parent / "states"))
+    monkeypatch.setenv("WHERE_1", ".")
+    visits = load(file)["visits"]
+    assert visits.state == str(file.parent / "states" / "v.db")
+    assert visits.events == str(file.parent / "e.csv")
+    assert visits.title == "$PLACE, ${PLACE} and $5 {x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('title = "${A-b}"', "jobs.visits.title has '${A-b}', which is not a variable"),
+        ('title = "${"', "is not a variable"),
+        ('events = ["a.csv", "${"]', "jobs.visits.events has '${'"),
+        ('query = "select ${A}"', "jobs.visits.query contains ${, and environment variables"),
+    ],
+)
+def test_load_refuses_what_is_no_variable(line: str, words: str, file: Path) -> None:
+    assert words in refused(file, FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
+
+
+# ---------------------------------------------------------------------------- errors of single jobs
+def test_load_each_returns_an_error_in_place_of_its_job(file: Path) -> None:
+    file.write_text(FILE.replace("lower = 0", "lower = 99"))
+    jobs = load_each(file)
+    assert isinstance(jobs["visits"], CountJob)
+    assert not isinstance(jobs["paid"], CountonError)  # the table of options compares them later
+    file.write_text(FILE.replace("lower = 0", "lower = false"))
+    error = load_each(file)["paid"]
+    assert isinstance(error, InvalidInput)
+    assert str(error).startswith(f"job 'paid' of {str(file)!r}: lower ")
+
+
+def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> None:
+    jobs = load_each(file, object())
+    assert all(isinstance(job, InvalidInput) for job in jobs.values())
+    file.write_text(FILE.replace('events = "e.csv"', ""))
+    rows = object()
+    job = load_each(file, rows)["visits"]
+    assert isinstance(job, CountJob)
+    assert job.events is rows
+
+
+@pytest.mark.parametrize(
+    ("line", "is_taken"),
+    [
+        ("", True),
+        ('bad-rows = "refuse"', True),
+        ("bad-rows-most = 1000", True),
+        ('separator = ","', True),
+        ('separator = ";"', False),
+        ('bad-rows = "quarantine:b.csv"', False),
+        ("quiet = 3", False),
+        ('until = "newest"', False),
+        ('until = "2024-03-04"', False),
+        ('query = "select 1"', False),
+    ],
+)
+def test_load_without_rows_refuses_options_that_a_service_decides(
+    line: str, is_taken: bool, file: Path
+) -> None:
+    text = FILE.replace('events = "e.csv"', line).replace('out = "visits.csv"\n', "")
+    file.write_text(text)
+    jobs = load_each(file, without_rows=True)
+    assert isinstance(jobs["visits"], CountJob) == is_taken
+    with pytest.raises(InvalidInput, match="lacks the key 'events'"):
+        load(file)
+
+
+def test_refuse_of_service_names_option_and_value() -> None:
+    with pytest.raises(InvalidInput, match=r"out=t\.csv is for runs over files"):
+        refuse_of_service(CountJob(out="t.csv"))
+    refuse_of_service(CountJob(time="at", every="1h", append=True, yes=True))
+
+
+def test_select_jobs_returns_named_jobs_in_the_order_of_the_file() -> None:
+    jobs = {"a": 1, "b": 2, "c": 3}
+    assert select_jobs(jobs, None) == jobs
+    assert list(select_jobs(jobs, "c, a")) == ["a", "c"]
+    assert list(select_jobs(jobs, ["b"])) == ["b"]
+    for only in ("d", "", "a,"):
+        with pytest.raises(InvalidInput, match="its jobs are a, b, c"):
+            select_jobs(jobs, only)
+
+
+# ----------------------------------------------------------------------------------- other sections
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("[publish]\nwhom = 3\n", "whom"),
+        ("[publish]\ntoo = 'a.db'\n", "did you mean to"),
+        ("[publish]\n", "does not name the database"),
+        ('[publish]\nto = "mysql://h/d"\n', "'to' in [publish]"),
+        ("[publish]\nto = 3\n", "to 3 is not the path"),
+        ('[publish]\nto = " "\n', "is empty"),
+        ('[publish]\nto = "."\n', "is a folder"),
+        ('[publish]\nto = "nowhere/public.db"\n', "lies in a folder that does not exist"),
+    ],
+)
+def test_published_to_refuses_what_is_no_database(section: str, words: str, file: Path) -> None:
+    file.write_text(FILE + section)
+    with pytest.raises(InvalidInput) as caught:
+        published_to(file)
+    assert words in str(caught.value)
+    assert repr(str(file)) in str(caught.value)
+
+
+def test_published_to_returns_the_database_of_the_file(file: Path) -> None:
+    assert published_to(file) is None
+    file.write_text(f'{FILE}[publish]\nto = "public.db"\n')
+    assert published_to(file) == str(file.parent / "public.db")
+    file.write_text(f'{FILE}[publish]\nto = "postgresql://ann@db/public"\n')
+    assert published_to(file) == "postgresql://ann@db/public"
+
+
+class Settings(Section):
+    """The options of a section."""
+
+    heading = "[serve]"
+
+    is_public: bool = option("Whether anybody may read.", default=False, key="public")
+    lines: int = option("Number of lines.", default=3)
+
+
+def test_read_table_parses_a_section_as_its_model(file: Path) -> None:
+    file.write_text(f"{FILE}[serve]\npublic = true\n")
+    assert read_table(file, read_tables(file), "serve", Settings) == Settings(is_public=True)
+    file.write_text(FILE)
+    assert read_table(file, read_tables(file), "serve", Settings) == Settings()
+    file.write_text(f"{FILE}[serve]\npublic = 'yes'\n")
+    with pytest.raises(InvalidInput) as caught:
+        read_table(file, read_tables(file), "serve", Settings)
+    assert f"[serve] of {str(file)!r}: public yes is neither true nor false" in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------- schema
+def test_schema_has_every_option_of_every_statistic() -> None:
+    tables = schema()["$defs"]
+    for name, model in all_models().items():
+        keys = {field.alias for field in model.model_fields.values()}
+        assert keys == tables[name]["properties"].keys()
+    assert tables["count"]["properties"]["domain"]["anyOf"]
+    assert tables["count"]["properties"]["bad-rows-most"]["type"] == "integer"
+    shared = schema()["properties"]["defaults"]["properties"]
+    assert {"levels", "value", "statistic"} < shared.keys()

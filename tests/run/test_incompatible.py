@@ -1,0 +1,138 @@
+"""The one table of options that exclude or need each other."""
+
+from typing import Any
+
+import pytest
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.job.common_options import Job
+from counton.job.incompatible import (
+    EXCLUSIONS,
+    NEEDS,
+    Condition,
+    Exclusion,
+    Need,
+    refuse_excluded,
+    refuse_unmet_needs,
+)
+from counton.job.messages import choices_of
+from counton.job.statistics import all_models
+
+#: A value for each option that the table names.
+VALUES: dict[str, Any] = {
+    **dict.fromkeys(("time", "user", "id", "counts", "value", "row"), "column"),
+    **dict.fromkeys(("steps", "around", "most", "recounts", "size", "moves", "room", "over"), 2),
+    **dict.fromkeys(("append", "expire", "simple", "distinct", "first"), True),
+    **dict.fromkeys(("every", "revise", "covers", "per", "retain", "watermark"), "1d"),
+    **dict.fromkeys(("epsilon", "rho", "growth", "within"), 1),
+    "start": "2024-03-01",
+    "until": "2024-03-09",
+    "timezone": "Europe/Berlin",
+    "strategy": "sqrt",
+    "metric": "max",
+    "delta": 1e-6,
+    "delay": 2,
+    "least": "rho",
+    "most_a_window": 1,
+    "by": "page",
+    "domain": "home,shop",
+    "other": "others",
+    "target": "total=3",
+    "edges": "0,1,2",
+    "lower": 0,
+    "upper": 9,
+    "cells": 3,
+}
+
+
+def options_with(condition: Condition) -> dict[str, Any]:
+    """Return options for which a condition holds, as a job states them."""
+    beside = {} if condition.beside is None else options_with(condition.beside)
+    if condition.option == "statistic":
+        return beside
+    value = condition.values[0] if condition.values else VALUES[condition.option]
+    return {**beside, condition.option: value}
+
+
+def statistic_in(*conditions: Condition | None) -> str | None:
+    """Return the statistic that one of the conditions names, if there is one."""
+    for condition in conditions:
+        if condition is not None and condition.option == "statistic":
+            return condition.values[0]
+        if condition is not None and condition.beside is not None:
+            named = statistic_in(condition.beside)
+            if named is not None:
+                return named
+    return None
+
+
+def jobs_with(options: dict[str, Any], *conditions: Condition) -> list[Job]:
+    """Return a job of each statistic that has all the options."""
+    named = statistic_in(*conditions)
+    return [
+        model(**options)
+        for name, model in all_models().items()
+        if named in (None, name) and takes_options(model, options)
+    ]
+
+
+def takes_options(model: type[Job], options: dict[str, Any]) -> bool:
+    """Return whether a statistic has all the options, and can have their values."""
+    if not options.keys() <= model.model_fields.keys():
+        return False
+    choices = {name: choices_of(model, name) for name in options}
+    return all(not choices[name] or options[name] in choices[name] for name in options)
+
+
+@pytest.mark.parametrize("rule", [*EXCLUSIONS, *NEEDS], ids=lambda rule: rule.reason)
+def test_rule_of_the_table_names_options_and_values_that_exist(rule: Exclusion | Need) -> None:
+    models = all_models()
+    waiting: list[Condition | None] = [rule.condition, *rule.others]
+    while waiting:
+        condition = waiting.pop()
+        if condition is None:
+            continue
+        waiting.append(condition.beside)
+        having = [model for model in models.values() if condition.option in model.model_fields]
+        assert having, condition
+        values = {*condition.values, *condition.excluded}
+        choices = {word for model in having for word in choices_of(model, condition.option)}
+        if condition.option == "statistic":
+            choices = {*models}
+        assert not choices or values <= choices, condition
+
+
+EXCLUDING_PAIRS = [(rule, other) for rule in EXCLUSIONS for other in rule.others]
+
+
+@pytest.mark.parametrize(
+    ("rule", "other"), EXCLUDING_PAIRS, ids=lambda item: getattr(item, "option", "")
+)
+def test_refuse_excluded_pair_of_options_is_refused(rule: Exclusion, other: Condition) -> None:
+    options = options_with(rule.condition) | options_with(other)
+    jobs = jobs_with(options, rule.condition, other)
+    if not jobs:  # no statistic has both options
+        return
+    for job in jobs:
+        with pytest.raises(InvalidInput) as refused:
+            refuse_excluded(job)
+        named = {rule.condition.option, other.option} - {"statistic"}
+        assert named & {*refused.value.fields}
+
+
+@pytest.mark.parametrize("rule", NEEDS, ids=lambda rule: f"{rule.condition.option} {rule.reason}")
+def test_refuse_unmet_need_is_refused(rule: Need) -> None:
+    options = options_with(rule.condition)
+    jobs = jobs_with(options, rule.condition)
+    jobs = [job for job in jobs if not any(other.holds(job) for other in rule.others)]
+    assert jobs
+    for job in jobs:
+        with pytest.raises(CountonError):
+            refuse_unmet_needs(job)
+
+
+def test_refuse_excluded_accepts_a_usual_job() -> None:
+    for model in all_models().values():
+        make_job: Any = model
+        job = make_job(time="at", every="1d", start="2024-03-01", steps=9, epsilon=1)
+        refuse_excluded(job)

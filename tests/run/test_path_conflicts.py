@@ -1,0 +1,140 @@
+"""Jobs of a file that would overwrite each other's files are refused by name."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.job.job_file import load
+from counton.run.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
+from counton.run.run_job import run
+
+ROWS = "time,page\n2024-03-01T09:00,home\n2024-03-02T10:15,shop\n"
+FILE = """
+[defaults]
+state = "v.db"
+events = "e.csv"
+time = "time"
+every = "1d"
+start = 2024-03-01
+steps = 30
+epsilon = 0.5
+until = "2024-03-03"
+DEFAULT
+
+[jobs.first]
+FIRST
+
+[jobs.second]
+SECOND
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "e.csv").write_text(ROWS)
+    (tmp_path / "a.csv").write_text("page\nhome\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "a.csv")
+    (tmp_path / "v-too.db").symlink_to(tmp_path / "v.db")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "e.csv").write_text(ROWS)
+    return tmp_path
+
+
+def write(folder: Path, default: str = "", first: str = "", second: str = "") -> Path:
+    file = folder / "nightly.toml"
+    text = FILE.replace("DEFAULT", default).replace("FIRST", first).replace("SECOND", second)
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("default", "first", "second", "words"),
+    [
+        ('out = "a.csv"', "", "", r"'second' writes '.*a.csv' \(out\), .* 'first' writes too"),
+        ('bad-rows = "quarantine:b.csv"', "", "", r"'.*b.csv' \(bad-rows\), which job 'first'"),
+        ("", 'out = "a.csv"', 'out = "link.csv"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'out = "hard.csv"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'out = "folder/../A.CSV"', "as '.*a.csv', writes too"),
+        ("", 'out = "a.csv"', 'bad-rows = "quarantine:a.csv"', r"\(bad-rows\), which job 'first'"),
+        ("", 'plot = "a.png"\nrelease = "both"', 'plot = "a.windows.png"', r"\(plot\)"),
+        ("", 'out = "a.csv"', 'out = "a.csv.json"', r"\(the description beside its out\)"),
+        ("", 'out = "a.csv"', 'events = "a.csv"', r"'second' reads or keeps \(events\)"),
+        ("", 'out = "a.csv"', 'by = "page"\ndomain = "a.csv"', r"reads or keeps \(domain\)"),
+        ("", 'out = "mine.json"', 'strategy = "mine.json"', r"reads or keeps \(strategy\)"),
+        ("", 'out = "folder/a.csv"', 'events = "folder"', "read as events by the next run"),
+        ("", 'bad-rows = "quarantine:w.csv"', 'state = "w.csv"', r"reads or keeps \(state\)"),
+        ("", 'out = "k.csv"', 'key = "k.csv"', r"reads or keeps \(state\)"),
+        ('name = "it"', "", "", "'second' releases stream 'it' of state .* so does job 'first'"),
+        ('name = "it"', "", 'state = "v-too.db"', "'second' releases stream 'it'"),
+    ],
+)
+def test_refuse_shared_names_both_jobs_and_their_path(
+    default: str, first: str, second: str, words: str, folder: Path
+) -> None:
+    jobs = load(write(folder, default, first, second))
+    with JobStates(jobs) as states, pytest.raises(InvalidInput) as caught:
+        refuse_shared(states.jobs)
+    assert re.search(words, str(caught.value))
+
+
+def test_refuse_shared_takes_jobs_with_files_of_their_own(folder: Path) -> None:
+    file = write(folder, "", 'out = "a.csv"\nplot = "a.png"', 'out = "b.csv"\nstate = "w.db"')
+    refuse_shared(load(file))
+    refuse_shared(load(write(folder, "", 'events = "nowhere.csv"', 'state = "mysql://db"')))
+
+
+def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
+    jobs = load(write(folder, "", 'out = "first.csv"'))
+    run(jobs["first"])
+    jobs = load(write(folder, "", "", 'out = "first.csv"'))
+    refuse_shared(jobs)
+    with JobStates(jobs) as states:
+        assert states.begun == {"first"}
+        with pytest.raises(InvalidInput, match=r"which job 'first' writes too \(out\)"):
+            refuse_shared(states.jobs)
+        assert states.at(str(folder / "v.db")) is states.at(folder / "v-too.db")
+        assert states.at(folder / "other.db") is None
+
+
+def test_job_states_leaves_a_state_that_cannot_be_read_to_its_run(folder: Path) -> None:
+    (folder / "v.db").write_text("left over, longer than the header of a database" * 9)
+    jobs = load(write(folder, "", "", 'state = "mysql://db"'))
+    with JobStates(jobs) as states:
+        assert (states.jobs, states.begun) == (jobs, set())
+    (folder / "v.db").unlink()
+    with closing(sqlite3.connect(folder / "v.db")) as other, other:
+        other.execute("CREATE TABLE visits (at TEXT)")
+    with JobStates(jobs) as states:
+        assert states.jobs == jobs
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "to", "words"),
+    [
+        ("", 'state = "w.db"', "v.db", "is the state of job 'first', which is secret"),
+        ('state = "w.db"', "", "w.db", "and job 'second' has another state"),
+        ('out = "p.csv"', "", "p.csv", r"which job 'first' uses \(out\)"),
+        ("", 'witness = "guard"', "guard", r"which job 'second' uses \(witness\)"),
+        ('key = "k.key"', "", "k.key", r"which job 'first' uses \(state\)"),
+        ("", "", "v.db.key", r"uses \(state\)"),
+        ("", "", "v.db", ""),
+        ("", "", "p.db", ""),
+        ("", "", "postgresql://ann@db/visits", ""),
+    ],
+)
+def test_refuse_publishing_over_names_the_job_that_uses_the_file(
+    first: str, second: str, to: str, words: str, folder: Path
+) -> None:
+    jobs = load(write(folder, "", first, second))
+    to = to if "://" in to else str(folder / to)
+    if not words:
+        refuse_publishing_over(jobs, to)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        refuse_publishing_over(jobs, to)
+    assert re.search(words, str(caught.value))

@@ -1,0 +1,55 @@
+"""Rows that are held until those that count are chosen."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton.run import Job, run
+
+#: Later than any row.
+NOW = datetime(2024, 3, 9, tzinfo=UTC)
+
+
+def test_run_row_of_a_window_beyond_32_bits_is_after_the_last_window(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"at": ["2024-03-01T00:00:01", "9999-01-01T00:00:00"], "who": ["a", "b"]})
+    job = Job(
+        "count", rows, tmp_path / "s.db", time="at", every="1s", start="2024-03-01", steps=86400,
+        until="2024-03-01T00:00:09", quiet=99, user="who", most=1, epsilon=1,
+    )  # fmt: skip
+    with run(job, now=NOW) as result:
+        numbers = result.for_operator().rows
+    assert (result.after, numbers.read, numbers.after_last_window) == (9, 2, 1)
+
+
+@pytest.mark.parametrize("most", [1, 9])
+def test_run_report_with_many_codes_counts_undeclared_labels(most: int, tmp_path: Path) -> None:
+    """The window times the number of codes has more than 32 bits."""
+    rows = pl.DataFrame(
+        {
+            "at": [f"2024-04-0{day}T09:00" for day in range(1, 9)],
+            "who": list("abcdefgh"),
+            "page": ["home", "shop", "?", "home", "?", "shop", "home", "home"],
+            "paid": [1.5] * 8,
+            "many": [1] * 8,
+        }
+    )
+    groups = {"by": "page", "domain": "home,shop,help"}
+    statistics: dict[str, dict[str, Any]] = {
+        "rows": {"statistic": "count"},
+        "cells": {"statistic": "ranges", "label": "page", "domain": "home,shop,help"},
+        "moments": {
+            "statistic": "moments", "columns": "paid,many", "bounds": "-2:5,0:3.5",
+            **groups,
+        },
+    }  # fmt: skip
+    job = Job(
+        "report", rows, tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=400,
+        until="2024-04-09", statistics=statistics, unknown="drop", quiet=99, user="who", most=most,
+        release="windows", epsilon=1, size=100,
+    )  # fmt: skip
+    with run(job, now=datetime(2024, 4, 9, tzinfo=UTC)) as result:
+        numbers = result.for_operator().rows
+    assert (numbers.read, numbers.unlisted, numbers.within) == (8, 2, 8)

@@ -1,0 +1,245 @@
+"""What a stream keeps of its job, and how a later job is compared with it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.job.common_options import Job
+from counton.job.messages import parse_options
+from counton.job.option_fields import STREAM, names_in_scope
+from counton.job.statistics import CountJob, model_of
+from counton.run.parsing import normal_form, parse_run, parse_terms
+from counton.run.planning import plan_stream
+from counton.run.stream_spec import StreamSpec, differences
+from counton.run.terms import (
+    Endless,
+    FixedHorizon,
+    NewRows,
+    Revised,
+    RowsWithIds,
+    SingleTable,
+    Snapshot,
+    User,
+)
+
+DAYS: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01"}
+LOSS: dict[str, Any] = {"steps": 9, "epsilon": 1}
+SUM: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 6, "resolution": 0.5}
+CELLS: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 6, "cells": 12}
+TABLE: dict[str, Any] = {"columns": "page,device", "domain": "page=home,shop;device=big,small"}
+LEAVES: dict[str, Any] = {"page": ["home", "home", "shop"], "device": ["big", "small", None]}
+MEMBERS: dict[str, dict[str, Any]] = {
+    "rows": {"statistic": "count"},
+    "paid": {"statistic": "quantiles", **CELLS, "by": "page", "domain": "home,shop"},
+    "a table": {"statistic": "contingency", **TABLE, "share": 2},
+}
+STREAMS: list[tuple[str, dict[str, Any]]] = [
+    ("count", LOSS),
+    ("count", {"around": 30, "rho": 0.5, "release": "both", "unit": "visit"}),
+    ("count", {"revise": "3d", "epsilon": "1/3", "append": True, "counts": "many"}),
+    ("count", {**LOSS, "by": "page", "domain": "home,shop", "other": "more"}),
+    ("count", {**LOSS, "delta": 1e-6, "timezone": "America/New_York"}),
+    ("count", {**LOSS, "user": "who", "most": 3, "per": "1d", "most_a_window": 1}),
+    ("count", {**LOSS, "user": "who", "first": True}),
+    ("count", {**LOSS, "delta": 1e-6, "by": "page", "unknown": "discover"}),
+    ("count", {"expire": True, "rho": 0.5, "growth": "3/2", "delay": 2}),
+    ("count", {**LOSS, "strategy": "sqrt", "metric": "max", "time_format": "epoch"}),
+    ("sum", {**LOSS, **SUM}),
+    ("average", {**LOSS, **SUM, "by": "page", "domain": "a,b"}),
+    ("average", {"around": 30, "within": "count=40", **SUM}),
+    ("quantiles", {**LOSS, **CELLS, "replace": True}),
+    ("quantiles", {**LOSS, "value": "paid", "edges": "0,1.5,6", "by": "page", "domain": "a,b"}),
+    ("moments", {**LOSS, "columns": "paid, many", "bounds": "0:6,-0.50:4", "grid": 16}),
+    ("top-k", {**LOSS, "by": "page", "domain": "home,shop,help", "top": 2}),
+    ("hierarchy", {**LOSS, "levels": "page,device", "domain": LEAVES, "target": "page=3,total=4"}),
+    ("contingency", {**LOSS, **TABLE, "counts": "many"}),
+    ("ranges", {"revise": "2d", "rho": 1, "label": "page", "domain": "home,shop", "line": "haar"}),
+    ("report", {**LOSS, "delta": 1e-6, "statistics": MEMBERS}),
+    ("distinct", {**LOSS, "user": "who"}),
+    ("reach", {**LOSS, "user": "who", "per": "1w", "at_least": "1,5"}),
+]
+SINGLE_TABLES: list[tuple[str, dict[str, Any]]] = [
+    ("quantiles", {"epsilon": 1, **CELLS}),
+    ("contingency", {"rho": 1, **TABLE}),
+    ("hierarchy", {"levels": "page,device", "domain": LEAVES, "target": "page=3,total=4"}),
+]
+
+
+def job_of(statistic: str, options: dict[str, Any]) -> Job:
+    """Return a job of windows of a day."""
+    job: Job = parse_options(model_of(statistic), {**DAYS, **options})
+    return job
+
+
+def through_json(spec: StreamSpec) -> StreamSpec:
+    """Return the spec that a state would keep, whose JSON has sorted keys."""
+    return StreamSpec.from_json(json.loads(json.dumps(spec.to_json(), sort_keys=True)))
+
+
+@pytest.mark.parametrize(("statistic", "options"), STREAMS)
+def test_spec_after_json_is_the_same(statistic: str, options: dict[str, Any]) -> None:
+    spec = plan_stream(job_of(statistic, options))
+    again = through_json(spec)
+    assert again.terms == spec.terms
+    assert again.to_json() == spec.to_json()
+    assert again.strategy == spec.strategy
+
+
+@pytest.mark.parametrize(("statistic", "options"), SINGLE_TABLES)
+def test_spec_of_single_table_after_json_is_the_same(
+    statistic: str, options: dict[str, Any]
+) -> None:
+    job: Job = parse_options(model_of(statistic), options)
+    again = through_json(plan_stream(job))
+    assert isinstance(again.terms.windowing, SingleTable)
+    assert differences(again, job) == []
+
+
+@pytest.mark.parametrize(("statistic", "options"), STREAMS)
+def test_differences_of_the_same_job_are_none(statistic: str, options: dict[str, Any]) -> None:
+    job = job_of(statistic, options)
+    spec = through_json(plan_stream(job))
+    empty: Job = parse_options(model_of(statistic), {"append": job.append})
+    assert differences(spec, job) == []
+    assert differences(spec, empty) == []
+    assert parse_terms(normal_form(spec.fill_job(empty))) == spec.terms
+
+
+@pytest.mark.parametrize("is_new_rows", [True, False])
+def test_differences_of_an_input_of_the_other_kind_name_append(is_new_rows: bool) -> None:
+    """Files of all rows would count twice as new rows; new rows would replace all others."""
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "append": is_new_rows}))
+    later = CountJob(append=not is_new_rows)
+    assert [difference.option for difference in differences(spec, later)] == ["append"]
+
+
+def test_differences_of_inputs_of_rows_with_ids_are_none() -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "id": "number"}))
+    assert differences(spec, CountJob(append=True)) == []
+    assert differences(spec, CountJob()) == []
+
+
+@pytest.mark.parametrize("unit", ["Visit", "VISIT", " visit "])
+def test_differences_of_another_spelling_of_the_unit_are_none(unit: str) -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1, "unit": "visit"}))
+    assert differences(spec, CountJob(unit=unit)) == []
+
+
+def test_growth_of_zero_is_kept() -> None:
+    spec = plan_stream(job_of("count", {"epsilon": 1, "expire": True, "growth": 0}))
+    assert spec.strategy.parameters["growth"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("every", "2d"),
+        ("start", "2024-03-02"),
+        ("steps", 31),
+        ("epsilon", 2),
+        ("around", 30),
+        ("rho", 1),
+        ("by", "page"),
+        ("unit", "visit"),
+        ("append", True),
+        ("revise", "2d"),
+        ("user", "who"),
+        ("counts", "many"),
+        ("release", "windows"),
+        ("time_format", "epoch"),
+        ("decimal", ","),
+        ("timezone", "Europe/Berlin"),
+        ("id", "number"),
+    ],
+)
+def test_differences_of_another_value_name_the_option(option: str, value: object) -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1}))
+    job: Job = parse_options(CountJob, {option: value})
+    named = [difference.option for difference in differences(spec, job)]
+    assert option in named
+    # Another time zone means another start, and another series follows from revised windows.
+    assert {*named} <= {option, "start", "release"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("timezone", "UTC"),
+        ("start", "2024-03-01T00:00"),
+        ("start", "2024-03-01T01:00+01:00"),
+        ("release", "totals"),
+        ("epsilon", "1.0"),
+        ("strategy", "auto"),
+        ("metric", "mean"),
+        ("unit", "event"),
+        ("clock_change", "raise"),
+        ("clock_change", "earliest"),
+        ("decimal", "."),
+    ],
+)
+def test_differences_of_another_form_are_none(option: str, value: object) -> None:
+    spec = plan_stream(job_of("count", {"steps": 30, "epsilon": 1}))
+    assert differences(spec, parse_options(CountJob, {option: value})) == []
+
+
+def test_differences_of_a_changed_choice_at_clock_changes_are_named() -> None:
+    spec = plan_stream(job_of("count", {**LOSS, "clock_change": "earliest"}))
+    job: Job = parse_options(CountJob, {"clock_change": "latest"})
+    assert [one.option for one in differences(spec, job)] == ["clock_change"]
+    stream_of_spring = plan_stream(job_of("count", LOSS))
+    later = stream_of_spring.remember(stream_of_spring.fill_job(job))
+    assert later.terms.clock_change == "latest"
+
+
+def test_every_option_that_defines_a_stream_is_compared() -> None:
+    spec = plan_stream(job_of("count", LOSS))
+    for name in names_in_scope(CountJob, STREAM):
+        other = spec.job.with_options(**{name: "another"})
+        changed = StreamSpec(other, spec.tally_statistic, spec.contribution, spec.strategy)
+        if name in ("start", "timezone", "domain", "strategy", "around", "expire"):
+            continue  # their values are read, and "another" is none
+        assert [one.option for one in differences(changed, spec.job)] in ([name], []), name
+
+
+def test_parse_terms_exclusive_options_are_different_types() -> None:
+    def terms(**options: Any) -> Any:
+        return plan_stream(job_of("count", {"epsilon": 1, **options})).terms
+
+    assert isinstance(terms(steps=3).windowing, FixedHorizon)
+    assert isinstance(terms(around=3).windowing, Endless)
+    assert isinstance(terms(revise="3d").windowing, Revised)
+    assert isinstance(terms(steps=3, user="who", most=2).unit, User)
+
+
+def test_parse_run_kinds_of_input_are_different_types() -> None:
+    def kind(**options: Any) -> Any:
+        job = job_of("count", {**LOSS, **options})
+        spec = plan_stream(job)
+        return parse_run(spec.fill_job(job), spec.terms).input
+
+    assert kind(covers="7d") == Snapshot("7d")
+    assert kind(append=True) == NewRows()
+    assert kind(id="number") == RowsWithIds("number", only_new_rows=False)
+
+
+def test_plan_member_of_report_with_option_of_report_is_refused() -> None:
+    statistics = {"rows": {"statistic": "count", "epsilon": 1}}
+    with pytest.raises(InvalidInput, match="epsilon"):
+        job_of("report", {**LOSS, "statistics": statistics})
+
+
+@pytest.mark.parametrize("option", ["every", "until", "append", "strategy"])
+def test_plan_single_table_with_option_of_windows_is_refused(option: str) -> None:
+    options: dict[str, Any] = {
+        "every": "1d",
+        "until": "now",
+        "append": True,
+        "strategy": "binary",
+    }
+    job: Job = parse_options(
+        model_of("quantiles"), {"epsilon": 1, **CELLS, option: options[option]}
+    )
+    with pytest.raises(InvalidInput, match="time"):
+        plan_stream(job)
