@@ -160,23 +160,23 @@ class Promise(NamedTuple):
 PROMISES = (
     Promise(
         "no more of a person's rows count than is stated, over all nights",
-        "run/contribution_bounds.py: ContributionBounder",
-        "run/contribution_bounds.py: ContributionBounder._apply_bounds",
+        "run/chosen_rows.py: RowChoice",
+        "run/contribution_choice.py: within_bound",
     ),
     Promise(
         "a person's rows are known again until their period is over, and forgotten then",
-        "run/contribution_bounds.py: ContributionBounder._first_open",
-        "run/contribution_bounds.py: ContributionBounder.change",
+        "run/remembered_rows.py: FirstOpen",
+        "run/remembered_rows.py: change_of_memory",
     ),
     Promise(
         "a row counts once, in one step, late or not",
-        "run/changes.py: Intake",
-        "run/changes.py: compare",
+        "run/planned_steps.py: PlannedSteps",
+        "run/planned_steps.py: PlannedSteps.values",
     ),
     Promise(
         "a file of new events that was counted is not counted again",
-        "run/unordered_rows.py: AddedRows",
-        "run/unordered_rows.py: AddedRows._new_marks",
+        "run/uncounted_files.py: UncountedFiles",
+        "run/uncounted_files.py: leave_out_counted_files",
     ),
     Promise(
         "what one unit changes in the cells of a step",
@@ -232,11 +232,12 @@ PROMISES = (
 #: Files to be read whole besides the reference; `tools.brute_force` and tests try the rest.
 BESIDES = (
     "base/private.py",
-    "run/contribution_bounds.py",
-    "run/first_rows.py",
-    "run/slots.py",
-    "run/changes.py",
-    "run/unordered_rows.py",
+    "run/chosen_rows.py",
+    "run/contribution_choice.py",
+    "run/contribution_slots.py",
+    "run/remembered_rows.py",
+    "run/planned_steps.py",
+    "run/uncounted_files.py",
     "privacy/filter.py",
     "privacy/ledger.py",
     "state/journal.py",

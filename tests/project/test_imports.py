@@ -182,7 +182,7 @@ MODULES = {
 #: Files that name each other's types: a class whose methods are functions of another file.
 HINTED = (
     {"planning.lower_bounds", "planning.planner"},
-    {"options.messages", "options.option_fields"},
+    {"job.messages", "job.option_fields"},
     {"rows.remote_rows", "rows.tally"},
     {
         f"statistics.{name}"
