@@ -65,7 +65,7 @@ def _of_rows(days: int) -> Callable[[Path], None]:
 
 ROOMS: dict[str, Callable[[Path], None]] = {
     "numbers/counter_state.py": _of_a_program,
-    "run/changes.py": _of_rows(2),
+    "run/exactness.py": _of_rows(2),
     "rows/tally.py": _of_rows(1),
 }
 

@@ -182,12 +182,13 @@ def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
 #: Public facts that no version writes, by place in the details of a stream.
 MALFORMED: dict[tuple[str, ...], Any] = {
     ("record",): {},
-    ("parts", "names"): [[]],
+    ("left_out",): [],
+    ("remembered",): 5,
     ("by",): "\ud800",
     ("record", "timezone"): 5,
     ("record", "start"): None,
     ("discovery",): {},
-    ("parts",): [],
+    ("record", "every"): "x",
     ("what",): "sum",
 }
 
@@ -216,7 +217,7 @@ def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path:
 def test_export_of_a_stream_whose_windows_were_altered_is_refused(tmp_path: Path) -> None:
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
-    _write_fact(state, "revised", ("once",), True)
+    _write_fact(state, "revised", ("record", "revise"), None)
     _assert_refused(["export", str(state), "--name", "revised"])
 
 

@@ -184,7 +184,9 @@ class StreamSpec:
             record = facts["record"]
             column = record.get("value") or record.get("counts")
             statistic = statistic_kept(design, facts["what"], column)
-            return cls._of_facts(facts, statistic, design.contribution, design.strategy)
+            spec = cls._of_facts(facts, statistic, design.contribution, design.strategy)
+            _ = spec.terms  # parsed now, so that malformed facts are refused here
+            return spec
 
     @classmethod
     def _of_facts(
