@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from counton.cli.app import app
 from counton.cli.statistic_commands import model_option
+from counton.job.messages import parse_options
 from counton.job.statistics import model_of
 from counton.job.stream_name import usual_name
 
@@ -66,7 +67,7 @@ class Workplace:
         """
         statistic, events, *stated = words[words[0] == "statistic" :]
         model = model_of(statistic)
-        name = usual_name(model())
+        name = usual_name(parse_options(model, {}))
         known = {
             str(field.alias): model_option(model, option)
             for option, field in model.model_fields.items()

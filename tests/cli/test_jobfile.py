@@ -18,7 +18,7 @@ from counton.job.job_file import load
 from counton.job.json_schema import schema
 from counton.job.saved_job import job_entries, save
 from counton.job.statistics import all_models
-from counton.run import Job, run
+from counton.run import Job, run, run_job
 from counton.state import Store
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
@@ -328,7 +328,7 @@ def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> N
 def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = statistic_run.run
+    real = run_job.run
 
     def run_one(job: Job, *more: Any, **named: Any) -> Any:
         if job.name == "visits":

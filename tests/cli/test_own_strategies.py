@@ -46,6 +46,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
         stds = released.filter(group="home")["std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.errors.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)
+    assert job.state is not None
     export(job.state, out=out)
     read = counton.read(out)
     assert read.table().equals(released)

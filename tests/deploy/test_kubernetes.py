@@ -173,7 +173,8 @@ def test_what_the_nightly_job_has_as_comments_may_be_put_in(
     file = tmp_path / "nightly.toml"
     file.write_text(re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE), encoding="utf-8")
     job = load(file)["visits"]
-    assert (job.user, job.most, job.per) == ("visitor", 3, "1d")
+    stated = [job.value_of(name) for name in ("user", "most", "per")]
+    assert stated == ["visitor", 3, "1d"]
     published = published_to(file)
     assert published == "postgresql://counton_publisher:publish_password@pghost/counton_public"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from counton import spark as counton_spark
@@ -58,9 +59,10 @@ def count(folder: Path, master: str) -> None:
     )
     print("begun", flush=True)
     trigger = {"availableNow": True}
-    counton_spark.run(
+    query: Any = counton_spark.run(
         job(folder), frame, checkpoint=folder / "checkpoint", trigger=trigger
-    ).awaitTermination()
+    )
+    query.awaitTermination()
     print("ended", flush=True)
     session.stop()
 

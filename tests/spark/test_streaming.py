@@ -52,7 +52,7 @@ def rows_of(spark: Any, folder: Path) -> Any:
 
 def counted(asked: Job, spark: Any, folder: Path, checkpoint: str = "checkpoint") -> None:
     """Let a query count all files that there are."""
-    query = counton_spark.run(
+    query: Any = counton_spark.run(
         asked,
         rows_of(spark, folder),
         checkpoint=folder / checkpoint,
