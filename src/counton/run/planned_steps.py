@@ -175,7 +175,10 @@ class ChangedWindow(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class OperatorCounts:
-    """Exact numbers that the rows of a run tell its operator; they decide nothing.
+    """Exact numbers that the rows of a run tell its operator.
+
+    Two of them decide something, too: `refuse_shrunk_windows` ends a run by `changed`, and the
+    state adds up `late`. No released number depends on any of them.
 
     Attributes:
         late: new rows of windows released before.
