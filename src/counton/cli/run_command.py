@@ -110,7 +110,9 @@ def run(
             first_failure = first_failure or code
             reports[name] = failed_report(code, message)
             if not as_json:
-                errors.write_line(f"counton: job {name}: {message}")
+                is_named = message.startswith(f"job {name!r} of ")
+                job_words = "" if is_named else f"job {name}: "
+                errors.write_line(f"counton: {job_words}{message}")
     if isinstance(errors, ReportLines):
         print_json({"jobs": reports, "warnings": errors.lines})
     if first_failure:
