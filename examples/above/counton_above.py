@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from counton.base.exact import Number, exact, text
-from counton.frame.options import VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics import Part, TallyStatistic
 
@@ -15,10 +14,9 @@ from counton.statistics import Part, TallyStatistic
 class Above(TallyStatistic):
     """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
 
-    # What a user states: from this come the command with its help, and the keys of job files.
+    # The name of its command. Arguments of the constructor are its options, in job files as well.
     keyword = "above"
     says = "How many values lie above a threshold."
-    options = (VALUE, Option("threshold", "values above it count", exact=True, needed=True))
     unit_word = "values"
     event = "value"
     parts = (Part("value"),)

@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 from forked_commands import forked_counton
 
-from counton.base.errors import InvalidInput
 from counton.cli.command_list import STATISTICS_AT_TOP
-from counton.job.group_tables import tree_of
 from counton.released.screen import shown_rows
 from counton.run.default_paths import state_beside
 from counton.statistics.catalogue import keywords
@@ -285,10 +283,15 @@ def test_the_numbers_asked_for_come_before_others_on_a_screen() -> None:
     assert said == "the first 20 of 24 rows, mean first"
 
 
-def test_the_domain_of_a_hierarchy_is_a_file_and_an_error_shows_one() -> None:
-    said = "domain=north,south is no table; .* the lines 'country,region' and 'country A,region A'"
-    with pytest.raises(InvalidInput, match=said):
-        tree_of("north,south", ["country", "region"])
+def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any) -> None:
+    events = place.folder / "e.csv"
+    events.write_text("country,region\nA,B\n")
+    said = place(
+        "hierarchy", str(events), "--levels", "country,region", "--domain", "north,south",
+        "--epsilon", "1", "--state", str(place.state),
+    ).refused(2)  # fmt: skip
+    assert "--domain north,south is no table" in said
+    assert "'country,region' and 'country A,region A'" in " ".join(said.split())
 
 
 def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> None:

@@ -20,7 +20,6 @@ from counton.cli.statistic_commands import model_option, statistic_command
 from counton.job.job_file import load
 from counton.job.messages import parse_options
 from counton.job.statistics import all_models
-from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace
 
@@ -189,5 +188,5 @@ def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobo
 def test_statistics_of_a_report_are_read_within_bounds(tmp_path: Path) -> None:
     for name, text in {"deep.toml": "a = " + "[" * 10**5, "deep.json": "{" * 10**5}.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(InvalidInput, match="is not a table of statistics by name"):
-            tables_of(str(tmp_path / name))
+        with pytest.raises(InvalidInput, match="is no table of statistics"):
+            parse_options(all_models()["report"], {"statistics": str(tmp_path / name)})

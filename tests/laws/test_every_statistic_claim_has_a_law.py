@@ -174,9 +174,9 @@ NO_LAW: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("by_groups", "columns_of_spec", "declares", "domain", "fills", "finds", "from_spec"),
+            *("by_groups", "declares", "domain", "finds"),
             *("own_columns", "statistics"),
-            *("is_table", "options", "ranks", "reads"),
+            *("is_table", "ranks"),
             "windowed",
         ),
         "how a job asks for it, and what it plans: counted is the statistic that comes of it, "

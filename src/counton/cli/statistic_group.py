@@ -10,9 +10,6 @@ from counton.base.errors import hide_secrets
 from counton.cli.command_class import hiding_passwords
 from counton.cli.command_list import STATISTICS_AT_TOP_ALONE
 
-#: Most characters of a summary in the list.
-_SUMMARY = 200
-
 
 class StatisticGroup(click.Group):
     """The commands of statistics by name, each made when it is called."""

@@ -14,7 +14,6 @@ from counton.frame.lazy_polars import polars as pl
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
 from counton.rows.paths import SUFFIXES, ending, is_file
-from counton.tables import Tree
 
 _Path = str | os.PathLike[str]
 
@@ -55,36 +54,24 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
     return names
 
 
-def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:
-    """Build the tree whose leaves a public table lists.
+def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
+    """Return the columns of the levels of a file that lists the leaves of a tree.
 
     Args:
-        domain: a file, a mapping from level names to labels, or the tree itself.
+        file: path of the file.
         levels: columns of the levels, the coarsest first.
-        value: column of private counts, which a public table must not have.
+
+    Raises:
+        InvalidInput: the path is that of no table, or the table lacks a column.
     """
-    named = names_of(levels, "levels")
-    if isinstance(domain, Tree):
-        if (known := list(domain.levels[1:])) != named:
-            raise InvalidInput(
-                f"{field('levels', ','.join(named))} differ from the levels of the tree, "
-                f"{', '.join(known)}; give those, or leave {field('levels')} out"
-            )
-        return domain
-    if isinstance(domain, str | os.PathLike):
-        if ending(os.fspath(domain)) not in SUFFIXES:
-            lines = (",".join(row) for row in (named, [f"{one} A" for one in named]))
-            raise InvalidInput(
-                f"{field('domain', os.fspath(domain))} is no table; the domain of a hierarchy "
-                "is a file (.csv, .parquet or .jsonl) with a column for each level and a row for "
-                f"each of the lowest places: places.csv with the lines "
-                f"{' and '.join(map(repr, lines))}"
-            )
-        refuse_counts(domain, value)
-        domain = labels_of(read_table(domain, named), named)
-    elif isinstance(domain, pl.LazyFrame):
-        domain = domain.collect()
-    return Tree.from_leaves(domain, named)
+    if ending(file) not in SUFFIXES:
+        lines = (",".join(row) for row in (levels, [f"{level} A" for level in levels]))
+        raise InvalidInput(
+            f"{field('domain', file)} is no table; the domain of a hierarchy is a file (.csv, "
+            ".parquet or .jsonl) with a column for each level and a row for each of the lowest "
+            f"places: places.csv with the lines {' and '.join(map(repr, lines))}"
+        )
+    return read_table(file, levels)
 
 
 def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:

@@ -61,23 +61,6 @@ class View(NamedTuple):
 #: The selection that leaves all choices to the statistic.
 EVERYTHING = View()
 
-#: Names of the options for the words and the width of a chart.
-LOOK = ("title", "axis", "source", "width")
-
-
-def check_look(options: Any) -> None:
-    """Raise `InvalidInput` for options of a chart without ``plot``, or for a malformed width."""
-    for given in LOOK:
-        if getattr(options, given) is not None and options.plot is None:
-            raise InvalidInput(
-                f"{field(given, getattr(options, given))} is for a chart, and no chart is drawn; "
-                f"give {field('plot')} too, or leave it out"
-            )
-    if options.width is not None:
-        from counton.charts.style import check_width
-
-        check_width(options.width)
-
 
 class Look(NamedTuple):
     """The words and the width of a chart, as in `Release.figures`."""

@@ -19,7 +19,7 @@ from counton.frame.lazy_polars import polars as pl
 from counton.frame.options import TOP
 from counton.job.common_options import Job
 from counton.job.custom_statistic import OwnStatisticJob, PackageStatisticJob
-from counton.job.group_tables import labels_of, read_table, refuse_counts, values_of
+from counton.job.group_tables import labels_of, read_tree_table, refuse_counts, values_of
 from counton.job.option_fields import Section
 from counton.job.report import ReportJob
 from counton.job.statistics import (
@@ -381,7 +381,7 @@ def leaves_of_tree(job: HierarchyJob) -> Any:
     if isinstance(job.domain, Mapping):
         return {str(level): list(labels) for level, labels in job.domain.items()}
     if isinstance(job.domain, str):
-        table = read_table(job.domain, levels)
+        table = read_tree_table(job.domain, levels)
     elif hasattr(job.domain, "__arrow_c_stream__"):
         table = _table_of_frame(job.domain, levels)
     else:

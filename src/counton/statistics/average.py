@@ -37,7 +37,6 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, quote, refuse_overflow, text
-from counton.frame.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
 from counton.statistics.by_group import S
@@ -92,12 +91,6 @@ class Average(ClippedValues):
     unit_word = "{value}"
     on_screen = ("mean",)
     also_called: tuple[str, ...] = ("mean", "avg")
-    options: tuple[Option, ...] = (
-        VALUE._replace(help="column of the values whose mean is shown"),
-        LOWER,
-        UPPER,
-        RESOLUTION,
-    )
     sources = ("constants",)
 
     asks = _NAMES
@@ -305,7 +298,6 @@ class SumBesideNumber(Average):
     unit_word = "{value}"
     on_screen = ("sum",)
     also_called = ()
-    options = Average.options[:-1]
 
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None

@@ -14,12 +14,11 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import in_parts, quote
-from counton.frame.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import ErrorScale, Statistic
+from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.statistic import ErrorScale
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid, margins_strategies
 
@@ -154,13 +153,6 @@ class Contingency(GridCells):
     )
     phrase = "contingency table of {columns}"
     also_called = ("crosstab", "table")
-    options = (
-        TABLE_COLUMNS,
-        COUNTS,
-        Option("equal", "the same accuracy for every margin", "flag"),
-        REPLACE,
-    )
-    reads = ("domain",)
 
     def __init__(
         self,
@@ -181,21 +173,6 @@ class Contingency(GridCells):
                 f"all margins together have {rows:,} rows, and at most {_MOST_ROWS:,} can be "
                 "released: take fewer columns or values"
             )
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        stated.require("columns", "domain")
-        asked, names = table_arguments(stated), stated.require_names("columns")
-        values = stated.labels(names, stated["counts"])
-        if lacking := [name for name in names if name not in values]:
-            example = ";".join(f"{name}=A,B" for name in names)
-            raise InvalidInput(
-                f"{field('domain')} does not list the values of {lacking[0]!r}, and values found "
-                "in the data would reveal whose rows are in them: list the values of all columns, "
-                f"as in {field('domain')} '{example}'"
-            )
-        return cls({name: values[name] for name in names}, equal=bool(stated["equal"]), **asked)
 
     @staticmethod
     @override

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from typing_extensions import override
@@ -12,20 +12,11 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number
-from counton.frame.options import (
-    COUNTS,
-    LOWER,
-    RESOLUTION,
-    UPPER,
-    VALUE,
-    MissingOptions,
-    Statement,
-)
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import totals_and_extremes
 from counton.statistics.clipping import clipped_in_words
-from counton.statistics.statistic import Events, Statistic
+from counton.statistics.statistic import Events
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
@@ -78,7 +69,6 @@ class Count(_SumOfRows):
         f"again, as every night."
     )
     also_called = ("number", "events", "rows", "histogram")
-    options = (COUNTS,)
     asks = ("count",)
 
     def __init__(self, *, counts: bool = False, unit: str | None = None) -> None:
@@ -86,11 +76,6 @@ class Count(_SumOfRows):
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         self.parts = (Part("counts", "count", most=MOST_EVENTS),) if counts else ()
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        return cls(counts=stated["counts"] is not None)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -120,7 +105,6 @@ class Count(_SumOfRows):
 class DistinctUsers(TallyStatistic):
     """Number of distinct users: a `Count` in which only the first row of each user counts."""
 
-    fills: ClassVar[Mapping[str, Any]] = {"first": True}
     keyword = "distinct"
     example = "user=visitor"
     says = "How many different users there are so far."
@@ -128,12 +112,6 @@ class DistinctUsers(TallyStatistic):
     also_called = ("unique", "uniques", "users", "visitors")
     event = "user"
     counted = "users"
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        stated.require("user")
-        return Count()
 
 
 class ClippedValues(TallyStatistic):
@@ -191,7 +169,6 @@ class Sum(_SumOfRows, ClippedValues):
         f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
     )
     also_called = ("total", "totals")
-    options = (VALUE, LOWER, UPPER, RESOLUTION)
     asks = ("sum",)
 
     def __init__(
@@ -199,25 +176,6 @@ class Sum(_SumOfRows, ClippedValues):
     ) -> None:
         self._call_units(unit)
         self._clip(lower, upper, resolution)
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        absent = [one.name for one in cls.options if stated[one.name] is None]
-        if absent == ["value"]:
-            raise MissingOptions(
-                f"a sum needs {field('value')}, the column whose values are added up; give it",
-                absent,
-            )
-        if absent:
-            raise MissingOptions(
-                f"a sum needs {', '.join(map(field, absent))}: values below or above the bounds "
-                "count as the bound, and are rounded to the resolution, so that one row can "
-                "change the sum only by a known amount; choose these options without looking at "
-                "the data",
-                absent,
-            )
-        return super().from_spec(stated)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:

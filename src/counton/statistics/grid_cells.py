@@ -22,9 +22,8 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import in_parts, quote, some_of, suggest
-from counton.frame.options import Statement
 from counton.numbers.formulas import ClosedForm, Estimate
 from counton.numbers.intervals import (
     check_level,
@@ -45,28 +44,6 @@ from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
 
 #: Largest number of cells. An index and a count of up to 2^32 then fit into one integer.
 _MOST_CELLS = 2**26
-
-
-def table_arguments(stated: Statement) -> dict[str, Any]:
-    """Return the arguments of a table from a job; refuse options that make no sense for it."""
-    reasons = {
-        "by": "divides rows into groups, and here groups must be a column of the table",
-        "other": "adds a group, and a table has no groups",
-    }
-    for name, why in reasons.items():
-        value = getattr(stated, name)
-        if value is not None:
-            raise InvalidInput(
-                f"{field(name, value)} does not go with a {stated.statistic}, because it {why}; "
-                "leave it out"
-            )
-    if stated.unknown == "discover":
-        raise InvalidInput(
-            f"{field('unknown', 'discover')} finds groups in the data, but the cells of a "
-            f"{stated.statistic} are listed ({field('domain')}); leave it out"
-        )
-    neighbours = "replace" if stated["replace"] else "add_remove"
-    return {"counts": stated["counts"] is not None, "neighbours": neighbours}
 
 
 class GridReading(Reading):

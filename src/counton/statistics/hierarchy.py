@@ -25,16 +25,14 @@ from counton.base.columns import MISSING, OUTSIDE, refuse_added
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import in_parts, quote
-from counton.frame.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import table_arguments
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import HierarchyLaw, Tree, TreeStrategy
@@ -206,25 +204,6 @@ class Hierarchy(TableStatistic):
         f"{field('target')} and no guarantee the command computes what the wanted accuracy costs."
     )
     phrase = "table of counts at the levels {levels} of a hierarchy"
-    options = (
-        Option(
-            "levels",
-            "the level columns of a hierarchy, coarsest first: A,B,C",
-            several=True,
-            column="label",
-            needed=True,
-        ),
-        COUNTS,
-        Option(
-            "target",
-            "standard deviation by level, LEVEL=STD,... (--within takes half-widths, about "
-            "twice as large); with a guarantee, ratios of them",
-            by_name=True,
-            of=("stated",),
-        ),
-        REPLACE,
-    )
-    reads = ("domain",)
     sources = ("ranges",)
 
     def __init__(
@@ -268,17 +247,6 @@ class Hierarchy(TableStatistic):
         )
         if self.counts:
             self.parts = (*self.parts, Part("value", "count"))
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        stated.require("levels", "domain")
-        asked = table_arguments(stated)
-        return cls(
-            stated.tree(stated.require_names("levels"), stated["counts"]),
-            targets=targets_of(stated["target"]),
-            **asked,
-        )
 
     @property
     @override
@@ -490,33 +458,6 @@ class Hierarchy(TableStatistic):
     def total(self, cells: Integers) -> Floats:
         first = cells.reshape(len(cells), -1)[:, 0]
         return np.asarray(first / self.measuring.strategy.total, np.float64)
-
-
-def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Parse wanted standard deviations; a mapping or None is returned unchanged.
-
-    >>> targets_of("state=50,county=100")
-    {'state': 50.0, 'county': 100.0}
-    """
-    if not isinstance(given, str):
-        return given
-    targets = {}
-    for part in given.split(","):
-        level, equals, std = part.partition("=")
-        if level.strip() in targets:
-            raise InvalidInput(
-                f"{field('target')} names the level {level.strip()!r} twice; name it once"
-            )
-        try:
-            targets[level.strip()] = float(std)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise InvalidInput(
-                f"{field('target', part)} cannot be read; write LEVEL=STD, a level and the "
-                "standard deviation wanted there, as in state=50,county=100"
-            )
-    return targets
 
 
 def wanted_variances(

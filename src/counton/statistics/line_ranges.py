@@ -13,13 +13,12 @@ from counton.base.arrays import Integers
 from counton.base.columns import refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, has_parts, is_whole, quote
-from counton.frame.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.numbers.formulas import TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading, table_arguments
-from counton.statistics.statistic import ErrorScale, Statistic
+from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.statistic import ErrorScale
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid
 from counton.tables.line_catalogue import NAMES, line_over_time
@@ -121,14 +120,6 @@ class Ranges(GridCells):
         f"shows the same numbers. The number of cells is published, and so are their labels."
     )
     phrase = "line of counts, for sums over any of its ranges,"
-    options = (
-        Option("label", "column that names the cells of a line", column="label", needed=True),
-        COUNTS,
-        Option("workload", "what must be accurate: ranges (default) or prefixes"),
-        LINE,
-        REPLACE,
-    )
-    reads = ("domain",)
     shows = ("ask", "over")
     alike = "a cell"
 
@@ -160,20 +151,6 @@ class Ranges(GridCells):
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
         self.domain = self.labels
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        label, _ = stated.require("label", "domain")
-        asked = table_arguments(stated)
-        stated.refuse_counts(stated["counts"])
-        return cls(
-            stated.groups(label),
-            name=label,
-            workload=stated["workload"] or "ranges",
-            line=None if stated["line"] == "auto" else stated["line"],
-            **asked,
-        )
 
     @property
     @override

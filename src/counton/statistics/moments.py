@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import (
     Number,
     check_integer,
@@ -46,7 +46,6 @@ from counton.base.exact import (
     refuse_overflow,
     text,
 )
-from counton.frame.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, product, quotient
 from counton.numbers.intervals import SMALLEST_TAIL
 from counton.privacy import Contribution, value_grid
@@ -61,7 +60,7 @@ from counton.statistics.moment_intervals import (
     variance_ends,
 )
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import ErrorScale, Events, Statistic
+from counton.statistics.statistic import ErrorScale, Events
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -340,16 +339,6 @@ class Moments(TallyStatistic):
     unit_word = ""
     also_called = ("variance", "var", "std", "correlation")
     known_beforehand = ("count",)
-    options = (
-        TABLE_COLUMNS._replace(column="number"),
-        Option(
-            "bounds",
-            "lowest and highest value of each column: 0:100,0:20",
-            several=True,
-            needed=True,
-        ),
-        Option("grid", "how many cells between the bounds of each column; default: 256", "whole"),
-    )
     event = "row"
 
     def __init__(
@@ -405,19 +394,6 @@ class Moments(TallyStatistic):
         count = len(self.names)
         self.pairs = [*combinations(range(count), 2)]
         self.places = 1 + 2 * count + len(self.pairs)
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        _, bounds = stated.require("columns", "bounds")
-        names, ends = stated.require_names("columns"), split_names(bounds)
-        pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
-        if len(names) != len(ends) or any(len(pair) != 2 or "" in pair for pair in pairs):
-            raise InvalidInput(
-                f"{field('bounds', ','.join(ends))} must give two numbers for each of the columns "
-                f"{', '.join(names)}, as in 0:100,0:20"
-            )
-        return cls(dict(zip(names, pairs, strict=True)), **stated.only("grid"))
 
     @property
     @override

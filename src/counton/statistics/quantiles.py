@@ -22,14 +22,7 @@ from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
 from counton.frame.options import (
-    LINE,
-    LOWER,
-    REPLACE,
-    UPPER,
-    VALUE,
     MissingOptions,
-    Option,
-    Statement,
     numbers_of,
 )
 from counton.numbers.contrasts import Answer, answer
@@ -248,20 +241,6 @@ class Quantiles(TableStatistic):
     also_called = ("median", "quantile", "percentile", "percentiles")
     in_rank = True
     known_beforehand = ()
-    options = (
-        VALUE._replace(help="column of the values whose quantiles are shown"),
-        LOWER._replace(needed=False),
-        UPPER._replace(needed=False),
-        Option("cells", "how many cells of equal width from lower to upper", "whole"),
-        Option(
-            "edges",
-            "instead of cells: where they begin and end: 0,15,60,180",
-            several=True,
-            instead=("lower", "upper", "cells"),
-        ),
-        LINE,
-        REPLACE,
-    )
     shows = ("shares", "over")
     event = "value"
     parts = (Part("value"),)
@@ -297,16 +276,6 @@ class Quantiles(TableStatistic):
                     "cells: build it for that number"
                 )
             self._measurement = made
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        given = stated.only("lower", "upper", "cells", "edges", "line", "shares")
-        if "edges" in given:
-            given["edges"] = numbers_of(given["edges"], "edges")
-        if given.get("line") == "auto":
-            del given["line"]
-        return cls(**given, neighbours="replace" if stated["replace"] else "add_remove")
 
     @property
     @override

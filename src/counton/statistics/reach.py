@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
-from counton.frame.options import Option, OwnColumns, Statement, split_names
+from counton.frame.options import split_names
 from counton.privacy import Contribution
 from counton.statistics.cells import Cells
 from counton.statistics.tally_statistic import UsersByRank
@@ -66,13 +66,6 @@ class Reach(UsersByRank):
     )
     phrase = "number of {units} by how many rows each has"
     also_called = ("frequency", "returning", "active")
-    options = (
-        Option(
-            "at_least",
-            "how many rows a user has at least: one number, or several as in 1,5,100; default: 1",
-            several=True,
-        ),
-    )
     unit_word = "users"
     event = "user"
     column = "name"
@@ -94,12 +87,6 @@ class Reach(UsersByRank):
         self.at_least = self.counted_ranks = tuple(found)
         self.places = len(self.at_least)
         self._call_units(unit, "user")
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        stated.require("user")
-        return OwnColumns()
 
     @property
     @override

@@ -33,7 +33,7 @@ from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, has_parts, quote, refuse_overflow
-from counton.frame.options import Option, OwnColumns, Statement, split_names
+from counton.frame.options import OwnColumns, split_names
 from counton.numbers.design import Design
 from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
@@ -44,16 +44,13 @@ from counton.statistics.cells import Cells
 from counton.statistics.readings import Reading, read_cells
 from counton.statistics.report_budget import part_design, weights_for_noise
 from counton.statistics.report_members import (
-    SHARE,
     GroupedRows,
     checked_name,
     fitting,
     is_pair,
-    member_of,
     norms_of,
     norms_of_people,
     shares_by_name,
-    tables_of,
     whole_weights,
 )
 from counton.statistics.statistic import ErrorScale, Events, Statistic
@@ -208,16 +205,6 @@ class Report(TallyStatistic):
     also_called = ("several", "dashboard")
     unit_word = ""
     event = "row"
-    reads = ("size",)
-    options = (
-        Option(
-            "statistics",
-            "the statistics by name, each with its options; in a command a file: TOML or JSON",
-            by_name=True,
-            nested=True,
-            needed=True,
-        ),
-    )
 
     def __init__(
         self,
@@ -281,18 +268,6 @@ class Report(TallyStatistic):
             )
 
     # Statistics and columns.
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Report:
-        (given,) = stated.require("statistics")
-        statistics, columns = {}, {}
-        shares = {}
-        for name, own in tables_of(given).items():
-            statistics[name], columns[name] = member_of(stated, name, own)
-            if own.get(SHARE) is not None:
-                shares[name] = own[SHARE]
-        return cls(statistics, columns=columns, shares=shares, size=stated.size)
 
     @property
     @override

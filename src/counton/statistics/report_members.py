@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import numpy as np
@@ -11,14 +10,11 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange, scaled_norms
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, exact, has_parts, quote
-from counton.base.outside_input import parse_json, parse_toml, read_plain
-from counton.frame.options import MissingOptions, Statement, check_value, split_names
 from counton.privacy import Contribution
 from counton.statistics.by_group import Grouped, inner_of
-from counton.statistics.catalogue import statistic_from_dict, statistic_named
-from counton.statistics.count import DistinctUsers
+from counton.statistics.catalogue import statistic_from_dict
 from counton.statistics.distinct import Distinct
 from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
@@ -214,123 +210,3 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
             f"measured: {', '.join(known)}"
         )
     return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}
-
-
-def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """Return the options by statistic from a mapping, a TOML or JSON file, or a JSON text."""
-    found = given
-    if isinstance(given, str):
-        try:
-            data = given.encode() if given.lstrip().startswith("{") else read_plain(given)
-            found = parse_json(data) if data.lstrip().startswith(b"{") else parse_toml(data)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"{field('statistics', given[:80])} is not a table of statistics by name "
-                f"({error}); give a TOML or JSON file with such a table"
-            ) from None
-    if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
-        raise InvalidInput(
-            f"{field('statistics')} are {quote(found)}; give a table for each statistic by its "
-            "name, with the key statistic and its options"
-        )
-    return {str(name): dict(own) for name, own in found.items()}
-
-
-def columns_of_members(given: Any) -> list[str]:
-    """Return the columns that the statistics of a report name.
-
-    >>> columns_of_members({"paid": {"statistic": "sum", "value": "price", "by": "shop"}})
-    ['shop', 'price']
-    """
-    found = list[str]()
-    with suppress(InvalidInput):
-        for own in tables_of(given).values():
-            known = [
-                one for one in statistic_named(own.get("statistic", "count")).options if one.column
-            ]
-            names = dict.fromkeys(["by", *(key for one in known for key in (one.key, one.name))])
-            found += [own[name] for name in names if isinstance(own.get(name), str)]
-    return found
-
-
-def member_of(
-    stated: Statement, name: str, own: Mapping[str, Any]
-) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """Build one statistic from its ``own`` options, and the columns that it reads."""
-    kind = statistic_named(own.get("statistic", "count"))
-    keyword = str(kind.keyword)
-    known = {option.key: option for option in kind.options}
-    known |= {option.name: option for option in kind.options}
-    grouped = "domain" not in kind.reads or "by" in kind.reads
-    taken = [*dict.fromkeys(option.key for option in kind.options)]
-    taken += [name for name in _SHOWN if name in kind.shows]
-    taken += _OF_ROWS if grouped else ["domain"]
-    options: dict[str, Any] = {}
-    for key, value in own.items():
-        if key in ("statistic", SHARE) or (key in _OF_ROWS and key in taken):
-            continue
-        if key in _SHOWN and key in taken:
-            options[key] = value
-            continue
-        if key == "every":
-            raise InvalidInput(
-                f"{name!r} of the report has windows of its own ({field('every', value)}), and one "
-                f"stream has windows of one length: give {name!r} a job of its own, with a privacy "
-                f"loss of its own"
-            )
-        if key not in known:
-            raise InvalidInput(
-                f"{name!r} of the report has {key!r}, which is not an option of {keyword}; its "
-                f"options are {', '.join([*taken, SHARE])}"
-            )
-        option = known[key]
-        if isinstance(value, float) and option.kind == "text":
-            value = repr(value)
-        check_value(option, value)
-        options[option.name] = value
-    by = _column_of_groups(name, own) if grouped else None
-    inner = stated.of_part(keyword, options, by, own.get("domain"))
-    try:
-        return _member_from(kind, name, inner, by)
-    except MissingOptions as error:  # which are no options of the job itself
-        raise InvalidInput(
-            f"{name!r} of the report, a statistic ({keyword}), needs "
-            f"{', '.join(map(field, error.names))}; choose the missing options without looking at "
-            f"the data"
-        ) from None
-
-
-def _member_from(
-    kind: type[Statistic], name: str, inner: Statement, by: str | None
-) -> tuple[TallyStatistic, tuple[str, ...]]:
-    columns = kind.columns_of_spec(inner).names
-    if "by" in kind.reads:
-        (by,) = inner.require("by")
-        return fitting(name, kind.from_spec(inner)), split_names(by)
-    if issubclass(kind, DistinctUsers):
-        found: Statistic = FirstRows()
-    elif issubclass(kind, TallyStatistic):
-        found = kind.from_spec(inner)
-    else:
-        raise unfit(name, str(kind.keyword))
-    if by is None:
-        return fitting(name, found), columns
-    return fitting(name, found, inner.groups(by)), (by, *columns)
-
-
-def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
-    by, domain = own.get("by"), own.get("domain")
-    if by is None and domain is None:
-        return None
-    if not isinstance(by, str) or not by or len(split_names(by)) > 1:
-        raise InvalidInput(
-            f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be a single "
-            "column, the group of each row; join several columns into one"
-        )
-    if domain is None:
-        raise InvalidInput(
-            f"{field('by', by)} of {name!r} needs {field('domain')}, a list of the groups, because "
-            "groups found in the data would reveal whose rows are in it; give a file with one "
-            "group a line, or a list"
-        )
-    return by

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote, suggest, text
-from counton.frame.options import Option, OwnColumns, Statement
+from counton.frame.options import OwnColumns
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.cells import Cells
@@ -156,10 +156,7 @@ class Statistic(ABC):
         event: word for what is counted; a user, an edge or a letter is the protected unit.
         counted: name of its only cell.
         column: table column of the names of its numbers.
-        options: its own options, besides those of every job.
-        reads: options of every job that its constructor takes, such as "domain".
         shows: the options that change how released numbers are shown.
-        fills: values for options of every job that a new stream does not state.
         unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
         on_screen: numbers that a screen shows first.
         reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
@@ -194,10 +191,7 @@ class Statistic(ABC):
     event: str = "event"
     counted: str = ""
     column: str = "cell"
-    options: tuple[Option, ...] = ()
-    reads: tuple[str, ...] = ()
     shows: tuple[str, ...] = ("over",)
-    fills: ClassVar[Mapping[str, Any]] = {}
     unit_word: str = "{counted}"
     on_screen: tuple[str, ...] = ()
     reading: Any = None
@@ -217,36 +211,6 @@ class Statistic(ABC):
     statistics: Mapping[str, Any] = {}
     own_columns: OwnColumns | None = None
     _stated: bool = False
-
-    @classmethod
-    def from_spec(cls, stated: Statement) -> Statistic:
-        """Build the statistic from a job's options, except columns.
-
-        Raises:
-            InvalidInput: an option is missing, out of range, or contradicts another one.
-        """
-        stated.require(*(one.name for one in cls.options if one.needed and not one.column))
-        return cls(**stated.only(*(one.name for one in cls.options if not one.column)))
-
-    @classmethod
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        """Return the columns of a job's options for this statistic, without times, groups and
-        users.
-
-        Raises:
-            InvalidInput: an option is missing.
-        """
-        named: list[str] = []
-        of: dict[str, list[str]] = {"number": []}
-        for one in cls.options:
-            if not one.column or (stated[one.name] is None and not one.needed):
-                continue
-            columns = (
-                stated.require_names(one.name) if one.several else tuple(stated.require(one.name))
-            )
-            named += columns
-            of.setdefault(one.column, []).extend(columns)
-        return OwnColumns(tuple(named), tuple(of["number"]))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -426,15 +390,6 @@ class NamedCells(Statistic):
     @override
     def check_asked(self, name: Any) -> None:
         self.cell(name)
-
-
-def named_values(words: str) -> dict[str, str]:
-    """Return the values of `Statistic.example` by name.
-
-    >>> named_values("by=page domain=page=home;site=web")
-    {'by': 'page', 'domain': 'page=home;site=web'}
-    """
-    return dict(one.split("=", 1) for one in words.split())
 
 
 def distinct_names(given: Any, what: str) -> tuple[str, ...]:

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
-from counton.frame.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
+from counton.frame.options import TOP
 from counton.numbers.formulas import Estimate, TableNumbers
 from counton.numbers.table_request import EVERY_ROW, TableRequest
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
-from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Events, Exact, Statistic, distinct_names, place_of_name
@@ -93,23 +92,6 @@ class TopK(TallyStatistic):
     says = "The largest groups of a histogram, with intervals that hold for all of them at once."
     phrase = "ranking of the {k} largest groups"
     also_called = ("top", "topk", "top_k", "largest")
-    options = (
-        Option(
-            "top",
-            "how many groups to show; default: 10, or as in the first run",
-            "whole",
-            kept="view",
-        ),
-        Option(
-            "room",
-            "with unknown discover: how many groups there can be, public; default: 1,000,000",
-            "whole",
-            kept="view",
-            of=("found",),
-        ),
-        REPLACE,
-    )
-    reads = ("by", "domain")
     event = "group"
     counts_rows = True
 
@@ -134,29 +116,6 @@ class TopK(TallyStatistic):
         self._call_units(unit)
         self._contribution = Contribution(neighbours, cells, 1, unit=self.unit)
         self.ordered = cells > 1
-
-    @classmethod
-    @override
-    def from_spec(cls, stated: Statement) -> Statistic:
-        top = stated["top"]
-        if top is not None and top < 1:
-            raise InvalidInput(f"{field('top', top)} would show nothing; give at least 1")
-        if stated.unknown == "discover":
-            return Count()
-        if stated.domain is None:
-            raise MissingOptions(
-                f"{field('domain')}, the list of groups, is missing; if groups should be found in "
-                f"the data, and shown once they are large, give {field('unknown', 'discover')}",
-                ["by"] * (stated.by is None) + ["domain"],
-            )
-        given: dict[str, Any] = {"neighbours": "replace"} if stated["replace"] else {}
-        return cls(stated.groups(stated.by or "group"), TOP if top is None else top, **given)
-
-    @classmethod
-    @override
-    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
-        stated.require("by")
-        return OwnColumns()
 
     @property
     @override
