@@ -43,17 +43,6 @@ def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[
     }
 
 
-def names_of(given: str | Sequence[str], name: str) -> list[str]:
-    """Return names of columns from a list, or from text with commas; refuse an empty name."""
-    names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
-    if "" in names:
-        raise InvalidInput(
-            f"{field(name, given)} contains an empty name; write names with commas between them, "
-            "A,B,C"
-        )
-    return names
-
-
 def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
     """Return the columns of the levels of a file that lists the leaves of a tree.
 
