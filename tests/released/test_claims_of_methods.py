@@ -47,8 +47,6 @@ def is_possible(what: str, form: str, guarantee: str, unit: str) -> bool:
     if form == "revised" and what == "distinct":
         return False
     if form == "expire":
-        if what in ("ranges", "contingency"):  # later nights of these end with an error
-            return False
         single = unit == "event" or what == "distinct"
         return single and guarantee != "delta" and what not in ("report", "reach")
     return True
