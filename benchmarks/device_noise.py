@@ -58,7 +58,8 @@ def first_step(strategy: TrainingStrategy) -> int:
 
 def by_torch(strategy: TrainingStrategy, where: str, zeros: Any) -> float:
     """Return the time in which PyTorch's gradients get the noise of a step."""
-    noise, place = noise_of(strategy, where), {"step": first_step(strategy)}
+    noise = noise_of(strategy, where)
+    place = {"step": first_step(strategy)}
 
     def step() -> None:
         place["step"] += 1
@@ -92,7 +93,8 @@ def main() -> None:
     """Print the table."""
     cuda = torch.cuda.is_available()
     millions = int(sys.argv[1]) if len(sys.argv) > 1 else (1000 if cuda else 1)
-    size, device = millions * 10**6, torch.device("cuda" if cuda else "cpu")
+    size = millions * 10**6
+    device = torch.device("cuda" if cuda else "cpu")
     blt = BufferedToeplitz.fit(STEPS, buffers=2)
     cases: dict[str, TrainingStrategy] = {
         "BLT-2": blt,
@@ -119,7 +121,8 @@ def main() -> None:
     torch.cuda.empty_cache()
 
     jax.config.update("jax_enable_x64", True)  # jax_privacy asks for it
-    given, key = jnp.zeros(size, jnp.float32), jax.random.key(0)
+    given = jnp.zeros(size, jnp.float32)
+    key = jax.random.key(0)
     draw = jax.jit(lambda key: jax.random.normal(key, (size,), jnp.float32))
     own = shortest(lambda: jax.block_until_ready(draw(key)))
     row("jax.random.normal", own, own)

@@ -82,11 +82,13 @@ def late_nights(cells: int) -> None:
     best = plan(horizon=365, guarantee=ZCDP("0.015"), shape=(cells,)).best.strategy
     for strategy in (best, KAry.best(365, norm=2)):
         with tempfile.TemporaryDirectory() as folder:
-            state, key = Path(folder) / "s.db", Key.generate()
+            state = Path(folder) / "s.db"
+            key = Key.generate()
             given: dict[str, Any] = {"shape": (cells,), "key": key}
             Stream.create(state, "pages", strategy, ZCDP("0.015"), **given).close()
             counter = Counter(strategy, ZCDP("0.015"), name="pages", **given)
-            took, field = [], counter.design.noise_field(key)
+            took = []
+            field = counter.design.noise_field(key)
             for step in range(1, 366):
                 database = Database(state)
                 began = time.process_time()

@@ -52,11 +52,13 @@ def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ..
     for work in works:
         work()
     least = [math.inf] * len(works)
-    used, done = 0.0, 0
+    used = 0.0
+    done = 0
     while done < turns or used < seconds:
         times = [cpu_seconds(work) for work in works]
         least = [min(pair) for pair in zip(least, times, strict=True)]
-        used, done = used + sum(times), done + 1
+        used = used + sum(times)
+        done = done + 1
     return tuple(least)
 
 

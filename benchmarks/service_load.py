@@ -47,8 +47,11 @@ class Load:
     """
 
     def __init__(self, port: int, token: str, rate: int, seconds: float) -> None:
-        self._port, self._token, self._every = port, token, BATCH / rate
-        self._bodies, self._next = templates(20), 0
+        self._port = port
+        self._token = token
+        self._every = BATCH / rate
+        self._bodies = templates(20)
+        self._next = 0
         self._last = round(seconds / self._every)
         self._began = time.perf_counter()
         self.took: list[float] = []
@@ -62,7 +65,8 @@ class Load:
     async def _client(self) -> None:
         reading, writing = await asyncio.open_connection("127.0.0.1", self._port)
         while self._next < self._last:
-            number, self._next = self._next, self._next + 1
+            number = self._next
+            self._next = self._next + 1
             due = self._began + number * self._every
             await asyncio.sleep(due - time.perf_counter())
             writing.write(self._request(number))
@@ -97,14 +101,17 @@ def processor_seconds(pid: int) -> float:
 async def report(load: Load, pid: int, seconds: float) -> None:
     """Run a load; print a line for each tenth of the time, and one for all of it."""
     sending = asyncio.create_task(load.run())
-    done, used = 0, processor_seconds(pid)
+    done = 0
+    used = processor_seconds(pid)
     for tenth in range(1, 11):
         await asyncio.wait([sending], timeout=seconds / 10)
-        now, cpu = len(load.took), processor_seconds(pid)
+        now = len(load.took)
+        cpu = processor_seconds(pid)
         print_line(
             f"{tenth * seconds / 10:6.0f} s", load.took[done:now], seconds / 10, cpu - used, pid
         )
-        done, used = now, cpu
+        done = now
+        used = cpu
     await sending
     print_line("    all ", load.took, seconds, None, pid)
 

@@ -33,7 +33,8 @@ class Memory(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.peak, self._ended = 0, threading.Event()
+        self.peak = 0
+        self._ended = threading.Event()
 
     def run(self) -> None:
         """Read the memory five times a second, until `end` is called."""
@@ -212,7 +213,8 @@ def main() -> None:
             with session(workers) as spark:
                 noisy(rows(spark, folder, *shapes[0]), job(fresh(state), shapes[0][1]))  # warm
                 for size, number in shapes:
-                    frame, memory = rows(spark, folder, size, number), Memory()
+                    frame = rows(spark, folder, size, number)
+                    memory = Memory()
                     memory.start()
                     pairs = [
                         (

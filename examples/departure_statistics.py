@@ -21,7 +21,8 @@ from examples.departures import data_folder
 
 _ZONE = "America/New_York"
 #: The aircraft with most departures, and the airports that most of them went to.
-_AIRCRAFT, _FLOWN = "N725MQ", ("RDU", "CMH", "DTW")
+_AIRCRAFT = "N725MQ"
+_FLOWN = ("RDU", "CMH", "DTW")
 #: Airports are linked that one aircraft flew to within so many hours.
 _HOURS = 12
 #: Files of events that are counted in their order.

@@ -16,7 +16,8 @@ from counton.base.errors import InvalidInput
 from counton.cli.command_text import command_text
 from counton.run import Job
 
-_START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
+_START = "2013-01-01T00:00"
+_END = "2014-01-01T00:00"
 
 
 def options_for(folder: str, *, expire: bool = False) -> Job:
@@ -31,7 +32,8 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    events, carriers = target / "departures.parquet", target / "carriers.csv"
+    events = target / "departures.parquet"
+    carriers = target / "carriers.csv"
     if not (events.exists() and carriers.exists()):
         data = data_folder()
         with zipfile.ZipFile(data / "flights.csv.zip") as archive:

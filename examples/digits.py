@@ -24,11 +24,17 @@ from counton.training import FixedEpochs, PoissonBatches, Sampler, TrainingDesig
 from counton.training.strategies import BufferedToeplitz
 
 Array = NDArray[np.float64]
-TRAINED, BATCH, EPOCHS, HIDDEN = 1440, 60, 16, 32
+TRAINED = 1440
+BATCH = 60
+EPOCHS = 16
+HIDDEN = 32
 SHAPES = ((64, HIDDEN), (HIDDEN,), (HIDDEN, 10), (10,))
 DIMENSION = sum(int(np.prod(shape)) for shape in SHAPES)
-CLIP, DELTA = 1.0, 1e-5
-BUDGETS, RATES, SEEDS = (1.0, 4.0, 16.0), (0.1, 0.3, 1.0), 10
+CLIP = 1.0
+DELTA = 1e-5
+BUDGETS = (1.0, 4.0, 16.0)
+RATES = (0.1, 0.3, 1.0)
+SEEDS = 10
 
 
 def split(flat: Array) -> list[Array]:
@@ -49,7 +55,8 @@ def clipped_sum(flat: Array, inputs: Array, labels: NDArray[np.int64]) -> Array:
     squares = (back**2).sum(1) * ((inputs**2).sum(1) + 1)
     squares += (wrong**2).sum(1) * ((hidden**2).sum(1) + 1)
     factors = (CLIP / np.maximum(np.sqrt(squares), CLIP))[:, None]
-    back, wrong = back * factors, wrong * factors
+    back = back * factors
+    wrong = wrong * factors
     parts = (inputs.T @ back, back.sum(0), hidden.T @ wrong, wrong.sum(0))
     return np.concatenate([part.reshape(-1) for part in parts])
 
@@ -67,7 +74,8 @@ def trained(
     """Accuracies of one network for each sampler; all read one table of noise side by side."""
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.data))
-    inputs, labels = digits.data[order] / 16, digits.target[order]
+    inputs = digits.data[order] / 16
+    labels = digits.target[order]
     weights = np.array([start(seed) for seed in range(len(samplers))])
     noise = choice.noise(key=key, name=name, sampler=samplers[0])
     for step in range(1, samplers[0].steps + 1):
@@ -83,7 +91,8 @@ def start(seed: int) -> Array:
     """Weights before training."""
     random = np.random.default_rng([1, seed])
     parts = [random.standard_normal(shape) / np.sqrt(len(shape) * shape[0]) for shape in SHAPES]
-    parts[1][:], parts[3][:] = 0, 0
+    parts[1][:] = 0
+    parts[3][:] = 0
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
@@ -103,7 +112,8 @@ def ways(
             for seed in range(seeds)
         ]
 
-    fixed, chance = in_order(), by_chance()
+    fixed = in_order()
+    chance = by_chance()
     found = plan(sampler=fixed[0], dimension=DIMENSION, guarantee=guarantee, clip=CLIP)
     plain = next(
         choice

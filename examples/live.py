@@ -34,7 +34,8 @@ from examples.departures import data_folder
 
 #: Before this hour hardly anybody departs.
 _FIRST = datetime(2013, 1, 2, 5)
-_EVERY, _PAUSE = 2, 0.5
+_EVERY = 2
+_PAUSE = 0.5
 _JOBS = """\
 [serve]
 public = true  # whoever sees the page sees what is released, and that alone
@@ -103,7 +104,8 @@ class Client:
 
     def __init__(self, service: str, stream: str, token: str, run: str) -> None:
         self._path = f"{service}/v1/streams/{stream}/batches/{run}"
-        self._token, self._number = token, 0
+        self._token = token
+        self._number = 0
 
     def send(self, rows: Sequence[dict[str, object]]) -> None:
         """Send rows, and wait until they are safe.
@@ -240,11 +242,13 @@ def _send_all(url: str, token: str, rows: pl.DataFrame, speed: Speed) -> int:
     name = speed.start.strftime("%Y%m%dT%H%M%S")
     counting, timing = (Client(url, stream, token, name) for stream in ("departures", "delays"))
     waiting = rows.to_dicts()
-    sent, told = 0, speed.start
+    sent = 0
+    told = speed.start
     while sent < len(waiting):
         time.sleep(_PAUSE)
         now = datetime.now(UTC)
-        then, batch = speed.then(now), []
+        then = speed.then(now)
+        batch = []
         while sent < len(waiting) and waiting[sent]["then"] <= then.replace(tzinfo=None):
             batch.append(waiting[sent])
             sent += 1

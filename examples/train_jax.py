@@ -10,14 +10,16 @@ from counton.training import FixedEpochs, plan
 from counton.training.optax import private_aggregate
 
 random = np.random.default_rng(0)
-inputs, labels = random.standard_normal((600, 20)), random.integers(0, 2, 600)
+inputs = random.standard_normal((600, 20))
+labels = random.integers(0, 2, 600)
 sampler = FixedEpochs(examples=600, batch_size=50, epochs=5)
 best = plan(sampler=sampler, dimension=20, guarantee=ZCDP(0.5), clip=1.0).best
 noise = best.noise(key=Key.generate(), name="example", sampler=sampler)
 optimizer = optax.chain(private_aggregate(noise, batch_size=50), optax.sgd(0.5))
 gradient = jax.grad(lambda w, x, y: optax.sigmoid_binary_cross_entropy(x @ w["w"], y))
 w = {"w": jnp.zeros(20)}
-state, update = optimizer.init(w), jax.jit(optimizer.update)
+state = optimizer.init(w)
+update = jax.jit(optimizer.update)
 for batch in sampler:
     each = jax.vmap(gradient, in_axes=(None, 0, 0))(w, inputs[batch], labels[batch])
     updates, state = update(each, state)

@@ -7,7 +7,8 @@ from counton import ZCDP, Key
 from counton.training import FixedEpochs, plan
 from counton.training.torch import make_private
 
-inputs, labels = torch.randn(600, 20), torch.randint(0, 2, (600,))
+inputs = torch.randn(600, 20)
+labels = torch.randint(0, 2, (600,))
 sampler = FixedEpochs(examples=600, batch_size=50, epochs=5)
 model = GradSampleModule(torch.nn.Linear(20, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)

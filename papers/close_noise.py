@@ -28,7 +28,9 @@ _SAFE = 1 - 1e-9
 _LARGEST_CLOSE = 30.0
 #: In bounds for (epsilon, delta), changes by several units are considered up to this epsilon and
 #: this delta. A delta below the last number is taken as the last number.
-_SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
+_SHORT_LOSS = 0.2
+_SHORT_DELTA = 0.02
+_LEAST_DELTA = 1e-15
 #: Centres a, up to symmetry, at which lower bounds on E (k - a)^2 of integer noise k are computed.
 _CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
 
@@ -95,10 +97,12 @@ def _price_and_bound(
     factor = math.exp(epsilon)
     reach = math.ceil(4 + min((6 - math.log(delta)) / epsilon, 10 / delta))
     places = np.arange(-reach, reach + 1)
-    squares, count = (places - centre) ** 2, len(places)
+    squares = (places - centre) ** 2
+    count = len(places)
     up = diags_array([-1.0, factor], offsets=[0, 1], shape=(count, count))
     down = diags_array([-1.0, factor], offsets=[0, -1], shape=(count, count))
-    one, half = csr_array(np.ones((count, 1))), csr_array(np.full((count, 1), -0.5))
+    one = csr_array(np.ones((count, 1)))
+    half = csr_array(np.full((count, 1), -0.5))
     each = eye_array(count)
     found = linprog(
         np.concatenate([np.zeros(2 * count), [-1.0, delta]]),

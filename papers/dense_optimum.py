@@ -79,7 +79,8 @@ def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Flo
     """Return C^T C of the optimal measurement matrix C for examples on a fixed schedule, shape
     (steps, steps), and a sum of variances that no matrix goes below.
     """
-    members, apart = schedule.steps, schedule.apart
+    members = schedule.steps
+    apart = schedule.apart
     order = np.arange(steps).reshape(members, apart).T.reshape(-1)  # S_0, S_1, ...
     back = np.argsort(order)
     totals = weights_of(np.eye(steps), optimizer)
@@ -87,7 +88,9 @@ def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Flo
     shares = np.full((apart, members), 1 / members)
     start = np.sqrt(products.diagonal()).reshape(apart, members)
     multiplier = np.einsum("is,st->ist", start, np.eye(members))
-    best, least, below = np.eye(steps), np.inf, 0.0
+    best = np.eye(steps)
+    least = np.inf
+    below = 0.0
     for _ in range(_ROUNDS):
         root_shares = np.sqrt(shares)
         flat = root_shares.reshape(-1)
@@ -110,7 +113,8 @@ def _optimal(steps: int, schedule: Schedule, optimizer: SGD | None) -> tuple[Flo
         below = max(below, total**2 / float(largest.max((1, 2)).sum()))
         if error < least:
             improved = 1 - error / least
-            best, least = found * flat[:, None] * flat, error
+            best = found * flat[:, None] * flat
+            least = error
             if improved < _ENOUGH:
                 break
         multiplier = np.einsum("iab,ibc,icd->iad", own, multiplier, own)

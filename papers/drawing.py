@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-_DPI, _COLOURS = 120, 96
+_DPI = 120
+_COLOURS = 96
 
 
 def shade(colour: str, strength: float) -> str:

@@ -391,7 +391,9 @@ class Stages:
     """
 
     def __init__(self, report: Report, count: int) -> None:
-        self._report, self._count, self._done = report, count, 0
+        self._report = report
+        self._count = count
+        self._done = 0
 
     def __call__(self, name: str, parts: Iterable[_T]) -> Iterator[_T]:
         """Hand on what comes, each of which is a stage."""

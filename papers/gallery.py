@@ -16,7 +16,8 @@ from papers import PAPERS, reproduce
 from papers.evidence import Evidence, Figure, counted
 
 #: What is written stands between these lines.
-BEGIN, END = "<!-- begin: written by make gallery -->", "<!-- end: written by make gallery -->"
+BEGIN = "<!-- begin: written by make gallery -->"
+END = "<!-- end: written by make gallery -->"
 
 
 def pictures(paper: str, figures: tuple[Figure, ...]) -> str:

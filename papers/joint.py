@@ -19,7 +19,8 @@ from counton.numbers.joint import joint_factor, narrowing_factor
 from counton.privacy import Guarantee
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
-LEVEL, STEPS = 0.95, 52
+LEVEL = 0.95
+STEPS = 52
 CASES: dict[str, tuple[StreamStrategy, Guarantee]] = {
     "tree, pure, ε = 1": (KAry.best(STEPS), PureDP(1)),
     "square root, zCDP, ρ = 0.1": (SqrtToeplitz(STEPS), ZCDP("0.1")),

@@ -21,14 +21,16 @@ from counton.base.exact import Number, check_integer, check_positive, float_abov
 _SAFE = 1 - 1e-9
 #: Probability with which a mechanism must keep all its errors below a bound: in most theorems, and
 #: in Theorem 1.4 of "Count on Your Elders".
-_PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
+_PROBABILITY = 2 / 3
+_RANDOM_PROBABILITY = 3 / 4
 #: Number of block sizes tried for Theorem 1.4 of "Count on Your Elders".
 _BLOCKS = 200
 #: Largest number of terms of a binomial law that are added up one by one.
 _FEW_TERMS = 2**12
 #: Coefficients of 1/m, 1/m^3, 1/m^5 and 1/m^7 in ln(C(2m, m) sqrt(pi m) / 4^m), and the m from
 #: which they are enough.
-_CENTRAL, _STIRLING = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336), 32
+_CENTRAL = (-1 / 8, 1 / 192, -1 / 640, 17 / 14336)
+_STIRLING = 32
 
 
 def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
@@ -86,7 +88,8 @@ def _distance_by_terms(changed: int, size: Floats) -> Floats:
     """
     # Importing scipy would take longer than to plan a stream. For more than 1074 steps the second
     # mass is 0: it is below 1e-100 wherever the first leaves less than 3/4.
-    half, even = np.ceil(size / 2), size % 2 == 0
+    half = np.ceil(size / 2)
+    even = size % 2 == 0
     place = np.arange(1.0, changed)[:, None]
     # From the middle outwards, each value but that of even sizes twice.
     ratios = (half - place + even) / (half + place)
@@ -123,7 +126,8 @@ def _distance_by_integrals(changed: int, size: Floats) -> Floats:
 
 def _last(holds: Any, most: int) -> int:
     """Return the largest integer up to ``most`` for which it holds, 0 if none, by bisection."""
-    low, high = 0, most + 1
+    low = 0
+    high = most + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -193,7 +197,8 @@ def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
 
 def _sum_below(targets: Mapping[int, float], end: int) -> float:
     """Return the sum of the losses allowed at ages below ``end``."""
-    total, age = 0.0, 0
+    total = 0.0
+    age = 0
     for at in sorted(targets):
         total += allowed_loss(targets, at) * (min(at + 1, end) - age)
         age = min(at + 1, end)

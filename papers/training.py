@@ -33,14 +33,17 @@ from counton.training.strategies.buffered import blt_coefficients
 from counton.training.strategies.sensitivity import fixed_squared, gram_of_schedules
 from papers.dense_optimum import dense_optimum, no_error_below
 
-STEPS, EPOCHS, BATCH = 512, 8, 100
+STEPS = 512
+EPOCHS = 8
+BATCH = 100
 PLACES = STEPS // EPOCHS
 DELTA = 1e-5
 
 
 def samplers() -> tuple[Sampler, ...]:
     """One for each way of taking batches, over the same run."""
-    key, examples = Key.generate(), BATCH * PLACES
+    key = Key.generate()
+    examples = BATCH * PLACES
     return (
         FixedEpochs(examples, BATCH, EPOCHS),
         PoissonBatches(examples, 1 / PLACES, STEPS, key=key, name="papers"),
@@ -106,7 +109,8 @@ def best_bands(start: Floats, shares: bool = False) -> float:
         share = np.exp(x[:EPOCHS] - x[:EPOCHS].max())
         share /= share.sum()
         matrix = np.where(inside, x[EPOCHS:][np.where(inside, lag, 0)], 0.0)
-        norms, wanted = np.linalg.norm(matrix, axis=0), np.sqrt(share[epoch])
+        norms = np.linalg.norm(matrix, axis=0)
+        wanted = np.sqrt(share[epoch])
         matrix *= wanted / norms
         inverse = solve_triangular(matrix, np.eye(STEPS), lower=True)
         sums = np.cumsum(inverse, axis=0)
@@ -154,8 +158,10 @@ def root_error(power: float, normals: int, steps: int, epochs: int) -> float:
 
     order = np.arange(1, normals)
     cut = np.concatenate([np.ones(1), np.cumprod((order - 1 - power) / order)])
-    inverse, impulse = np.zeros(steps), np.zeros(steps)
-    inverse[:normals], impulse[0] = cut, 1
+    inverse = np.zeros(steps)
+    impulse = np.zeros(steps)
+    inverse[:normals] = cut
+    impulse[0] = 1
     square = fixed_squared(gram_of_schedules(lfilter([1.0], cut, impulse), steps // epochs))
     left = np.arange(steps, 0, -1) / steps
     return math.sqrt(square * float(left @ np.cumsum(inverse) ** 2))

@@ -22,7 +22,8 @@ from counton.training.strategies import (
 )
 from papers.dense_optimum import dense_optimum
 
-RHO, PURE = ZCDP("1/2"), PureDP(1)
+RHO = ZCDP("1/2")
+PURE = PureDP(1)
 
 
 def training() -> Iterator[str]:
@@ -114,7 +115,9 @@ def epochs() -> Iterator[str]:
         [plan(None, PURE, around=end, strategies=[Epochs()]).best.errors.mean_std for end in steps]
     ]
     for first, ratio in ((16, 16), (64, 16), (256, 8)):
-        variances, over, length = [np.zeros(0)], 0.0, first
+        variances = [np.zeros(0)]
+        over = 0.0
+        length = first
         while sum(map(len, variances)) < steps[-1]:
             variances.append(plan(length, PURE).best.errors.std() ** 2 + over)
             over = float(variances[-1][-1])

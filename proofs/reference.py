@@ -226,7 +226,12 @@ class Bits:
 
 # ---------------------------------------------------------------------------------- 3. noise
 
-MAIN, ACCEPT, OFFSET, RETRY, DIGIT = 0, 1, 2, 3, 16  # purposes
+# purposes
+MAIN = 0
+ACCEPT = 1
+OFFSET = 2
+RETRY = 3
+DIGIT = 16
 
 
 def real(value: Fraction | int) -> Decimal:
@@ -256,7 +261,8 @@ class Inverse:
     def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
         with localcontext(DIGITS):
             sums = [*accumulate(weights)]
-            self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
+            self._least = least
+            self._sums = [int(one / sums[-1] * 2**200) for one in sums]
 
     def find(self, uniform: int) -> int:
         """Return the integer that a uniform number in [0, 1) draws from this distribution.
@@ -335,7 +341,8 @@ class Gaussian:
     """
 
     def __init__(self, variance: Fraction) -> None:
-        self._variance, self._bits = variance, 0
+        self._variance = variance
+        self._bits = 0
         while variance > 128**2 and variance >= 64**2 * 4 ** (self._bits + 1):
             self._bits += 1
         ratio = exp(-1 / (2 * variance))
@@ -345,7 +352,8 @@ class Gaussian:
         """Return the noise, an integer, that the key's ``bits`` give to an address (level, row,
         column).
         """
-        main, size = bits.word(MAIN, where, 2), 1 << self._bits
+        main = bits.word(MAIN, where, 2)
+        size = 1 << self._bits
         if size == 1:
             return self._blocks.find(bits.uniform(MAIN, where, 0, main))
         accept = bits.word(ACCEPT, where, 2)
@@ -353,7 +361,8 @@ class Gaussian:
         for attempt in range(256):
             if attempt:
                 first, offset = bits.lane(RETRY, where, attempt, 0)
-                accept, main = first >> 48, first >> 32 & 0xFFFF
+                accept = first >> 48
+                main = first >> 32 & 0xFFFF
             block = self._blocks.find(bits.uniform(MAIN, where, attempt, main))
             value = block * size + offset % size
             chance = exp((nearest_zero(block, size) ** 2 - value**2) / (2 * self._variance))
@@ -393,7 +402,9 @@ class Noise:
     def __init__(
         self, bits: Bits, law: Callable[[int], Laplace | Gaussian], cell: int | None
     ) -> None:
-        self._bits, self._law, self._cell = bits, law, cell
+        self._bits = bits
+        self._law = law
+        self._cell = cell
         self.drawn: dict[Node, int] = {}
 
     def __call__(self, level: int, index: int) -> int:
@@ -428,7 +439,8 @@ def round_to(value: Decimal, places: int) -> int:
     shift excludes ties.
     """
     moved = value * Decimal(2) ** places + Decimal("0.5") + (Decimal(2).sqrt() - 1) / 2**20
-    low, high = math.floor(moved - Decimal("1e-40")), math.floor(moved + Decimal("1e-40"))
+    low = math.floor(moved - Decimal("1e-40"))
+    high = math.floor(moved + Decimal("1e-40"))
     if low != high:
         raise Unreadable("40 digits do not decide how a number is rounded")
     return low
@@ -500,8 +512,10 @@ class KAry(Strategy):
     """
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
-        self._base, self._below = arity, (arity - 1) // 2 if subtraction else 0
-        self._height, most = 0, 0
+        self._base = arity
+        self._below = (arity - 1) // 2 if subtraction else 0
+        self._height = 0
+        most = 0
         while most < horizon:  # the largest number of so many digits
             most = most * arity + arity - 1 - self._below
             self._height += 1
@@ -514,7 +528,8 @@ class KAry(Strategy):
         return {(level, p): 1 for level, p in enumerate(ends) if (p + self._below) % self._base}
 
     def _at(self, z: Draws, step: int) -> int:
-        total, end = 0, step
+        total = 0
+        end = step
         for level in range(self._height):
             parent = (end + self._below) // self._base
             middle = parent * self._base
@@ -551,7 +566,8 @@ class SmoothBinary(Strategy):
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
         leaves = (leaf for leaf in range(2**height) if leaf.bit_count() == height - zeros)
-        self._leaves, self._bits = [*islice(leaves, horizon + 1)], range(height)
+        self._leaves = [*islice(leaves, horizon + 1)]
+        self._bits = range(height)
         self._read = [
             sorted({leaf >> bit + 1 for leaf in self._leaves if leaf >> bit & 1})
             for bit in self._bits
@@ -600,7 +616,9 @@ class Expiring(Strategy):
     """
 
     def __init__(self, growth: str = "1", delay: int = 0, levels: int | None = None) -> None:
-        self._power, self.delay, self._levels = 1 - Fraction(growth), delay, levels or 63
+        self._power = 1 - Fraction(growth)
+        self.delay = delay
+        self._levels = levels or 63
 
     def factor(self, level: int) -> Fraction:
         root = round((1 + level) ** (1 / self._power.denominator))
@@ -612,7 +630,8 @@ class Expiring(Strategy):
             return math.ceil(found / real(unit)) * unit
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        found, end = {}, last - self.delay
+        found = {}
+        end = last - self.delay
         while step <= end:  # the widest interval that begins here
             level = min((step & -step).bit_length(), self._levels) - 1
             found[level, step >> level] = 1
@@ -684,10 +703,14 @@ class LookAhead(Strategy):
         weights: Sequence[int] = (1,),
         own: Fraction | None = None,
     ) -> None:
-        self._radices, self._weights, self._own, self.top = radices, weights, own, len(radices)
+        self._radices = radices
+        self._weights = weights
+        self._own = own
+        self.top = len(radices)
         self._widths = [*accumulate(radices, lambda a, b: a * b, initial=1)]
         self._counts = [-(-horizon // width) for width in self._widths]
-        self.bits, self._depths = weights[0].bit_length() - 1, [0]
+        self.bits = weights[0].bit_length() - 1
+        self._depths = [0]
         for level in range(1, self.top + 1):
             fit = [d for d in range(2, level + 1) if math.prod(radices[level - d : level]) <= 400]
             self._depths.append(max(fit, default=1) if own is None else 1)
@@ -711,7 +734,8 @@ class LookAhead(Strategy):
 
             The estimate uses the nodes down to ``depth`` levels below the node.
             """
-            weight, drawn = self._weights[level], z(level, node) << 16
+            weight = self._weights[level]
+            drawn = z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)
             from_below, variance = children_sum(level, node, depth)
@@ -752,7 +776,8 @@ class LookAhead(Strategy):
         method `final` returned. The nodes are the widest nodes that end before the step, narrower
         nodes after them, and the step itself.
         """
-        found, node = final(0, step - 1), 0
+        found = final(0, step - 1)
+        node = 0
         for level in reversed(range(self.top + 1)):
             end = (step - 1) // self._widths[level]
             found += sum(final(level, one) for one in range(node, end))
@@ -784,7 +809,8 @@ class Epochs(Strategy):
         An epoch is given as its tree, the number of steps before it, the number of its steps, and
         its lowest level of noise.
         """
-        k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
+        k = self._radix
+        own = Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
         for number in count():
             radices = [k] * number + [k - 1 if number else k]
             tree = LookAhead(math.prod(radices), radices, [1] * (number + 2), own)
@@ -801,7 +827,8 @@ class Epochs(Strategy):
         return {}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        found, past = list[int](), 0
+        found = list[int]()
+        past = 0
         for tree, before, size, lowest in self._epochs():
             final = tree.final(self._above(z, lowest))
             steps = range(1, min(last - before, size) + 1)
@@ -827,18 +854,23 @@ class GrowingCascade(Strategy):
     windows = True
 
     def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
-        self._doublings, self.places = doublings, fraction_bits
-        self._first, self._weight = 978122, 564719  # their ratio is the root of 3
+        self._doublings = doublings
+        self.places = fraction_bits
+        # their ratio is the root of 3
+        self._first = 978122
+        self._weight = 564719
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        cell, came = step - 1, (step - 1).bit_length()
+        cell = step - 1
+        came = (step - 1).bit_length()
         found = {(128 + j, 0): self._weight for j in range(came + 1, self._doublings + 1)}
         for height in range(1, came):
             found[height, cell >> height] = self._weight * (-1) ** (cell >> height - 1 & 1)
         return found | {(128 + came, 0): 2 * self._weight if came else self._first}
 
     def _at(self, z: Draws, step: int) -> int:
-        weight, cell = self._weight, step - 1
+        weight = self._weight
+        cell = step - 1
         block = total = nearest(z(128, 0) << self.places, self._first)
         for number in range(1, cell.bit_length() + 1):
             block = nearest((z(128 + number, 0) << self.places) - weight * total, 2 * weight)
@@ -868,15 +900,18 @@ class Octave(Strategy):
         whole: bool = False,
         node_weights: str | None = None,
     ) -> None:
-        self._fine, self._unit = grid_bits, 2 ** (grid_bits // 2 - 2)
-        self.bits, self.places = grid_bits + grid_bits // 2 - 2, 0 if whole else 10
+        self._fine = grid_bits
+        self._unit = 2 ** (grid_bits // 2 - 2)
+        self.bits = grid_bits + grid_bits // 2 - 2
+        self.places = 0 if whole else 10
         upper = max(horizon.bit_length() - 8, 0)
         if upper >= 2:  # a multiple of 8 nodes of the lowest of the highest levels
             horizon = -(-horizon // (8 << upper)) * (8 << upper)
             upper = horizon.bit_length() - 8
         self._nodes = [range(1, horizon + 1)]
         for _ in range(horizon.bit_length()):
-            first, last = self._nodes[-1].start, self._nodes[-1].stop - 1
+            first = self._nodes[-1].start
+            last = self._nodes[-1].stop - 1
             self._nodes.append(range(first // 2 - (first % 2 == 0), last // 2 + 2))
         levels = range(upper, len(self._nodes))
         measured = [(level, j) for level in levels for j in self._nodes[level]]
@@ -899,7 +934,8 @@ class Octave(Strategy):
     def _noise(self, z: Draws, last: int) -> list[int]:
         @cache
         def number(level: int, node: int) -> int:
-            weight, half = self._weights.get((level, node), self._unit), node // 2
+            weight = self._weights.get((level, node), self._unit)
+            half = node // 2
             reads = {half: 8, half + 1: 8} if node % 2 else {half - 1: 3, half: 10, half + 1: 3}
             above = self._nodes[level + 1] if level + 1 < len(self._nodes) else range(0)
             carried = sum(part * number(level + 1, j) for j, part in reads.items() if j in above)
@@ -922,7 +958,9 @@ class Root(Strategy):
     places = 10
 
     def __init__(self, horizon: int | None, series_bits: int, weight_bits: int) -> None:
-        self._horizon, self._series_bits, self._weight_bits = horizon, series_bits, weight_bits
+        self._horizon = horizon
+        self._series_bits = series_bits
+        self._weight_bits = weight_bits
         self.bits = series_bits + weight_bits
 
     def _series(self, last: int) -> list[int]:
@@ -930,7 +968,8 @@ class Root(Strategy):
 
         It is the power series of 1 / sqrt(1 - x), and the first column of F.
         """
-        found, binomial = [], 1
+        found = []
+        binomial = 1
         for k in range(last):
             found.append(nearest(binomial << self._series_bits, 4**k))
             binomial = binomial * 2 * (2 * k + 1) // (k + 1)
@@ -948,7 +987,8 @@ class Root(Strategy):
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         last = self._horizon or last
-        weight, f = self._weights(step)[-1], self._series(last)
+        weight = self._weights(step)[-1]
+        f = self._series(last)
         return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
 
     def _noise(self, z: Draws, last: int) -> list[int]:
@@ -956,7 +996,8 @@ class Root(Strategy):
 
         z is the noise of the nodes; u is computed step by step.
         """
-        f, weights = self._series(last), self._weights(last)
+        f = self._series(last)
+        weights = self._weights(last)
         divided: list[Decimal] = []
         for step in range(1, last + 1):
             known = sum((f[k] * divided[-k] for k in range(1, step)), Decimal(0))
@@ -1024,11 +1065,13 @@ class GrowingSquareRoot(Root):
                 f"release {last} cannot be computed here, because the strategy GrowingSquareRoot "
                 "counts steps after 2^20 in blocks: check a table of earlier steps"
             )
-        sums, found = sums_of_squares(), list[int]()
+        sums = sums_of_squares()
+        found = list[int]()
         classes = next(level for level in count() if self._first(level) >= 2**22)
         widths = [float(self.factor(level)) for level in range(classes + 160)]
         for step in range(1, last + 1):
-            ends, beyond = [self._first(level) - step for level in range(classes + 161)], 0.0
+            ends = [self._first(level) - step for level in range(classes + 161)]
+            beyond = 0.0
             for level in reversed(range(classes, classes + 160)):
                 ratio = (ends[level + 1] - 1) / (ends[level] - 1)  # F^2 at k is at most 1 / (pi k)
                 y = (ratio - 1) / (ratio + 1)
@@ -1037,7 +1080,8 @@ class GrowingSquareRoot(Root):
                 beyond += log / (math.pi * widths[level]) * (4.0 if level >= classes + 156 else 1.0)
             total = 0.0 + beyond
             for level in reversed(range(classes)):
-                low, high = ends[level], min(ends[level + 1], 2**22 - step)
+                low = ends[level]
+                high = min(ends[level + 1], 2**22 - step)
                 total += (sums[max(high, 0)] - sums[max(low, 0)]) / widths[level]
             found.append(math.floor(2.0**self._weight_bits / math.sqrt(total * (1 + 1e-9))))
         return found
@@ -1061,7 +1105,8 @@ def integers(text: str, size: int) -> list[int]:
     The text states the number of bytes of an integer, and then the compressed bytes: first the
     lowest byte of every integer, then the second lowest, and so on.
     """
-    width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
+    width = int(text[0])
+    planes = zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
         raise Unreadable(
             f"a text of the strategy does not contain {size} integers of {width} bytes: give it as "
@@ -1095,7 +1140,9 @@ def hats(description: dict[str, Any]) -> Line:
     weight of a cell alone is chosen so that the entries of the cell's column add up to 2^bits, or
     their squares to 4^bits or a little less.
     """
-    cells, norm, unit = description["cells"], description["norm"], 1 << description["bits"]
+    cells = description["cells"]
+    norm = description["norm"]
+    unit = 1 << description["bits"]
     spaced = [
         [*range(0, cells + one, one)][: -(-cells // one) + 1] if isinstance(one, int) else one
         for one in description["spacings"]
@@ -1107,10 +1154,12 @@ def hats(description: dict[str, Any]) -> Line:
         found: list[dict[int, int]] = [{} for _ in knots]
         for i, (start, stop) in enumerate(pairwise(knots)):
             for cell in range(start if i else 0, min(stop, cells)):
-                width, risen = 2 * (stop - start), max(2 * (cell - start) + 1, 0)
+                width = 2 * (stop - start)
+                risen = max(2 * (cell - start) + 1, 0)
                 found[i][cell] = nearest(heights[i] * (width - risen), width)
                 found[i + 1][cell] = nearest(heights[i + 1] * risen, width)
-        rows, heights = rows + found, heights[len(knots) :]
+        rows = rows + found
+        heights = heights[len(knots) :]
     left = [unit**norm - sum(row.get(cell, 0) ** norm for row in rows) for cell in range(cells)]
     return rows, [one if norm == 1 else math.isqrt(one) for one in left]
 
@@ -1131,11 +1180,13 @@ def dense(description: dict[str, Any]) -> Line:
         matrix = [flat[at : at + cells] for at in range(0, len(flat), cells)]
     check_digest((one for row in matrix for one in row), description["matrix_sha256"])
     rows = [{cell: weight for cell, weight in enumerate(row) if weight} for row in matrix]
-    own, row_of = [0] * cells, [-1] * cells
+    own = [0] * cells
+    row_of = [-1] * cells
     for number, row in enumerate(rows):
         for cell, weight in row.items():
             if len(row) == 1 and weight > own[cell]:
-                own[cell], row_of[cell] = weight, number
+                own[cell] = weight
+                row_of[cell] = number
     return [row for number, row in enumerate(rows) if number not in row_of], own
 
 
@@ -1157,7 +1208,9 @@ def scaled_root(steps: int, formula: str) -> list[list[int]]:
             found *= factor
         return found
 
-    f, squares, matrix = [1.0], [0.0] * steps, []
+    f = [1.0]
+    squares = [0.0] * steps
+    matrix = []
     for k in range(1, steps):
         f.append(f[-1] * (2 * k - 1) / (2 * k))
     for i in range(steps):
@@ -1217,7 +1270,8 @@ class LeastSquares(Strategy):
         horizon: int = 0,
     ) -> None:
         self._rows, self._own = (hats if line["strategy"] == "Hats" else dense)(line)
-        self._radices, self._top = radices, len(radices)
+        self._radices = radices
+        self._top = len(radices)
         self._widths = [*accumulate(radices, lambda a, b: a * b, initial=1)]
         self._shares = [*(shares or [1] * self._top), 0][: self._top + 1] if radices else [1]
         powers = sum(share**norm for share in self._shares)
@@ -1264,7 +1318,8 @@ class LeastSquares(Strategy):
         return measured + nearest(lack * (self._parts[level] if own else 256), 256)
 
     def _noise(self, z: Draws, last: int) -> list[int]:
-        block, known = self._widths[-1], list[Decimal]()
+        block = self._widths[-1]
+        known = list[Decimal]()
         for cell, own in enumerate(self._own):
             if self._top:
                 estimate = self._estimate(z, self._top, cell, min(self._top, 2))
@@ -1303,7 +1358,8 @@ class LeastSquares(Strategy):
 
         The total includes step ``at`` + 1: ``at`` counts from 0.
         """
-        node, total = at // self._widths[-1], after - before
+        node = at // self._widths[-1]
+        total = after - before
         for level in reversed(range(self._top)):
             radix = self._radices[level]
             family = range(node * radix, (node + 1) * radix)
@@ -1345,7 +1401,8 @@ class WindowVersions(Strategy):
         self._inner = strategy_of(inner)
         self._widths = {one[0]: one[1] for one in nodes}
         self.versions = inner.get("horizon") or inner["line"]["cells"]
-        self.bits, self.places = self._inner.bits, self._inner.places
+        self.bits = self._inner.bits
+        self.places = self._inner.places
 
     def _first(self, window: int, level: int) -> int:
         return (window - 1 + self.versions - 1) * self._widths.get(level, 0)
@@ -1391,7 +1448,8 @@ class AsOf(Strategy):
     def __init__(self, windows: dict[str, Any], night: int) -> None:
         self._of: Any = strategy_of(windows)
         self._night = night
-        self.bits, self.places = self._of.bits, self._of.places
+        self.bits = self._of.bits
+        self.places = self._of.places
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         found: dict[Node, int] = self._of.column(step, last)
@@ -1412,7 +1470,9 @@ class WrittenOut(Strategy):
     """
 
     def __init__(self, rows: list[Any], columns: list[Any], bits: int = 0) -> None:
-        self._rows, self._columns, self.bits = rows, columns, bits
+        self._rows = rows
+        self._columns = columns
+        self.bits = bits
         for nodes in (*rows, *columns):
             if len({(level, index) for level, index, _ in nodes}) < len(nodes):
                 raise Unreadable(
@@ -1474,7 +1534,8 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
         last: number of steps.
     """
     bounds = {"cells": 1, "separation": 1} | contribution
-    replaced, per_cell = bounds["neighbours"] == "replace", bounds.get("per_cell", 0)
+    replaced = bounds["neighbours"] == "replace"
+    per_cell = bounds.get("per_cell", 0)
     ends = [0 if replaced else -per_cell, per_cell]
     if "resolution" in bounds:
         unit = Fraction(bounds["resolution"])
@@ -1609,7 +1670,8 @@ def least_width(
     For Laplace noise with delta or rho the last number of ``moved`` must be above 0, because with 0
     `keeps` checks nothing, and the result is meaningless.
     """
-    low, high = Fraction(2) ** -40, Fraction(2) ** 120
+    low = Fraction(2) ** -40
+    high = Fraction(2) ** 120
     while high / low > 1 + Fraction(1, 2**21):
         middle = Fraction(math.sqrt(low) * math.sqrt(high)).limit_denominator(2**200)
         low, high = (low, middle) if keeps(guarantee, family, middle, moved) else (middle, high)
@@ -1636,7 +1698,8 @@ class Stream:
     def __init__(
         self, terms: dict[str, Any], secret: bytes, matrices: dict[str, Any] | None = None
     ) -> None:
-        bound, printed = address(terms), subkey(secret, b"fingerprint")[:8].hex()
+        bound = address(terms)
+        printed = subkey(secret, b"fingerprint")[:8].hex()
         noise_id = hashlib.sha256(f"identity of noise\n{printed}\n{bound}".encode()).hexdigest()
         if terms.get("noise_id", noise_id[:32]) != noise_id[:32]:
             raise Unreadable(
@@ -1694,7 +1757,8 @@ class Table:
         steps = sorted({row["step"] for row in rows if "step" in row}) or [1]
         packed = zlib.decompress(base64.b64decode(description["cells"]["data"]))
         moved = struct.unpack(f"<{len(packed) // 8}q", packed)
-        size, sums = len(moved) // len(steps), list[int]()
+        size = len(moved) // len(steps)
+        sums = list[int]()
         for at, one in enumerate(moved):  # differences from step to step, for floats by their bits
             sums.append(one + (sums[at - size] if at >= size else 0))
             held = (sums[-1] % 2**64).to_bytes(8, "little")
@@ -1748,14 +1812,18 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     """
     if not table.values:
         raise Unreadable("the table has no released values: export one after its first release")
-    right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
+    right = 0
+    cells = table.cells | sums.cells
+    late = stream.strategy.delay
     for name, by_step in table.values.items():
         if name not in cells:
             raise Unreadable(
                 f"the number of the cell of group {name!r} is unknown: add a column cell to the "
                 "sums"
             )
-        z, first, last = stream.z(cells[name]), min(by_step), max(by_step)
+        z = stream.z(cells[name])
+        first = min(by_step)
+        last = max(by_step)
         if not 1 <= first <= last <= stream.horizon:
             beyond = short(last if first >= 1 else first)
             raise Unreadable(
@@ -1781,7 +1849,8 @@ def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> Non
     """Print the measurements y = C x + z of the nodes whose noise was read, and the release
     computed from y alone.
     """
-    strategy, last = stream.strategy, len(x)
+    strategy = stream.strategy
+    last = len(x)
     counted = sums_by_key(
         (node, weight * one)
         for step, one in enumerate(x, start=1)

@@ -74,7 +74,8 @@ if __name__ == "__main__":
     parser.add_argument("file", type=Path, help="released CSV file")
     parser.add_argument("--title", default="Released numbers")
     given = parser.parse_args()
-    released, file = counton.read(given.file), given.file
+    released = counton.read(given.file)
+    file = given.file
     for ending, write in (("-metadata.json", csvw), (".dcat.jsonld", dcat)):
         text = json.dumps(write(released, file.name, given.title), indent=2, ensure_ascii=False)
         Path(f"{file}{ending}").write_text(text + "\n", "utf-8")

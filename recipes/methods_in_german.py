@@ -23,7 +23,8 @@ def number(value: float, digits: int = 0) -> str:
 
 def methods(release: counton.Release, what: str) -> str:
     """Return three sentences: what was published, who is protected, and how large errors are."""
-    design, table = release.numbers.design, release.table()
+    design = release.numbers.design
+    table = release.table()
     contribution = design.contribution
     unit = f"«{_UNITS.get(contribution.unit, contribution.unit)}»"
     difference = _RELATIONS[contribution.relation].format(unit=unit)

@@ -25,7 +25,8 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
     Raises:
         InvalidInput: there is no such group, or the windows are longer than ``by``.
     """
-    length, start = LENGTHS[by], pl.col("window_start")
+    length = LENGTHS[by]
+    start = pl.col("window_start")
     windows = release.only(groups=[group]).table().sort("step")
     occurrences = (
         windows.group_by(begin=start.dt.truncate(length), maintain_order=True)

@@ -20,12 +20,14 @@ from typing import BinaryIO
 import httpx
 
 #: Largest size of a batch in bytes, and seconds after which the program gives up.
-BYTES, PATIENCE = 2**19, 600.0
+BYTES = 2**19
+PATIENCE = 600.0
 
 
 def send(file: Path, stream: str, token: str) -> int:
     """Send what is new in a file, and return the number of rows that count."""
-    notes, counted = file.with_name(f"{file.name}.sent"), 0
+    notes = file.with_name(f"{file.name}.sent")
+    counted = 0
     begin, end = map(int, notes.read_text().split()) if notes.exists() else (0, 0)
     with file.open("rb") as rows, httpx.Client(timeout=60) as client:
         while True:
@@ -52,7 +54,8 @@ def lines(rows: BinaryIO) -> bytes:
 def post(client: httpx.Client, address: str, token: str, rows: bytes) -> int:
     """Post one batch until the service answers; return how many of its rows count from now on."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
-    wait, until = 0.25, time.monotonic() + PATIENCE
+    wait = 0.25
+    until = time.monotonic() + PATIENCE
     while True:
         try:
             answer = client.post(address, content=rows, headers=headers)

@@ -42,7 +42,8 @@ def residuals(numbers: Floats, season: int) -> Floats:
     design = np.eye(season)[np.arange(len(numbers)) % season]
     found = []
     for window in range(season + LEARN, len(numbers)):
-        past, seen = design[:window], numbers[:window]
+        past = design[:window]
+        seen = numbers[:window]
         level = (past.T @ seen) / past.sum(axis=0)  # the mean of each weekday
         degrees = window - season
         std = np.sqrt(((seen - past @ level) ** 2).sum() / degrees)
@@ -58,7 +59,8 @@ def run_length(threshold: float) -> float:
     the threshold.
     """
     nodes, weights = np.polynomial.legendre.leggauss(96)
-    nodes, weights = (nodes + 1) * threshold / 2, weights * threshold / 2
+    nodes = (nodes + 1) * threshold / 2
+    weights = weights * threshold / 2
     places = np.concatenate([[0.0], nodes])
     density = np.exp(-((nodes - places[:, None] + ALLOWANCE) ** 2) / 2) / np.sqrt(2 * np.pi)
     moves = np.column_stack([special.ndtr(ALLOWANCE - places), density * weights])
@@ -69,7 +71,8 @@ def threshold_for(rate: float) -> float:
     """Return the threshold with an expected number ``rate`` of false alarms in a window."""
     if not 1e-5 <= rate <= 0.05:
         raise SystemExit(f"{rate:g} false alarms in one window: give 0.00001 to 0.05")
-    low, high = 0.1, 40.0
+    low = 0.1
+    high = 40.0
     while high - low > 1e-4:
         middle = (low + high) / 2
         often = 2 / run_length(middle) > rate  # increases and decreases
@@ -79,9 +82,12 @@ def threshold_for(rate: float) -> float:
 
 def alarms(errors: Floats, threshold: float) -> list[tuple[int, float]]:
     """Return the index of each alarm and the value of the sum there, which begins anew then."""
-    up, down, found = 0.0, 0.0, []
+    up = 0.0
+    down = 0.0
+    found = []
     for place, error in enumerate(errors):
-        up, down = max(0.0, up + error - ALLOWANCE), max(0.0, down - error - ALLOWANCE)
+        up = max(0.0, up + error - ALLOWANCE)
+        down = max(0.0, down - error - ALLOWANCE)
         if max(up, down) > threshold:
             found.append((place, up if up >= down else -down))
             up = down = 0.0
@@ -103,7 +109,8 @@ def watch(table: pl.DataFrame, false_alarms: float) -> tuple[pl.DataFrame, bool]
     elif "estimate" in table.columns:
         raise SystemExit("windows as differences of totals share noise; use --release windows")
     groups = table.partition_by("group", as_dict=True, maintain_order=True)
-    rows, newest = [], False
+    rows = []
+    newest = False
     for (group,), own in groups.items():
         begins = own["window_start"]
         days = (begins[-1] - begins[0]).total_seconds() / 86_400 / max(len(own) - 1, 1)

@@ -77,7 +77,8 @@ class _Turned:
     def pytest_collect_directory(self, path: Path, parent: Any) -> Generator[None, Any, Any]:
         found = yield
         if found and path == Path(__file__).parent:
-            worker, inside = parent.config.workerinput, list(found.collect())
+            worker = parent.config.workerinput
+            inside = list(found.collect())
             first = int(worker["workerid"][2:]) * len(inside) // worker["workercount"]
             found.collect = lambda: inside[first:] + inside[:first]
         return found

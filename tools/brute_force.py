@@ -73,7 +73,9 @@ class Tried:
     """
 
     def __init__(self, name: str) -> None:
-        self.name, self.pairs, self.shares = name, 0, [0.0, 0.0]
+        self.name = name
+        self.pairs = 0
+        self.shares = [0.0, 0.0]
 
     def hold(self, changes: Changes, nodes: Nodes, claimed: Sensitivity, pair: Any) -> None:
         """Check that changes stay within the claimed sensitivity: the 1-norm and the squared 2-norm
@@ -224,7 +226,8 @@ def is_allowed(said: Contribution, change: Changes) -> bool:
         )  # fmt: skip
         return len(steps) <= 1 and bool(((change >= int(low)) & (change <= int(high))).all())
     if said.relation == "replace":  # one leaves its cells, another enters its own, in one step
-        left, entered = (change < 0).sum(), (change > 0).sum()
+        left = (change < 0).sum()
+        entered = (change > 0).sum()
         return len(steps) <= 1 and max(left, entered) <= said.cells
     if said.every is not None:  # a schedule: so many steps in a row, of which some are missed
         scheduled = bool((apart % said.every == 0).all())
@@ -302,7 +305,9 @@ STATISTICS: list[tuple[counted.Statistic, Sequence[Any]]] = [
     (counted.Forest(2), [(*edge, 1 + number % 2) for number, edge in enumerate(_edges())]),
 ]
 #: Streams have so many steps, with up to so many events each, or in all where edges come once.
-LENGTH, TOGETHER, EDGES = 3, 2, 5
+LENGTH = 3
+TOGETHER = 2
+EDGES = 5
 
 
 def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Stream]:
@@ -665,7 +670,8 @@ EACH_ROW: list[tuple[counted.Statistic, Sequence[Any]]] = [
     (counted.Episodes("ab", 2), "ab"),
 ]
 #: Rows of a stream; so many at most where all streams are tried.
-ROWS_OF_STREAMS, ALL_OF_THEM = (4, 8, 32), 8
+ROWS_OF_STREAMS = (4, 8, 32)
+ALL_OF_THEM = 8
 
 
 def try_rows() -> Iterator[Tried]:

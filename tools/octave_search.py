@@ -48,11 +48,13 @@ from counton.strategies.streams.octave import (
 LEVELS = (2, 3, 5)
 _WIDTH = 2 * REACH
 _SMOOTH = 200.0
-_ROUNDS, _STEPS = 25, 500
+_ROUNDS = 25
+_STEPS = 500
 #: Steps between two nodes at which variances are looked at.
 _BETWEEN = 16
 #: Deviations of a node are between a tenth and 16 of those below.
-_LEAST, _MOST = 0.1, 16.0
+_LEAST = 0.1
+_MOST = 16.0
 
 
 # ------------------------------------------------------------------------------------- tables
@@ -87,13 +89,15 @@ def inside_tables() -> Floats:
     There is a table for each value of three bits of the step. The tables make the cost of the worst
     sequence of bits small.
     """
-    constants, matrices = [], []
+    constants = []
+    matrices = []
     for bits in range(1 << LOWEST):
         step = (1 << 30) + (bits << 1)
         nodes = _around(LOWEST, step, 2 * _WIDTH)
         above = _around(LOWEST + 1, step, _WIDTH + 4)
         up = matrix(nodes, above)
-        own, next_ = _linear(LOWEST, step, nodes), _linear(LOWEST + 1, step, above)
+        own = _linear(LOWEST, step, nodes)
+        next_ = _linear(LOWEST + 1, step, above)
         near = slice(_WIDTH - 8, 3 * _WIDTH + 9)  # what lies beyond depends on the cut
         constants.append((own[0] - up @ next_[0])[near])
         matrices.append((own[1] - up @ next_[1])[near])
@@ -113,7 +117,8 @@ def inside_tables() -> Floats:
         )
         mean, counts = _worst_sequence(costs)
         if mean < least:
-            best, least = np.asarray(table, np.float64), mean
+            best = np.asarray(table, np.float64)
+            least = mean
         share = 1.5 / (turn + 4)
         often = (1 - share) * often + share * counts
     return np.asarray(best.reshape(1 << CHOOSING, _WIDTH))
@@ -127,12 +132,14 @@ def _worst_sequence(costs: Floats, length: int = 400) -> tuple[float, Floats]:
         costs: cost of each of the 16 patterns of four bits.
         length: length of the sequence.
     """
-    total, chosen = np.zeros(1 << CHOOSING), []
+    total = np.zeros(1 << CHOOSING)
+    chosen = []
     for _ in range(length):
         pairs = (costs + np.tile(total, 2)).reshape(-1, 2)
         chosen.append(pairs.argmax(axis=1))
         total = pairs.max(axis=1)
-    bits, counts = int(total.argmax()), np.zeros(16)
+    bits = int(total.argmax())
+    counts = np.zeros(16)
     for step, choice in enumerate(reversed(chosen)):
         pattern = 2 * bits + int(choice[bits])
         if step >= length // 4:
@@ -163,13 +170,15 @@ def lowest_tables(inside: Floats) -> Floats:
                 some = np.abs(place - 0.5) < REACH
                 free[some, (level - 1) * _WIDTH + place[some] + REACH - 1] = 1.0
                 parts.append((np.where(place > REACH, 1.0, 0.0), free))
-        rests, matrices = [], []
+        rests = []
+        matrices = []
         for level in range(LOWEST):
             near = range(
                 max(spans[level].start, 2 * spans[level + 1].start + 2),
                 min(spans[level].stop, 2 * spans[level + 1].stop - 3),
             )
-            up, first = matrix(near, spans[level + 1]), near.start - spans[level].start
+            up = matrix(near, spans[level + 1])
+            first = near.start - spans[level].start
             rows = slice(first, first + len(near))
             rests.append(parts[level][0][rows] - up @ parts[level + 1][0])
             matrices.append(parts[level][1][rows] - up @ parts[level + 1][1])
@@ -213,7 +222,8 @@ class _Search:
             low += (reads**2).sum(axis=1)
             odd = (steps >> level & 1)[:, None]
             reads = np.where(odd, reads @ (CLIMB[1].T / 16), reads @ (CLIMB[0].T / 16))
-        rows, lows = [], []
+        rows = []
+        lows = []
         for node in range((length >> upper) + 1):
             for step, read, own in zip(steps, reads, low, strict=True):
                 if 1 <= (node << upper) + int(step) <= length:
@@ -235,10 +245,12 @@ class _Search:
         norms = self._below + (self._entering * pulled).sum(axis=0)
         slope = -((self._reads.T @ pulled) ** 2)
         norm, share = _smoothed(norms)
-        value, gradient = np.log(norm), slope @ share * variances / norm
+        value = np.log(norm)
+        gradient = slope @ share * variances / norm
         of_rows = self._low + self._squares @ variances
         if self._metric == "mean":
-            total, share = of_rows.mean(), np.full(len(of_rows), 1 / len(of_rows))
+            total = of_rows.mean()
+            share = np.full(len(of_rows), 1 / len(of_rows))
         else:
             total, share = _smoothed(of_rows)
         gradient += share @ self._squares * variances / total

@@ -48,7 +48,8 @@ def without_comments(text: str) -> str:
     >>> without_comments("Lemma a : 1 = 1. (* by (* pure *) thought *) Proof. auto. Qed.")
     'Lemma a : 1 = 1.  Proof. auto. Qed.'
     """
-    kept, depth = [], 0
+    kept = []
+    depth = 0
     for part in re.split(r"(\(\*|\*\))", text):
         if part == "(*":
             depth += 1

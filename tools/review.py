@@ -327,7 +327,8 @@ def uses(source: str, name: str) -> list[str]:
 
     def walk(node: ast.AST, where: tuple[str, ...], inside: bool) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not inside:
-            where, inside = (*where, node.name), not isinstance(node, ast.ClassDef)
+            where = (*where, node.name)
+            inside = not isinstance(node, ast.ClassDef)
         named = (
             (isinstance(node, ast.Name) and node.id == name)
             or (isinstance(node, ast.Attribute) and node.attr == name)
@@ -363,7 +364,8 @@ def main() -> None:
         print(f"{'':9}stated by {one.stated}, enforced by {one.enforced}")  # noqa: T201
     for word, names in (("read", (REFERENCE, *BESIDES)), ("or read", RECOMPUTED)):
         for name in names:
-            lines, said = code_lines(SOURCE / name), name.removeprefix("../../")
+            lines = code_lines(SOURCE / name)
+            said = name.removeprefix("../../")
             print(f"{word:8} {lines:6,}  {said}")  # noqa: T201
     for wing, room in listed():
         lines = sum(map(code_lines, files_of(room)))

@@ -51,7 +51,9 @@ QUESTIONS: tuple[Question, ...] = (
 #: The largest variance is smoothed to the p-norm of all.
 _SMOOTH = 24.0
 #: Steps of the descent: on amplitudes from every guess, on all from the best, on the lattice.
-_FIRST_STEPS, _STEPS, _LAST_STEPS = 40, 300, 60
+_FIRST_STEPS = 40
+_STEPS = 300
+_LAST_STEPS = 60
 #: Most cells of a line: more lower the error by a percent at a million steps.
 _MOST_CELLS = 8192
 #: Up to so many cells every horizon is searched.
@@ -59,16 +61,22 @@ _SMALL = 64
 #: Up to so many cells a dense matrix is searched for beside it: for the mean over totals there are
 #: more guesses, so that shapes lose little to it. On few cells descents end at many places:
 #: guesses are also shaken, so often each, and so many descents are followed to their ends.
-_BESIDE_DENSE, _SHAKEN_CELLS, _SHAKEN, _DESCENTS = 512, 240, 12, 40
+_BESIDE_DENSE = 512
+_SHAKEN_CELLS = 240
+_SHAKEN = 12
+_DESCENTS = 40
 #: Searches that begin at known shapes: of how many neighbours, the logarithms by which numbers of
 #: knots differ, and up to which multiple of the best error a descent is followed to its end.
-_NEAR, _KNOTS, _WORTH = 5, (0.0, 0.05, 0.12, 0.25), 1.008
+_NEAR = 5
+_KNOTS = (0.0, 0.05, 0.12, 0.25)
+_WORTH = 1.008
 #: Shares inside a cell are multiples of 1 / 256.
 _SHARES = 256
 #: For the mean over these numbers of steps, rows of any form are searched for, by descents of so
 #: many steps from weights not below this part of a cell's own: at 0 slopes are 0.
 _ROWS: dict[ReleaseForm, range] = {"totals": range(10, 513), "both": range(13, 513)}
-_ROW_STEPS, _LEAST_ROW = 400, 1e-6
+_ROW_STEPS = 400
+_LEAST_ROW = 1e-6
 #: Logarithm of the least distance between two knots, in cells.
 _LEAST_GAP = -7.0
 #: No cell's own weight falls below this.
@@ -110,7 +118,8 @@ def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "me
         return Inside(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     mean = square = 1.0  # of the part of a node that a prefix takes, and of its square
     added = step_added = worst = 0.0
-    step_own, total = 1.0, math.inf
+    step_own = 1.0
+    total = math.inf
     for radix, share in zip(radices, shares, strict=True):
         variance = 1 / (share**2 + 1 / total)  # of a child, from itself and from below
         places = np.arange(radix)
@@ -119,7 +128,8 @@ def inside(radices: Sequence[int], shares: Sequence[float], metric: Metric = "me
         worst += variance * radix / 4
         step_added += step_own * variance * (1 - 1 / radix)
         step_own /= radix**2
-        mean, square = float((places + mean).mean()) / radix, float(squares.mean()) / radix**2
+        mean = float((places + mean).mean()) / radix
+        square = float(squares.mean()) / radix**2
         total = radix * variance
     if metric == "max":
         return Inside(1 / total, 0.5, -0.25, worst, step_own, step_added)
@@ -160,7 +170,8 @@ def variances(
     >>> variances(slots, np.ones(2))[0].round(6).tolist()  # C^T C = [[2, 1], [1, 2]]
     [0.666667, 0.666667]
     """
-    weights, cells = slots.weights, len(squares)
+    weights = slots.weights
+    cells = len(squares)
     ends: dict[int, list[int]] = {}
     for cell, slot in slots.turns:
         ends.setdefault(cell, []).append(slot)
@@ -168,7 +179,8 @@ def variances(
     runs = list(itertools.pairwise(edges))
     both = np.concatenate([np.ones((cells, 1)), weights], axis=1)
     steps = both[:, :, None] * both[:, None, :] / squares[:, None, None]
-    down, turned_down = np.empty_like(steps), {}
+    down = np.empty_like(steps)
+    turned_down = {}
     state = np.zeros(steps.shape[1:])
     for start, stop in runs:
         turned_down[start] = [_turn(state, slot + 1, 1.0, 0.0) for slot in ends.get(start, ())]
@@ -176,7 +188,8 @@ def variances(
         down[start:stop] += state
         state = down[stop - 1].copy()
     inner = np.ascontiguousarray(steps[:, 1:, 1:])
-    up, turned_up = np.empty_like(inner), {}
+    up = np.empty_like(inner)
+    turned_up = {}
     state = np.eye(weights.shape[1])
     for start, stop in reversed(runs):
         up[stop - 1] = state
@@ -187,7 +200,8 @@ def variances(
     across = np.stack([down[:, 1:, 0], weights / squares[:, None]], axis=2)
     solved = np.linalg.solve(down[:, 1:, 1:] + up, across)
     explained = (across * solved).sum(axis=1)
-    totals, own = down[:, 0, 0] - explained[:, 0], 1 / squares - explained[:, 1]
+    totals = down[:, 0, 0] - explained[:, 0]
+    own = 1 / squares - explained[:, 1]
 
     def slopes(by_totals: Floats, by_own: Floats) -> tuple[Floats, Floats]:
         left = np.concatenate([np.ones((cells, 1)), -solved[:, :, 0]], axis=1)
@@ -311,7 +325,9 @@ class Levels:
         amplitudes: Sequence[Floats],
         shares: Sequence[float] = (),
     ) -> None:
-        self.problem, self.knots, self.amplitudes = problem, list(knots), list(amplitudes)
+        self.problem = problem
+        self.knots = list(knots)
+        self.amplitudes = list(amplitudes)
         self.fixed: dict[int, int] = {}  # spacings that stay as they are
         parts = len(problem.radices)
         self.shares = tuple(shares) or (max(parts, 1) ** (-1 / problem.norm),) * parts
@@ -360,7 +376,8 @@ class Levels:
         made.fixed = {}
         for level, (row, heights) in enumerate(zip(made.knots, made.amplitudes, strict=True)):
             knots = max(2, round(len(row) * math.exp(random.normal(0.0, by))))
-            places, known = np.linspace(0, len(row) - 1, knots), np.arange(len(row))
+            places = np.linspace(0, len(row) - 1, knots)
+            known = np.arange(len(row))
             made.knots[level] = np.interp(places, known, row * (problem.cells / shape.cells))
             made.amplitudes[level] = np.interp(places, known, heights)
         return made
@@ -384,7 +401,8 @@ class Levels:
         position in it from 0 to 1.
         """
         cells = np.arange(self.problem.cells) + 0.5
-        intervals, places = [], []
+        intervals = []
+        places = []
         for row in self.knots:
             interval = np.clip(np.searchsorted(row, cells) - 1, 0, len(row) - 2)
             intervals.append(interval)
@@ -399,11 +417,15 @@ class Levels:
         The function returns a pair for each level: the derivatives by the weight with which each
         cell enters the hat that falls there, and the hat that rises there.
         """
-        problem, norm = self.problem, self.problem.norm
-        count, cells = len(self.knots), np.arange(problem.cells)
-        weights, turns = np.zeros((problem.cells, 2 * count)), []
+        problem = self.problem
+        norm = self.problem.norm
+        count = len(self.knots)
+        cells = np.arange(problem.cells)
+        weights = np.zeros((problem.cells, 2 * count))
+        turns = []
         for level, (interval, place) in enumerate(zip(intervals, places, strict=True)):
-            row, odd = self.amplitudes[level], interval & 1
+            row = self.amplitudes[level]
+            odd = interval & 1
             weights[cells, 2 * level + odd] = row[interval] * (1 - place)
             weights[cells, 2 * level + 1 - odd] = row[interval + 1] * place
             for turn in (np.flatnonzero(np.diff(interval)) + 1).tolist():
@@ -419,7 +441,8 @@ class Levels:
         totals, cell, slopes = variances(Slots(weights, turns), within.information * own)
         before = np.concatenate([[0.0], totals[:-1]])
         released = within.before * before + (1 - within.before) * totals
-        by_cell, by_own = within.own, within.added
+        by_cell = within.own
+        by_own = within.added
         share = 1.0
         if problem.release == "both":
             share = 0.5
@@ -483,9 +506,12 @@ class Levels:
             found, slope = self._value(intervals, places)
             if found == 10.0:
                 return found, np.zeros_like(flat)
-            by_knots, by_amplitudes = [], []
+            by_knots = []
+            by_amplitudes = []
             for level, (falls, rises) in enumerate(slope()):
-                interval, place, row = intervals[level], places[level], self.amplitudes[level]
+                interval = intervals[level]
+                place = places[level]
+                row = self.amplitudes[level]
                 many = sizes[level] + 1
                 by_amplitudes.append(
                     row
@@ -548,17 +574,21 @@ class Levels:
             whole[0] = min(whole[0], cells - 1)
             kept = np.concatenate([[True], np.diff(whole) > 0])
             kept[1:] &= whole[:-1] < cells
-            whole, heights = whole[kept], heights[kept]
+            whole = whole[kept]
+            heights = heights[kept]
             if whole[-1] < cells or len(whole) < 2:
-                whole, heights = np.append(whole, cells), np.append(heights, heights[-1])
-            self.knots[level], self.amplitudes[level] = whole, heights
+                whole = np.append(whole, cells)
+                heights = np.append(heights, heights[-1])
+            self.knots[level] = whole
+            self.amplitudes[level] = heights
         return self
 
     def shape(self) -> Shape:
         """Return the shape to ship: with whole knots, and amplitudes in units of the lattice. These
         levels are rounded accordingly.
         """
-        problem, units = self.problem, 1 << AMPLITUDE_BITS
+        problem = self.problem
+        units = 1 << AMPLITUDE_BITS
         shares = [max(1, round(share * _SHARES)) for share in self.shares[1:]]
         if self.shares:
             # With norm 1 they add up to a power of two, and so do all columns.
@@ -588,7 +618,8 @@ def guesses(problem: Problem) -> list[tuple[float, ...]]:
     >>> guesses(Problem(8192, radices=(8,)))[0]
     (4, 128.0, 4096.0)
     """
-    cells, block = problem.cells, math.prod(problem.radices)
+    cells = problem.cells
+    block = math.prod(problem.radices)
     if cells <= _SMALL:
         fine = [float(k) for k in (1, 2, 3, 4, 6, 8, 11) if k < cells] or [1.0]
         above: list[tuple[float, ...]] = [(), (float(cells),), (cells / 2,)]

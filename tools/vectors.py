@@ -167,7 +167,8 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     )
     xs = np.random.default_rng(number).integers(0, 50, (case.steps, *counter.shape))
     released = counter.release_exact(xs)
-    design, facts = counter.design, case.strategy.facts
+    design = counter.design
+    facts = case.strategy.facts
     late = np.concatenate([np.zeros((facts.delay, *counter.shape), np.int64), xs])[: case.steps]
     sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
     if facts.versions > 1:

@@ -100,7 +100,8 @@ def _theirs(file: Path, kind: str, by: tuple[str, ...]) -> None:
         "jsonl": pl.scan_ndjson,
         "parquet": pl.scan_parquet,
     }
-    rows, time = scan[kind](file), pl.col("time")
+    rows = scan[kind](file)
+    time = pl.col("time")
     if kind != "parquet":
         time = time.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%z")
     rows.group_by(time.dt.truncate("1d"), *by).len().collect(engine="streaming")
@@ -147,8 +148,10 @@ def _events(file: Path, rows: int, groups: int, seconds: int) -> Path:
 
 def _counted_rows(folder: Path) -> Row:
     """Measure a first night of counted rows, one for each group, against polars' sums of them."""
-    file, groups = folder / "counted.parquet", 10**6
-    page, day = pl.format("g{}", pl.int_range(groups)), pl.date(2024, 3, 1)
+    file = folder / "counted.parquet"
+    groups = 10**6
+    page = pl.format("g{}", pl.int_range(groups))
+    day = pl.date(2024, 3, 1)
     pl.select(page=page).write_parquet(folder / "pages.parquet")
     pl.select(page=page, day=day, passages=pl.int_range(groups) % 20).write_parquet(file)
 
@@ -170,7 +173,8 @@ def _counted_rows(folder: Path) -> Row:
 
 
 def _scalars(folder: Path) -> Iterator[Row]:
-    strategy, sizes = KAry.best(SCALARS), list[float]()
+    strategy = KAry.best(SCALARS)
+    sizes = list[float]()
 
     def release() -> None:
         file = folder / f"scalars{len(sizes)}.db"  # a state that vanishes is not begun anew

@@ -20,7 +20,8 @@ def measure() -> Iterator[Row]:
     """Measure the counting of distinct users who come twenty times each, and who are all new; yield
     the rows.
     """
-    draws, stops = np.random.default_rng(7), np.array([EVENTS])
+    draws = np.random.default_rng(7)
+    stops = np.array([EVENTS])
     names = [f"user{number:07d}" for number in draws.integers(0, EVENTS // 20, EVENTS).tolist()]
     ours, theirs = fastest(partial(counted, names, stops), partial(added, names))
     yield Row(

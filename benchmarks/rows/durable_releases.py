@@ -21,7 +21,8 @@ def measure() -> Iterator[Row]:
 
     Times are by the clock, because these releases wait for the disk.
     """
-    strategy, terms = KAry.best(100_000), PureDP(1)
+    strategy = KAry.best(100_000)
+    terms = PureDP(1)
     with tempfile.TemporaryDirectory() as folder:
         state = str(Path(folder, "state.db"))
         with Stream.create(state, "visits", strategy, terms) as stream:

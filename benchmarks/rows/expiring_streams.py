@@ -12,15 +12,19 @@ from counton import Counter, ExpiringDP, Key
 from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.strategies import Expiring
 
-STEPS, CALLS = 10**7, 10**4
-EARLY, LATE, DELAY = 10**3, 10**9, 10**4
+STEPS = 10**7
+CALLS = 10**4
+EARLY = 10**3
+LATE = 10**9
+DELAY = 10**4
 
 
 def counter_at(step: int, delay: int = 0) -> Counter:
     """Return a counter that has released ``step`` steps: it is resumed from a checkpoint, without
     releasing them.
     """
-    key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
+    key = Key.generate()
+    strategy = Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
     done = StreamProgress(step, np.array(step), np.zeros(delay, np.int64))
     return Counter.resume(write_checkpoint(new.design.text, key.fingerprint, done), key=key)

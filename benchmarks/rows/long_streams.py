@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from benchmarks.measure import Process, process
 from benchmarks.row import Row
 
-LONG, SHORT, WINDOW, SEGMENT = 10**9, 10**7, 2**18, 2**20
+LONG = 10**9
+SHORT = 10**7
+WINDOW = 2**18
+SEGMENT = 2**20
 
 PROGRAM = f"""
 import sys, time

@@ -11,7 +11,8 @@ from benchmarks.row import Row
 from counton import Counter, Key, PureDP
 from counton.strategies import LookAhead
 
-STEPS, SINGLE = 10**7, 10**5
+STEPS = 10**7
+SINGLE = 10**5
 
 
 def measure() -> Iterator[Row]:

@@ -9,7 +9,8 @@ from benchmarks.row import Row
 from counton import Counter, Key, PureDP
 from counton.strategies import KAry
 
-HORIZON, STEPS = 10**7, 10**5
+HORIZON = 10**7
+STEPS = 10**5
 
 
 def measure() -> Iterator[Row]:

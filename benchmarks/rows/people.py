@@ -18,7 +18,9 @@ from benchmarks.measure import process
 from benchmarks.row import Row
 
 ROWS = 10_000_000
-GROUPS, DAYS, MOST = 100, 30, 10
+GROUPS = 100
+DAYS = 30
+MOST = 10
 _PART = 5_000_000
 #: What somebody would write who wants no more than the first rows of each user counted.
 _BY_HAND = """
@@ -46,7 +48,8 @@ def measure(rows: int = ROWS) -> Iterator[Row]:
         ]
         used = process(["-m", "counton", *words])
         by_hand = process(["-c", _BY_HAND, str(folder / "visits.parquet"), str(MOST)])
-    title, large = f"{rows:,} rows of {rows // 10:,} people", rows > ROWS
+    title = f"{rows:,} rows of {rows // 10:,} people"
+    large = rows > ROWS
     yield Row(f"{title}, memory", used.peak_megabytes, 8000 if large else 750, unit="MB")
     ratio = used.cpu_seconds / by_hand.cpu_seconds
     yield Row(f"{title}, CPU", ratio, 3, note="ranked, filtered and grouped in polars by hand")

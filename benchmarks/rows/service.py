@@ -27,10 +27,15 @@ from benchmarks.row import Row
 from counton.serve.tokens import tokens_of
 
 #: Events a second, in a batch, seconds of load, clients, readers.
-RATE, BATCH, SECONDS, CLIENTS, READERS = 20_000, 1_000, 10, 8, 1_000
+RATE = 20_000
+BATCH = 1_000
+SECONDS = 10
+CLIENTS = 8
+READERS = 1_000
 #: Batches sent as fast as can be in each turn, then stored by a database alone; the quickest turns
 #: count.
-MANY, TURNS = 50, 6
+MANY = 50
+TURNS = 6
 
 
 def measure() -> Iterator[Row]:
@@ -63,7 +68,8 @@ def measured(folder: Path, state: str) -> Iterator[Row]:
             unit="ms",
             note="by the clock",
         )
-        each, direct = math.inf, math.inf
+        each = math.inf
+        direct = math.inf
         for turn in range(TURNS):
             begin = time.perf_counter()
             send(port, token, batches, f"many-{turn}", MANY)
@@ -192,7 +198,8 @@ def run_clients(
         took: list to which the seconds until each acknowledgement are added.
         every: seconds between the times at which batches are due; 0: all are due at once.
     """
-    began, failed = time.perf_counter(), list[Exception]()
+    began = time.perf_counter()
+    failed = list[Exception]()
 
     def client() -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as to:

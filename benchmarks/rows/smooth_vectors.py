@@ -11,7 +11,9 @@ from benchmarks.row import Row
 from counton import ZCDP, Counter, Key
 from counton.strategies import SmoothBinary
 
-STEPS, COORDINATES, WINDOW = 1000, 10**4, 25
+STEPS = 1000
+COORDINATES = 10**4
+WINDOW = 25
 
 
 def measure() -> Iterator[Row]:

@@ -10,7 +10,8 @@ from benchmarks.measure import OBJECTS, fastest, object_seconds
 from benchmarks.row import Row
 from counton import Counter, Key, PureDP, plan
 
-STEPS, GROUPS = 8760, 200
+STEPS = 8760
+GROUPS = 200
 
 
 def measure() -> Iterator[Row]:

@@ -17,9 +17,12 @@ from counton import Counter, Key, PureDP, Running
 from counton.statistics import TopK
 from counton.strategies import KAry
 
-GROUPS, HORIZON = 10**5, 8760
+GROUPS = 10**5
+HORIZON = 8760
 #: Steps that are timed of the horizon, released at a time, and events in each.
-STEPS, AT_ONCE, EVENTS = 128, 64, 1000
+STEPS = 128
+AT_ONCE = 64
+EVENTS = 1000
 
 
 def measure() -> Iterator[Row]:
@@ -27,7 +30,8 @@ def measure() -> Iterator[Row]:
     ranking; yield one row.
     """
     statistic = TopK([f"group {number}" for number in range(GROUPS)])
-    strategy, guarantee = KAry.best(HORIZON), PureDP(epsilon=1)
+    strategy = KAry.best(HORIZON)
+    guarantee = PureDP(epsilon=1)
     cells = np.random.default_rng(1).zipf(1.3, AT_ONCE * EVENTS) % GROUPS
     events = np.array(statistic.groups, dtype=object)[cells]
     stops = np.arange(1, AT_ONCE + 1) * EVENTS

@@ -45,7 +45,8 @@ def normals() -> Row:
     import torch
 
     torch.set_num_threads(1)
-    field, space = NormalField(bytes(32), SIZE), np.empty(BLOCK, np.float32)
+    field = NormalField(bytes(32), SIZE)
+    space = np.empty(BLOCK, np.float32)
     theirs = torch.empty(SIZE)
 
     def draw() -> None:
@@ -79,7 +80,8 @@ def steps() -> Row:
         blt.inverse_as_streaming_matrix(), stddev=1.0, prng_key=jax.random.key(0)
     )
     given = {"w": jnp.zeros(SIZE, jnp.float32)}
-    once, held = jax.jit(privatizer.update), [privatizer.init(given)]
+    once = jax.jit(privatizer.update)
+    held = [privatizer.init(given)]
 
     def theirs() -> None:
         found, held[0] = once(given, held[0])
@@ -103,7 +105,8 @@ def steps_in_torch() -> Iterator[Row]:
     noise, state = mf_gaussian_noise(
         zeros, blt_strategy(max_buffers=2), n_steps=1024, noise_multiplier=1.0, key=key(0)
     )
-    held, given = [state], ClippedPytree(zeros, 1.0)
+    held = [state]
+    given = ClippedPytree(zeros, 1.0)
 
     def theirs() -> None:
         held[0] = noise(given, held[0])[1] if held[0]._step_counter < 1023 else state

@@ -13,7 +13,9 @@ from counton import Key, PureDP, Running
 from counton.statistics import Episodes, Substrings
 from counton.strategies import KAry
 
-LETTERS, LONGEST, ASKED = 10**6, 6, 1000
+LETTERS = 10**6
+LONGEST = 6
+ASKED = 1000
 
 
 def measure() -> Iterator[Row]:
@@ -37,7 +39,8 @@ def measure() -> Iterator[Row]:
         exact.take(stream, stops)
         exact.counts(np.arange(words.cells[0]), LETTERS)
 
-    substrings, episodes = Substrings("ACGT", LONGEST), Episodes("ACGT", LONGEST)
+    substrings = Substrings("ACGT", LONGEST)
+    episodes = Episodes("ACGT", LONGEST)
     for words, bar in ((substrings, 1), (episodes, 25)):
         ours, peer = fastest(partial(counted, words), numpy_alone)
         name = f"{type(words).__name__}: all {words.cells[0]:,} counts of 10^6 letters"

@@ -19,7 +19,8 @@ from airflow.sdk.exceptions import AirflowFailException
 JOBS = os.environ.get("COUNTON_JOBS", "/etc/counton/nightly.toml")
 LOG = os.environ.get("COUNTON_LOG", "/var/log/counton/nightly.log")
 #: Exit codes of a run that is done, and of one that may be tried again.
-DONE, AGAIN = (0,), (1, 5, 9)
+DONE = (0,)
+AGAIN = (1, 5, 9)
 
 NIGHTS = {
     "schedule": "15 3 * * *",

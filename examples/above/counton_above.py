@@ -37,7 +37,8 @@ class Above(TallyStatistic):
         return {**given, "unit": self._contribution.unit} if self._stated else given
 
     # The private half: what rows change, and what one unit changes at most.
-    cells, places = (), 1
+    cells = ()
+    places = 1
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """One event counts in one cell by at most 1."""

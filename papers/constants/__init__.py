@@ -10,7 +10,8 @@ from papers.constants import applications, numbers, sensitivities, streams, uses
 from papers.evidence import Comparison, Evidence, Figure, Report, Stages, silent
 
 TITLE = "Constant matters: fine-grained error bound on private continual observation"
-_RUNS, _QUICK_RUNS = 1024, 32
+_RUNS = 1024
+_QUICK_RUNS = 32
 
 
 #: What is computed, in the paper's order, with so many runs.

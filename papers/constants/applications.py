@@ -27,9 +27,13 @@ from papers.evidence import Comparison
 from papers.simulation import errors
 
 #: Privacy and number of steps of all applications.
-EPSILON, STEPS = 0.8, 1024
+EPSILON = 0.8
+STEPS = 1024
 #: Letters and longest word; largest degree and weight.
-LETTERS, LONGEST, DEGREE, HEAVIEST = 4, 3, 5, 2
+LETTERS = 4
+LONGEST = 3
+DEGREE = 5
+HEAVIEST = 2
 #: Of statistics with many cells only every so many-th run is made.
 FEWER = 8
 
@@ -60,7 +64,9 @@ def table_1() -> Iterator[Application]:
     """Every application that counts, with the bound as printed."""
     from counton.statistics import Episodes, Substrings, TopK
 
-    c, norm, tall = multiplier(EPSILON), psi(STEPS), 6 * STEPS
+    c = multiplier(EPSILON)
+    norm = psi(STEPS)
+    tall = 6 * STEPS
     groups = [f"item {place}" for place in range(ITEMS)]
     yield Application(
         "Corollary 2", f"histogram of {ITEMS} items", TopK(groups),
@@ -68,8 +74,10 @@ def table_1() -> Iterator[Application]:
         c * norm * math.sqrt(math.log(tall * ITEMS)),
     )  # fmt: skip
     yield from _graphs()
-    alphabet, word = "abcdefgh"[:LETTERS], LETTERS**LONGEST
-    text, spread = tuple(letters(alphabet, STEPS)), LETTERS ** (LONGEST - 1) * LONGEST
+    alphabet = "abcdefgh"[:LETTERS]
+    word = LETTERS**LONGEST
+    text = tuple(letters(alphabet, STEPS))
+    spread = LETTERS ** (LONGEST - 1) * LONGEST
     substrings = Substrings(alphabet=alphabet, longest=LONGEST)
     name = f"substrings up to {LONGEST} of {LETTERS} letters"
     yield Application(
@@ -150,7 +158,9 @@ def released(statistic: Statistic, events: tuple[Any, ...], runs: int) -> Found:
     """Run a statistic so often; of a degree histogram, the last cell."""
     from counton.statistics import Degrees
 
-    largest, squares, numbers = [], 0.0, 0
+    largest = []
+    squares = 0.0
+    numbers = 0
     for run in noise(statistic, events, EPSILON, _runs(statistic, runs)):
         largest.append(np.abs(run[:, -1] if isinstance(statistic, Degrees) else run).max())
         squares += float((of_nodes(run) ** 2).sum())
@@ -236,7 +246,8 @@ def _local(runs: int) -> Comparison:
     """Corollary 6: the median of values that clients hide."""
     from papers.constants.local_median import LocalMedian
 
-    clients, cells = 10**6, math.ceil(EPSILON * 10**3)
+    clients = 10**6
+    cells = math.ceil(EPSILON * 10**3)
     wide = EPSILON * math.sqrt(clients)
     beta = (
         multiplier(EPSILON / 2, DELTA / 2)
@@ -264,7 +275,8 @@ def _pure_local() -> Iterator[Comparison]:
     from papers.constants.local_median import choice_loss
 
     for epsilon in (0.1, 0.25):
-        least, most = math.exp(-2 * epsilon) / 2, math.exp(2 * epsilon) / 2
+        least = math.exp(-2 * epsilon) / 2
+        most = math.exp(2 * epsilon) / 2
         for candidates in (20, 10**6):
             yield Comparison(
                 "Section 5.6", f"loss of GenProt, epsilon = {epsilon}, {candidates:,} candidates",

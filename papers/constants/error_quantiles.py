@@ -94,8 +94,10 @@ def largest_error_of_totals(
     """
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-    runs, level = check_integer("runs", runs, 1, 2**16), check_level(level)
-    unit, said = 2.0**-strategy.facts.fraction_bits, f"{strategy!r} {law!r}".encode()
+    runs = check_integer("runs", runs, 1, 2**16)
+    level = check_level(level)
+    unit = 2.0**-strategy.facts.fraction_bits
+    said = f"{strategy!r} {law!r}".encode()
     every = []
     for run in range(runs):
         subkey = sha256(b"largest error of totals, run %d: " % run + said).digest()
@@ -111,7 +113,8 @@ def quantile_of(values: ArrayLike, probability: float, level: float = 0.95) -> E
     50.5 (100 runs; between 40 and 61 with 95% confidence)
     """
     every = np.sort(np.asarray(values, np.float64)).tolist()
-    runs, missed = len(every), (1 - level) / 2
+    runs = len(every)
+    missed = (1 - level) / 2
     # Of the runs, a binomial number lies below the quantile.
     below = [
         math.comb(runs, k) * probability**k * (1 - probability) ** (runs - k)

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAMES = ("binary tree", "square root")
-_BINARY, _OURS, _TRUE = PALETTE[1], PALETTE[0], INK
+_BINARY = PALETTE[1]
+_OURS = PALETTE[0]
+_TRUE = INK
 
 
 def draw_all(folder: Path, runs: int) -> Iterator[Figure]:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 #: Raised when the same protocol would give other noise.
 _FORMAT = 1
-_LEAST_CELLS, _MOST_CELLS = 2, 2**16
+_LEAST_CELLS = 2
+_MOST_CELLS = 2**16
 #: Sums of messages stay below this, in lattice units.
 _LARGEST_SUM = 2**62
 _WORD = 2**64
@@ -278,7 +279,9 @@ def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
     4.7777
     """
     column = strategy.root.numerators
-    squares, count, largest = np.cumsum(column**2), len(column), 0
+    squares = np.cumsum(column**2)
+    count = len(column)
+    largest = 0
     for apart in range(1, count):
         shared = np.cumsum(column[: count - apart] * column[apart:])
         moved = squares[apart:] + squares[: count - apart] - 2 * shared
@@ -399,7 +402,8 @@ class Collected:
     """
 
     def __init__(self, protocol: LocalProtocol[Any]) -> None:
-        self.protocol, self.clients = protocol, 0
+        self.protocol = protocol
+        self.clients = 0
         self._sum = np.zeros(protocol.cells, np.int64)
         self._senders: set[int] = set()
 
@@ -428,7 +432,8 @@ class Collected:
             )
         if sender is not None:
             self._senders.add(sender)
-        self._sum, self.clients = total, self.clients + 1
+        self._sum = total
+        self.clients = self.clients + 1
 
     def estimate(self) -> LocalEstimate:
         """What the messages say.
@@ -469,8 +474,10 @@ class LocalEstimate:
     def __init__(
         self, protocol: LocalProtocol[Any], clients: int, total: NDArray[np.int64]
     ) -> None:
-        self.protocol, self.clients = protocol, clients
-        self.boundaries, cells = protocol.boundaries, protocol.cells
+        self.protocol = protocol
+        self.clients = clients
+        self.boundaries = protocol.boundaries
+        cells = protocol.cells
         unit = 2.0**-protocol.strategy.facts.lattice_bits
         reads = protocol._reads  # of totals
         measured: Floats = total * np.float64(unit)
@@ -578,7 +585,8 @@ class LocalEstimate:
         Raises:
             InvalidInput: a level out of range.
         """
-        missed, count = self._missed(level), len(self.boundaries)
+        missed = self._missed(level)
+        count = len(self.boundaries)
         at = int(np.argmin(self.risk))
         sure = math.sqrt(2 * math.log(count * (count - 1) / missed))
         most = (self.risk[at] - self.risk + sure * self._apart_from(at)).max()
@@ -739,7 +747,8 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         """a: chances lie within [e^-a / 2, e^a / 2]."""
         assert isinstance(self.guarantee, PureDP), "checked"
         promised = float_below(self.guarantee.epsilon) * (1 - 1e-9)
-        low, high = 0.0, math.log(2) * (1 - 1e-9)
+        low = 0.0
+        high = math.log(2) * (1 - 1e-9)
         for _ in range(60):
             middle = (low + high) / 2
             lost = choice_loss(math.exp(-middle) / 2, math.exp(middle) / 2, self.candidates)

@@ -26,7 +26,8 @@ from papers.evidence import Comparison
 from papers.lower_bounds import least_error_of_cells
 
 #: T of the plots, and the delta of all experiments.
-HORIZON, DELTA = 2**16, 1e-10
+HORIZON = 2**16
+DELTA = 1e-10
 _SUMMED = 2**20
 #: Below every rounding of what is bounded here.
 _SAFE = 1 - 1e-9
@@ -145,7 +146,8 @@ def mathias() -> Iterator[Comparison]:
 def calibration() -> Iterator[Comparison]:
     """Equation (2) against the least standard deviation that is private."""
     for epsilon in (0.1, 0.5, 0.8):
-        stated, least = multiplier(epsilon), analytic_gaussian_sigma(epsilon, DELTA)
+        stated = multiplier(epsilon)
+        least = analytic_gaussian_sigma(epsilon, DELTA)
         yield Comparison(
             "Equation (2)", f"noise multiplier, epsilon = {epsilon}, delta = 1e-10",
             f"{stated:.6f}", least, at_most=True,
@@ -163,7 +165,8 @@ def binary_factor(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]
     """
     right = np.ones((1, 1))
     for level in range(levels):
-        none, ones = np.zeros_like(right), np.ones((1, 2 * 2**level))
+        none = np.zeros_like(right)
+        ones = np.ones((1, 2 * 2**level))
         right = np.vstack([np.hstack([right, none]), np.hstack([none, right]), ones])
     horizon = 2**levels
     nodes = {tuple(np.flatnonzero(row).tolist()): at for at, row in enumerate(right)}
@@ -269,7 +272,8 @@ def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: float) -> float:
     >>> [least_error_of_minimum_cut(100, steps, 1) for steps in (10, 1000, 10**6)]
     [0.5, 9.0, 34.0]
     """
-    nodes, steps = check_integer("nodes", nodes, 3), check_integer("steps", steps, 1)
+    nodes = check_integer("nodes", nodes, 3)
+    steps = check_integer("steps", steps, 1)
 
     def flip(bits: int) -> int:
         # Strictly below: what a rounded number might reach is left out.

@@ -54,7 +54,8 @@ def noise(
     Yields:
         For each run, shape (steps, cells).
     """
-    strategy, guarantee = mechanisms(len(events)).ours, ApproxDP(epsilon, DELTA)
+    strategy = mechanisms(len(events)).ours
+    guarantee = ApproxDP(epsilon, DELTA)
     true = np.cumsum(changes_of(statistic, [[event] for event in events]), axis=0)
     for run in range(runs):
         counter = Running.start(

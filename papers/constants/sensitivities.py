@@ -180,9 +180,11 @@ def words() -> Iterator[Comparison]:
         (Episodes, "abc", 2, 5, ""),
     ):
         statistic = kind(alphabet=letters, longest=longest)
-        printed, place = longest**2, "Corollary 4"
+        printed = longest**2
+        place = "Corollary 4"
         if kind is Episodes:
-            printed, place = 4 * len(letters) ** (longest - 1) * longest, "Corollary 5"
+            printed = 4 * len(letters) ** (longest - 1) * longest
+            place = "Corollary 5"
         what = f"{kind.__name__.lower()} up to {longest} of {letters}, T = {steps}"
         true = by_letters(statistic, letters, steps)
         yield from _both(place, what, printed, true, _claim(statistic, steps), found)

@@ -95,7 +95,8 @@ from papers.constants.error_quantiles import (
 #: Raised when the same design would give other noise.
 _FORMAT = 1
 #: Levels of the noise that closes segments.
-_OF_SEGMENTS, _OF_STEPS = 0, 1
+_OF_SEGMENTS = 0
+_OF_STEPS = 1
 #: Totals stay below this, as in a counter.
 _LARGEST_SUM = 2**61
 #: Shares of the budget that are tried for the closing of segments, in sixteenths.
@@ -103,11 +104,15 @@ _SIXTEENTHS = range(2, 15)
 #: A plain counter is simulated over about so many steps, in no more runs than this, nor, where a
 #: high probability asks for many, over more steps than that; and up to which horizon where noise
 #: is a series over all of them.
-_SIMULATED, _MOST_RUNS, _MOST_SIMULATED, _QUICK_SERIES = 2**19, 24, 2**24, 2**17
+_SIMULATED = 2**19
+_MOST_RUNS = 24
+_MOST_SIMULATED = 2**24
+_QUICK_SERIES = 2**17
 #: Draws of all noise of a sparse counter, which has few segments.
 _RUNS = 500
 #: Counts are looked through in parts that grow up to so many steps.
-_FIRST, _LARGEST = 2**8, 2**20
+_FIRST = 2**8
+_LARGEST = 2**20
 
 
 def _tail_reach(scale: Fraction, missed: float) -> int:
@@ -128,9 +133,12 @@ def _rest_of(guarantee: Guarantee, closing: Fraction) -> Guarantee:
         InvalidInput: nothing is left, or a guarantee of another kind.
     """
     if isinstance(guarantee, (PureDP, ApproxDP)):
-        left, kind = guarantee.epsilon - closing, "epsilon"
+        left = guarantee.epsilon - closing
+        kind = "epsilon"
     elif isinstance(guarantee, ZCDP):
-        left, kind = guarantee.rho - closing**2 / 2, "rho"  # Bun and Steinke 2016, Prop. 1.4
+        # Bun and Steinke 2016, Prop. 1.4
+        left = guarantee.rho - closing**2 / 2
+        kind = "rho"
     else:
         raise InvalidInput(
             f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
@@ -274,7 +282,8 @@ class SparseDesign:
         if math.isinf(self.largest_error):
             return ErrorQuantile(math.inf, math.inf, math.inf, 1.0, 0)
         law = law_for(self.strategy, self.rest, self.contribution, ()).law
-        strategy, half = self.strategy, self.lag // 2
+        strategy = self.strategy
+        half = self.lag // 2
         said = f"{strategy!r} {law!r} {self.closing_law!r}".encode()
         of_counter = sha256(b"sparse counter: " + said).digest()
         of_segments = sha256(b"sparse segments: " + said).digest()
@@ -416,7 +425,10 @@ class SparseReleases(Sequence[SparseRelease]):
         closed: NDArray[np.int64],
         design: SparseDesign,
     ) -> None:
-        self.steps, self.counted, self.closed, self.design = steps, counted, closed, design
+        self.steps = steps
+        self.counted = counted
+        self.closed = closed
+        self.design = design
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -436,7 +448,8 @@ class SparseReleases(Sequence[SparseRelease]):
             return SparseReleases(
                 self.steps[place], self.counted[place], self.closed[place], self.design
             )
-        counted, closed = float(self.counted[place]), int(self.closed[place])
+        counted = float(self.counted[place])
+        closed = int(self.closed[place])
         return SparseRelease(self.steps[place], counted, closed, self.design)
 
 
@@ -489,7 +502,8 @@ class SparseCounter:
         for promise in ("ones", "probability"):  # nor does what accuracy is stated for
             address.pop(promise)
         bound = json.dumps({"sparse": name, **address}, sort_keys=True, separators=(",", ":"))
-        self.design, self.name = design, name
+        self.design = design
+        self.name = name
         self.key_fingerprint = check_key(key).fingerprint
         self._field = NoiseField(key.derive(b"sparse", bound.encode()), design.closing_law)
         self._counter = Counter(
@@ -537,13 +551,16 @@ class SparseCounter:
             StreamConflict: in a fork of the process, or in a handler within a release.
         """
         with self._turn.take():
-            totals, done = self._checked(xs), self._done
+            totals = self._checked(xs)
+            done = self._done
             # Where an interrupted release took it further, nobody has seen what it said.
             self._counter._done = done.inner
             steps = range(done.step + 1, done.step + 1 + len(totals))
             noise = np.abs(self._field.run(_OF_STEPS, steps))
             running = np.cumsum(totals)
-            closed, base, begin = self._counter.step, -done.waiting, 0
+            closed = self._counter.step
+            base = -done.waiting
+            begin = 0
             ends: list[int] = []
             held: list[int] = []
             while closed + len(ends) < self.design.segments:
@@ -552,7 +569,8 @@ class SparseCounter:
                     break
                 ends.append(place)
                 held.append(int(running[place]) - base)
-                base, begin = int(running[place]), place + 1
+                base = int(running[place])
+                begin = place + 1
             counted = self._counter.release_many(held).values if held else np.empty(0)
             number = np.searchsorted(ends, np.arange(len(totals)), side="right")
             values = np.concatenate([[done.counted], counted])[number]
@@ -573,13 +591,15 @@ class SparseCounter:
     ) -> int | None:
         """Where the segment that is open closes; None if not yet."""
         (drawn,) = self._field.run(_OF_SEGMENTS, range(segment, segment + 1)).tolist()
-        wanted, width = self.design.threshold + abs(drawn) + base, _FIRST
+        wanted = self.design.threshold + abs(drawn) + base
+        width = _FIRST
         while begin < len(running):
             part = slice(begin, begin + width)
             reached = running[part] + noise[part] >= wanted
             if reached.any():
                 return begin + int(np.argmax(reached))
-            begin, width = begin + width, min(2 * width, _LARGEST)
+            begin = begin + width
+            width = min(2 * width, _LARGEST)
         return None
 
     def _checked(self, xs: Totals) -> NDArray[np.int64]:
@@ -604,7 +624,8 @@ class SparseCounter:
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
-        now, counter = self._done, self._counter
+        now = self._done
+        counter = self._counter
         inner = write_checkpoint(
             counter.design.text, counter.key_fingerprint, open_private(now.inner)
         )
@@ -630,7 +651,8 @@ class SparseCounter:
         state = read_checkpoint(saved)
         with state_errors("a sparse stream"):
             design = SparseDesign.from_dict(state.design["design"])
-            name, counted = state.design["name"], float(state.design["counted"])
+            name = state.design["name"]
+            counted = float(state.design["counted"])
             inner = state.design["counter"].encode("latin-1")
             taken, waiting = state.sums.tolist()
         counter = cls(design, key=key, name=name)

@@ -31,9 +31,12 @@ _FOUND_SNR = {
     "square root": ("23.09", "11.60", "6.057", "3.174", "1.515", "0.7593", "0.3901"),
 }
 #: Privacy of Figure 1, of Figure 3 with Table 2, and of Figure 4.
-FIGURE_1, FIGURE_3, FIGURE_4 = 0.8, 0.5, 0.1
+FIGURE_1 = 0.8
+FIGURE_3 = 0.5
+FIGURE_4 = 0.1
 #: Items and steps of the stream of Figure 4.
-ITEMS, ZIPF_HORIZON = 20, 2048
+ITEMS = 20
+ZIPF_HORIZON = 2048
 _SEED = 2**16
 #: Where the paper finds the square root three times better.
 _LESS_THAN_THREE = "averaged over t, the standard deviations of both differ by a factor 2.6"
@@ -96,7 +99,9 @@ def simulated(strategy: StreamStrategy, epsilon: float, runs: int) -> Runs:
         [math.sqrt(2 * math.log(3 * horizon)) * psi(int(step)) for step in range(1, horizon + 1)]
     )
     total = np.zeros(horizon)
-    largest, until, outside = [], [], []
+    largest = []
+    until = []
+    outside = []
     name = f"constants {strategy!r} {epsilon}"
     for batch in errors(strategy, printed_law(strategy, epsilon), runs, name):
         total += batch.sum(axis=1)
@@ -279,7 +284,8 @@ def independence() -> Comparison:
 def honaker(runs: int) -> Iterator[Comparison]:
     """Honaker's variant at T = 512, the largest that the paper could run."""
     horizon = 512
-    binary, other = Binary(horizon), HonakerOnline(horizon)
+    binary = Binary(horizon)
+    other = HonakerOnline(horizon)
     told = (
         "the paper finds Honaker's variant worse; the one that can run on a stream (estimation "
         "from below) is better here"

@@ -25,7 +25,8 @@ from papers.evidence import Comparison
 from papers.simulation import Measured, known_key
 
 #: Privacy of all of them but Figure 4's, and vertices of the graph whose cuts are asked.
-EPSILON, VERTICES = 0.8, 8
+EPSILON = 0.8
+VERTICES = 8
 _SEED = 2**18
 
 
@@ -51,12 +52,14 @@ class Sides(NamedTuple):
         pairs = np.array(list(itertools.combinations(range(vertices), 2)))
         kinds = (1, 2) if whole else (0, 1, 2)
         sides = np.array(list(itertools.product(kinds, repeat=vertices)), np.int8)
-        first, second = sides == 1, sides == 2
+        first = sides == 1
+        second = sides == 2
         sizes = np.sort(np.stack([first.sum(axis=1), second.sum(axis=1)]), axis=0)
         # (P, S) is the same cut as (S, P).
         leading = sides[np.arange(len(sides)), (sides > 0).argmax(axis=1)]
         real = (sizes[0] > 0) & (leading == 1)
-        one, other = sides[real][:, pairs[:, 0]], sides[real][:, pairs[:, 1]]
+        one = sides[real][:, pairs[:, 0]]
+        other = sides[real][:, pairs[:, 1]]
         crossing = ((one == 1) & (other == 2)) | ((one == 2) & (other == 1))
         return cls(sizes[0, real], sizes[1, real], crossing.astype(float))
 
@@ -65,16 +68,20 @@ def cuts(runs: int) -> Iterator[Comparison]:
     """Corollary 1, Remark 2: all cuts of the synthetic graph, the least and the largest."""
     from counton.statistics import Cuts
 
-    steps, generator = 32, np.random.default_rng(_SEED)
+    steps = 32
+    generator = np.random.default_rng(_SEED)
     pairs = list(itertools.combinations(range(VERTICES), 2))
     edges = [pairs[place] for place in generator.integers(len(pairs), size=steps)]
-    every, halves = Sides.of(VERTICES), Sides.of(VERTICES, whole=True)
+    every = Sides.of(VERTICES)
+    halves = Sides.of(VERTICES, whole=True)
     both = (every.small + every.large).astype(float)
     factor = 3 * multiplier(EPSILON) * psi(steps) * math.sqrt(math.log(6 * steps))
     bound = factor * every.small * np.sqrt(both * np.log(both))
     weights = np.cumsum([[edge == pair for pair in pairs] for edge in edges], axis=0)
     true = weights @ halves.crossing.T
-    worst, least, most = [], [], []
+    worst = []
+    least = []
+    most = []
     for errors in noise(Cuts(VERTICES), edges, EPSILON, runs):
         worst.append(float((np.abs(errors @ every.crossing.T) / bound).max()))
         released = true + errors @ halves.crossing.T
@@ -99,7 +106,8 @@ def _at_once(runs: int) -> Comparison:
     """The static case: all edges in one step."""
     from counton.statistics import Cuts
 
-    few, many = 7, 14
+    few = 7
+    many = 14
     found = []
     for vertices in (few, many):
         crossing = Sides.of(vertices, whole=True).crossing
@@ -133,7 +141,8 @@ def averages(runs: int) -> Iterator[Comparison]:
     t = np.arange(1, steps + 1)
     bound = multiplier(EPSILON) * math.sqrt(math.log(6 * steps)) / t
     bound *= np.array([psi(step) for step in t.tolist()])
-    last, outside = [], []
+    last = []
+    outside = []
     for errors in noise(Average(0, 1, resolution=1, number=1), bits, EPSILON, 4 * runs):
         away = np.abs(errors[:, 0]) / t
         last.append(away[-1])
@@ -178,7 +187,8 @@ def sparse(runs: int) -> Iterator[Comparison]:
     """Section 5: at most s ones in T steps."""
     from papers.constants.sparse import SparseCounter, SparseDesign
 
-    horizon, ones = 10**5, 500
+    horizon = 10**5
+    ones = 500
     design = SparseDesign(
         horizon=horizon, ones=ones, guarantee=ApproxDP(EPSILON, DELTA),
         contribution=Contribution.add_remove(), closing=Fraction(1, 2), threshold=96, segments=7,
@@ -186,7 +196,8 @@ def sparse(runs: int) -> Iterator[Comparison]:
     )  # fmt: skip
     stream = np.zeros(horizon, np.int64)
     stream[np.random.default_rng(_SEED).choice(horizon, ones, replace=False)] = 1
-    true, worst = np.cumsum(stream), []
+    true = np.cumsum(stream)
+    worst = []
     for run in range(runs // 2):
         counter = SparseCounter(design, key=known_key(), name=f"sparse {run}")
         worst.append(float(np.abs(counter.release_many(stream).values - true).max()))

@@ -43,7 +43,9 @@ from papers.evidence import Figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ADDED, _TAKEN, _HELD = PALETTE[2], PALETTE[1], "#ffffff"
+_ADDED = PALETTE[2]
+_TAKEN = PALETTE[1]
+_HELD = "#ffffff"
 #: Where the printed constants stand in the picture of arities.
 _PRINTED: dict[Form, tuple[float, float]] = {
     "plain": (17, 0.27),

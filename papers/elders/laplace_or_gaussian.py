@@ -128,7 +128,8 @@ def crossing(laplace_wins: Callable[[float], bool]) -> float:
     >>> f"{crossing(lambda delta: delta < 3e-5):.4g}"
     '3e-05'
     """
-    low, high = -60.0, -0.5
+    low = -60.0
+    high = -0.5
     while high - low > 1e-7:
         middle = (low + high) / 2
         low, high = (middle, high) if laplace_wins(10**middle) else (low, middle)
@@ -160,7 +161,8 @@ def rows() -> tuple[Comparison, ...]:
 
 def _theorem_1_2() -> Iterator[Comparison]:
     place = "Theorem 1.2"
-    ours, gaussian = constant("odd", 19), 4 / (math.pi**2 * math.log2(math.e) ** 3)
+    ours = constant("odd", 19)
+    gaussian = 4 / (math.pi**2 * math.log2(math.e) ** 3)
     yield Comparison(
         place, "0.1349 over the Gaussian constant 4 / (pi^2 log2(e)^3), less than", "1",
         0.1349 / gaussian, at_most=True, note=f"the constant is {gaussian:.5f}",
@@ -240,7 +242,8 @@ def _ratios() -> Iterator[Comparison]:
         (0.1, 1e-9, "3.29600"),
     ):
         laplace = 2 / scale_factor(epsilon, delta) ** 2
-        bound, told = variance_ratio_bound(epsilon, delta), f"({epsilon:g}, {delta:g})"
+        bound = variance_ratio_bound(epsilon, delta)
+        told = f"({epsilon:g}, {delta:g})"
         yield Comparison(
             place, f"Laplace over Gaussian variance, {told}", f"{bound:.5f}",
             laplace / (2 * math.log(1.25 / delta) / epsilon**2), at_most=True,

@@ -191,7 +191,9 @@ def rows() -> tuple[Comparison, ...]:
 
 
 def _diagrams() -> Iterator[Comparison]:
-    five, ternary, balanced = KAry(24, 5, False), KAry(8, 3, False), KAry(13, 3)
+    five = KAry(24, 5, False)
+    ternary = KAry(8, 3, False)
+    balanced = KAry(13, 3)
     weights = {node.level: int(node.weight) for node in balanced.row(8)}
     for place, name, printed, found in (
         ("Figure 1", "5-ary, first 24 inputs: inner vertices", "4", _on_level(five, 24, 1)),
@@ -241,9 +243,11 @@ def _closed_forms(
         assert tree.height == height
         if tree.horizon <= 10**6:
             steps = np.arange(1, tree.horizon + 1)
-            found, how = 2 * height**2 * float(tree.variance(steps).mean()), "all steps enumerated"
+            found = 2 * height**2 * float(tree.variance(steps).mean())
+            how = "all steps enumerated"
         else:
-            found, how = mean_squared_error(tree), "digits counted exactly"
+            found = mean_squared_error(tree)
+            how = "digits counted exactly"
         yield Comparison.with_formula(
             place, f"mean squared error, k = {arity}, T = {tree.horizon:,}",
             printed_error(form, arity, height), found, note=how,
@@ -253,7 +257,8 @@ def _closed_forms(
 def _plain() -> Iterator[Comparison]:
     yield from _closed_forms("plain", "Lemma 3.5", ((2, 10), (5, 4), (17, 3), (17, 5)))
     found, (best, printed) = measured_constants("plain"), BEST["plain"]
-    place, what = "Theorem 3.7", "error * epsilon^2 / log2(T)^3, limit"
+    place = "Theorem 3.7"
+    what = "error * epsilon^2 / log2(T)^3, limit"
     yield Comparison(place, "best k, limit", str(best), min(found, key=lambda k: found[k]))
     yield Comparison(place, f"{what}, k = {best}", printed, found[best])
     yield Comparison(place, f"{what}, k = 2: the binary mechanism", "1", found[2])
@@ -264,7 +269,8 @@ def _odd() -> Iterator[Comparison]:
     shapes = ((3, 8), (5, 4), (19, 2), (19, 3), (19, 5), (21, 4))
     yield from _closed_forms("odd", "Lemma 4.7", shapes)
     found, (best, printed) = measured_constants("odd"), BEST["odd"]
-    place, what = "Corollary 4.9", "error * epsilon^2 / log2(T)^3, limit"
+    place = "Corollary 4.9"
+    what = "error * epsilon^2 / log2(T)^3, limit"
     yield Comparison(place, "best odd k, limit", str(best), min(found, key=lambda k: found[k]))
     yield Comparison(place, f"{what}, k = {best}", printed, found[best])
     yield Comparison("Theorem 1.2", f"{what}, k = {best}, less than", "0.124", found[best],
@@ -292,7 +298,8 @@ def _even() -> Iterator[Comparison]:
         note="an erratum: what is left out is printed as o(h^2), but the recursion leaves "
         "(k - 2) h^2 / (2 (k - 1)), here 9/19 of h^2",
     )  # fmt: skip
-    constants, place = measured_constants("even"), "Corollary C.3"
+    constants = measured_constants("even")
+    place = "Corollary C.3"
     least = min(constants, key=lambda k: constants[k])
     yield Comparison(place, "best even k, limit", "20", least)
     yield Comparison(
@@ -307,7 +314,8 @@ def _even() -> Iterator[Comparison]:
 
 def _finite() -> Iterator[Comparison]:
     for horizon, known in zip(HORIZONS, ("23", "13", "21", "21", "", ""), strict=True):
-        best, power = best_tree("odd", horizon), horizon.bit_length() - 1
+        best = best_tree("odd", horizon)
+        power = horizon.bit_length() - 1
         yield Comparison(
             "Corollary 4.9", f"best odd k, T = 2^{power}", "19", best.arity, expected=known,
             note=f"19 is printed for the limit; error {mean_squared_error(best):.7g}"
@@ -315,7 +323,8 @@ def _finite() -> Iterator[Comparison]:
             * bool(known),
         )  # fmt: skip
     for horizon, known in ((2**16, "1.01096"), (2**24, "1.00745")):
-        even, power = best_tree("even", horizon), horizon.bit_length() - 1
+        even = best_tree("even", horizon)
+        power = horizon.bit_length() - 1
         ratio = mean_squared_error(best_tree("odd", horizon)) / mean_squared_error(even)
         yield Comparison(
             "Appendix C", f"error of the best odd k over that of the best even k, T = 2^{power}",
@@ -332,7 +341,8 @@ def _others() -> Iterator[Comparison]:
     ours = constant("odd", 19)
     honaker = leading_constant(lambda h: HonakerOnline(2**h - 1), 2, 40)
     binary = leading_constant(lambda h: Binary(2**h - 1), 2, 40)
-    smooth, best_smooth = pure_constant(0.5), pure_constant(best_share())
+    smooth = pure_constant(0.5)
+    best_smooth = pure_constant(best_share())
     yield Comparison(
         "Corollary 4.9", "Algorithm 2 over Honaker Online, limit ('more than a factor 4')", "0.25",
         ours / honaker, at_most=True, note=f"{honaker / ours:.2f} times less error",
@@ -386,7 +396,8 @@ def _cost() -> Iterator[Comparison]:
         for step in range(1, tree.horizon + 1):
             read = {(node.level, node.index) for node in tree.row(step)}
             again += sum(last.get(node, step - 1) != step - 1 for node in read)
-            added, most = added + len(read - before), max(most, len(read))
+            added = added + len(read - before)
+            most = max(most, len(read))
             last.update(dict.fromkeys(read, step))
             before = read
         told = f"k = {arity}, h = {height}"

@@ -14,7 +14,8 @@ from papers.expiration.restarts import RestartedCounter, variance_parts
 #: All of the paper's plots have this mean squared error over the first T outputs, and no delay.
 MEAN_SQUARED_ERROR = 1000.0
 #: T of the plots.
-SHORT, LONG = 10**3, 10**6
+SHORT = 10**3
+LONG = 10**6
 
 
 class GrowthRow(NamedTuple):
@@ -155,7 +156,8 @@ def _near_best(row: HabitRow) -> Iterator[Comparison]:
     """Each budget from the other one and the error, and the error from both."""
     figure, window, steps, current, past = row
     within, later = variance_parts(window, steps)
-    printed, best = printed_habit(row), habit_for(window, steps, share=None)
+    printed = printed_habit(row)
+    best = habit_for(window, steps, share=None)
 
     def current_for(past: float) -> float:
         return math.sqrt(within / (MEAN_SQUARED_ERROR - later / past**2))

@@ -171,7 +171,8 @@ def _theorem_1_2() -> Iterator[Comparison]:
         "Appendix C.3", "the same, lambda = 3/2, t = 2^61: at most 2 (1 + ln(1 + log t))",
         f"{2 * (1 + math.log(62)):.6f}", last, at_most=True,
     )  # fmt: skip
-    step, scale = 1000, 10
+    step = 1000
+    scale = 10
     for growth in ("1", "2"):
         strategy = Expiring(growth)
         name = f"Theorem 1.2, lambda = {growth}"
@@ -233,7 +234,8 @@ def _warm_ups() -> Iterator[Comparison]:
             "Lemma 3.4", f"exact loss at age {age}: floor(log(d + 1)) + 1", (age + 1).bit_length(),
             exact, note="about half of what the lemma states",
         )  # fmt: skip
-    height, last = Binary(1000).height, float(expiration_loss(LOGARITHMIC, [999])[0])
+    height = Binary(1000).height
+    last = float(expiration_loss(LOGARITHMIC, [999])[0])
     yield Comparison(
         "section 1", "exact loss of Algorithm 2 at age 999, at most the binary mechanism's",
         str(height), last, at_most=True,
@@ -344,7 +346,8 @@ def _lower() -> Iterator[Comparison]:
 
 
 def _tails() -> Iterator[Comparison]:
-    scales, failure = [1 / (1 + level) for level in range(5)], 0.05
+    scales = [1 / (1 + level) for level in range(5)]
+    failure = 0.05
     log = math.log(2 / failure)
     spread = max(math.hypot(*scales), scales[0] * math.sqrt(log))
     yield Comparison(

@@ -31,12 +31,15 @@ from counton.strategies import (
 from papers.evidence import Comparison
 from papers.simulation import known_key
 
-HOURS, DAYS = 8760, 365
+HOURS = 8760
+DAYS = 365
 #: Delays in minutes are counted in so many cells, from this one on; earlier and later ones in the
 #: first and the last.
-CELLS, EARLIEST = 256, -60
+CELLS = 256
+EARLIEST = -60
 #: A delay counts within these bounds, in minutes.
-LEAST, MOST = 0, 180
+LEAST = 0
+MOST = 180
 
 
 @cache

@@ -54,7 +54,8 @@ _LINES: dict[str, tuple[str, float, str]] = {
     PLANNED: (PALETTE[0], 2.8, "-"),
     BOUND: (FAINT, 1.0, "--"),
 }
-_PANEL, _LEGEND = 3.3, 1.15
+_PANEL = 3.3
+_LEGEND = 1.15
 
 
 _SHOWS = (

@@ -37,9 +37,12 @@ METRICS: tuple[Metric, ...] = ("mean", "max")
 HORIZONS = (64, 256, 365, 1024, 4096, 8760, 2**16, 2**20, 10**7, 10**9)
 _QUICK = 8760
 #: A dense matrix is searched for up to here: seconds, and minutes beyond.
-_LARGEST_DENSE, _QUICK_DENSE = 1024, 365
+_LARGEST_DENSE = 1024
+_QUICK_DENSE = 365
 #: What counton's own rows and the bound are called.
-PLANNED, LOOK_AHEAD, BOUND = "counton's plan", "look-ahead tree", "no factorisation is below"
+PLANNED = "counton's plan"
+LOOK_AHEAD = "look-ahead tree"
+BOUND = "no factorisation is below"
 OCTAVE = "octave"
 #: Where it has weights of its own.
 _SHORTEST_OCTAVE = 512

@@ -97,10 +97,13 @@ class Dyadic(LineStrategy):
         """Return the weights of measurements in queries: shape (queries, measurements)."""
         # A query uses a node if it gives all cells of the node one weight, but not all cells of its
         # parent.
-        values, alike, read = weights, np.ones(weights.shape, bool), []
+        values = weights
+        alike = np.ones(weights.shape, bool)
+        read = []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
-            left, right = values[:, 0 : 2 * pairs : 2], values[:, 1 : 2 * pairs : 2]
+            left = values[:, 0 : 2 * pairs : 2]
+            right = values[:, 1 : 2 * pairs : 2]
             same = alike[:, 0 : 2 * pairs : 2] & alike[:, 1 : 2 * pairs : 2] & (left == right)
             covered = np.repeat(same, 2, axis=1)
             if lone:  # an only child equals its parent
@@ -108,7 +111,8 @@ class Dyadic(LineStrategy):
                 same = np.concatenate([same, alike[:, -1:]], axis=1)
                 covered = np.concatenate([covered, alike[:, -1:]], axis=1)
             read.append(np.where(alike & ~covered, values, 0.0))
-            values, alike = left, same
+            values = left
+            alike = same
         return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
     def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
@@ -135,12 +139,14 @@ class Dyadic(LineStrategy):
         An interval has at most one at its beginning and one at its end: two pairs of a mask of the
         intervals that have it, and its indices.
         """
-        first, stop = low, high
+        first = low
+        stop = high
         for rows in self._rows[:-1]:
             more = first < stop
             only = (stop == len(rows)) & (len(rows) % 2 == 1)  # an only child equals its parent
             yield [(more & (first % 2 == 1), first), (more & (stop % 2 == 1) & ~only, stop - 1)]
-            first, stop = (first + 1) // 2, np.where(more & only, stop + 1, stop) // 2
+            first = (first + 1) // 2
+            stop = np.where(more & only, stop + 1, stop) // 2
         yield [(first < stop, first)]
 
     @override
@@ -174,7 +180,8 @@ class Dyadic(LineStrategy):
     def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
         """Return how many nodes all answers add up, by how many queries cover each node."""
         # A query uses a node if it contains all cells of the node, but not all of its parent.
-        total, above = 0.0, 0.0
+        total = 0.0
+        above = 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
             low = np.arange(len(rows), dtype=np.int64) << level
             covered = covering(low, np.minimum(low + (1 << level), self.cells)).tolist()
@@ -203,7 +210,8 @@ class Dyadic(LineStrategy):
         before = after = inner = np.full(self.cells, _NOTHING)
         for rows in self._rows[1:]:
             pairs = len(own) // 2
-            left, right = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+            left = slice(0, 2 * pairs, 2)
+            right = slice(1, 2 * pairs, 2)
             prefix = np.maximum(np.maximum(before[left], own[left]), own[left] + before[right])
             suffix = np.maximum(np.maximum(after[right], own[right]), own[right] + after[left])
             within = np.maximum(np.maximum(prefix, suffix), after[left] + before[right])

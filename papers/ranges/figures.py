@@ -42,9 +42,11 @@ _COLOURS = {
 _MARKS = dict(zip(_COLOURS, "oDsv^*P", strict=True))
 #: Line lengths at which curves have points; in quick form of exact errors, and of simulations.
 _FULL = tuple(2**k for k in range(4, 16))
-_FEW, _SIMULATED = (2**4, 2**6, 2**8, 2**10, 2**15), (2**6, 2**10)
+_FEW = (2**4, 2**6, 2**8, 2**10, 2**15)
+_SIMULATED = (2**6, 2**10)
 #: Runs of each simulation; in quick form those that rows have, so that each runs once.
-_RUNS, _QUICK_RUNS = 200, QUICK_RUNS
+_RUNS = 200
+_QUICK_RUNS = QUICK_RUNS
 #: Simulations over 2,500 subsets stop here.
 _LARGEST_SUBSETS = 2**10
 
@@ -148,7 +150,8 @@ def _errors(path: Path, asked: str, title: str, shows: str, *, quick: bool) -> F
         legend=0.95,
         sharex=True,
     )
-    totals, largest = axes[0, 0], axes[1, 0]
+    totals = axes[0, 0]
+    largest = axes[1, 0]
     for each in MECHANISMS:
         cells = [n for n in sizes if n <= each.largest]
         _curve(
@@ -220,7 +223,8 @@ def _sampling_times(path: Path, times: Times) -> Figure:
         panel=4.0,
         legend=0.45,
     )
-    ax, unit = axes[0, 0], times.cascade[2**6]
+    ax = axes[0, 0]
+    unit = times.cascade[2**6]
     for found, name, colour, mark in (
         (times.cascade, "cascade, counton", PALETTE[0], "o"),
         (times.dense, "SciPy multivariate_normal", PALETTE[1], "s"),
@@ -408,7 +412,8 @@ def _properties(path: Path) -> Figure:
         panel=3.7,
         legend=0.0,
     )
-    ax, rows = axes[0, 0], properties()
+    ax = axes[0, 0]
+    rows = properties()
     ax.set_axis_off()
     ax.set_xlim(0, 10)
     ax.set_ylim(len(rows) - 0.5, -1.6)

@@ -94,7 +94,8 @@ def mean_with_interval(every: ArrayLike, level: float) -> LargestError:
     from scipy.special import stdtrit
 
     values = np.asarray(every, dtype=np.float64)
-    mean, runs = float(values.mean()), len(values)
+    mean = float(values.mean())
+    runs = len(values)
     half = float(stdtrit(runs - 1, (1 + level) / 2) * values.std(ddof=1)) / math.sqrt(runs)
     return LargestError(mean, mean - half, mean + half, level, runs)
 
@@ -119,7 +120,8 @@ def largest_errors(
     key = Key.generate() if key is None else check_key(key)
     first = np.zeros(1, np.int64)
     cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
-    bits, address = fraction_bits(cell), repr(strategy).encode()
+    bits = fraction_bits(cell)
+    address = repr(strategy).encode()
     subkeys = (key.derive(b"largest error", address, run.to_bytes(4, "big")) for run in range(runs))
     fields = (NoiseField(subkey, choice.law) for subkey in subkeys)
     return (largest_error_of(strategy, queries, field, bits) for field in fields)

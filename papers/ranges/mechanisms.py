@@ -62,7 +62,8 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     >>> f"{choice('cascade', 1024).expected_error:.3e}"
     '2.724e+10'
     """
-    work, unit = workload(asked, cells), Contribution.add_remove()
+    work = workload(asked, cells)
+    unit = Contribution.add_remove()
     strategy = line(name, work)
     grid = Grid((strategy,))
     law = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").law
@@ -98,7 +99,8 @@ def total_error(name: str, cells: int, asked: str) -> float:
 
 def laplace_total_error(cells: int, asked: str) -> float:
     """As `total_error`, for the best strategy found for Laplace noise, at pure epsilon 0.1."""
-    work, family = workload(asked, cells), "laplace"
+    work = workload(asked, cells)
+    family = "laplace"
     grid = Grid((build("optimal", work, NORMS["laplace"], LATTICE_BITS),))
     pure = PureDP(GUARANTEE.epsilon)
     law = calibrate(pure, sensitivity_of_cells(grid, Contribution.add_remove()), family).law

@@ -60,7 +60,8 @@ def comparisons(*, quick: bool) -> Iterator[tuple[Comparison, ...]]:
 
 def error_table() -> tuple[ErrorRow, ...]:
     """Root of the mean squared error over all ranges at the paper's privacy, by cells."""
-    said, found = f"{GUARANTEE}, all ranges", []
+    said = f"{GUARANTEE}, all ranges"
+    found = []
     for mechanism in MECHANISMS:
         for cells in (2**4, 2**6, 2**8, 2**10, 2**12, 2**15):
             if cells <= mechanism.largest:
@@ -161,7 +162,8 @@ def _covariance() -> Iterator[Comparison]:
             "Lemma B.2", f"inverse of the law of Alg. 1 less the recursion, k = {height}",
             float(away), 3e-11, note="largest entry",
         )  # fmt: skip
-    small, large = drawn(5), drawn(6)
+    small = drawn(5)
+    large = drawn(6)
     yield Comparison.with_zero(
         "Algorithm 2", "covariance of the first 32 cells, before and after the line is doubled",
         float(np.abs(large[:32, :32] - small).max()), 1e-14, note="largest difference",
@@ -193,7 +195,8 @@ def printed_inverse(height: int) -> Floats:
     inverse = np.ones((1, 1))
     for _ in range(height):
         all_one = np.ones_like(inverse)
-        own, other = inverse + all_one / 3, 2 / 3 * all_one
+        own = inverse + all_one / 3
+        other = 2 / 3 * all_one
         inverse = np.block([[own, other], [other, own]])
     return inverse
 
@@ -248,7 +251,8 @@ def _privacy() -> Iterator[Comparison]:
 def _range_variances() -> Iterator[Comparison]:
     """Lemma 3.14: how large variances of intervals are, and both halves of its proof."""
     for height in (2, 4, 6, 8, 10):
-        dense, tree = interval_variances(height), cascade_variances(height)
+        dense = interval_variances(height)
+        tree = cascade_variances(height)
         for which, formula, value in (
             ("largest", dense.max(), tree.max()),
             ("mean", dense.mean(), tree.mean()),
@@ -281,7 +285,8 @@ def _range_variances() -> Iterator[Comparison]:
 
 def _left_prefix(height: int) -> float:
     """V_K of the proof: variance of the first 2^(K-1) + 2^(K-3) + ... + 1 cells."""
-    strategy, cells = Haar.cascade(2**height), sum(2**i for i in range(height - 1, -1, -2))
+    strategy = Haar.cascade(2**height)
+    cells = sum(2**i for i in range(height - 1, -1, -2))
     variance = strategy.variance(np.array([0]), np.array([cells]))
     return float(variance[0]) * strategy.weights[0] ** 2
 
@@ -313,7 +318,8 @@ def _scaling(runs: int) -> Iterator[Comparison]:
         note=f"from n = 2^{top - 1} to 2^{top}; the mean variance is a multiple of log n and a "
         f"constant, which is still felt",
     )  # fmt: skip
-    low, high = np.array([0, 0]), np.array([2 ** (top - 1), 2**top])
+    low = np.array([0, 0])
+    high = np.array([2 ** (top - 1), 2**top])
     worst = [_worst_range(height) for height in (10, top)]
     assert math.isclose(worst[0], float(cascade_variances(10).max()), rel_tol=1e-9)
     yield Comparison(
@@ -337,7 +343,8 @@ def _scaling(runs: int) -> Iterator[Comparison]:
     for height in (6, 10):
         found = largest_error("cascade", 2**height, "ranges", runs)
         unit = _node_std(2**height)
-        cells, most = 2**height, 2 * height - 2
+        cells = 2**height
+        most = 2 * height - 2
         later = sum(cells ** -(2.0 * m * m - 2) for m in range(1, 9))
         bound = math.sqrt(4 * math.log(cells) * most) * (1 + later)
         yield Comparison(
@@ -349,7 +356,8 @@ def _scaling(runs: int) -> Iterator[Comparison]:
 
 def _worst_range(height: int) -> float:
     """Variance of the range of about two thirds in the middle; an even height."""
-    strategy, low = Haar.cascade(2**height), (2**height + 2) // 6
+    strategy = Haar.cascade(2**height)
+    low = (2**height + 2) // 6
     variance = strategy.variance(np.array([low]), np.array([2**height - low]))
     return float(variance[0]) * strategy.weights[0] ** 2
 
@@ -364,7 +372,8 @@ def _node_std(cells: int) -> float:
 def _chain(runs: int) -> Iterator[Comparison]:
     """Proposition 3.13, for all ranges of 1024 cells and sigma = 1."""
     variances = cascade_variances(10)
-    root, worst = math.sqrt(variances.mean()), math.sqrt(2 / math.pi * variances.max())
+    root = math.sqrt(variances.mean())
+    worst = math.sqrt(2 / math.pi * variances.max())
     yield Comparison(
         "Prop. 3.13", "sqrt(err_2 / m) is at most err^inf, n = 1024", f"{worst:.6f}", root,
         at_most=True, expected="2.17990",
@@ -470,7 +479,8 @@ def _figure_2() -> Iterator[Comparison]:
 def _nodes(runs: int) -> Iterator[Comparison]:
     """Theorem C.1, Corollary C.2."""
     for cells in (16, 1024):
-        strategy, asked = Haar.cascade(cells), TreeNodes(cells)
+        strategy = Haar.cascade(cells)
+        asked = TreeNodes(cells)
         unit = strategy.weights[0] ** 2
         yield _formula(
             "Theorem C.1", f"err_2 / sigma^2 for nodes, n = {cells}", 2 * cells - 1,
@@ -500,8 +510,10 @@ def _nodes(runs: int) -> Iterator[Comparison]:
 
 def _mean_absolute_node(cells: int, runs: int) -> Measured:
     """Mean absolute noise of a node over its standard deviation, in each run."""
-    best, unit = choice("cascade", cells), _node_std(cells)
-    strategy, asked = best.strategy.axes[0], TreeNodes(cells)
+    best = choice("cascade", cells)
+    unit = _node_std(cells)
+    strategy = best.strategy.axes[0]
+    asked = TreeNodes(cells)
     low, high = asked.intervals()
     found = []
     for run in range(runs):
@@ -577,9 +589,13 @@ def _estimator(runs: int) -> Iterator[Comparison]:
             "Appendix E.5", f"probability of the {which} likely range, n = 8", 1 / 36, chance,
             note="all of them are alike, by enumeration of the coin and of both ends",
         )  # fmt: skip
-    sampled, ratios = [], []
-    best, cells, count = choice("cascade", 1024), 1024, 5000
-    strategy, rng = best.strategy.axes[0], np.random.default_rng(20260103)
+    sampled = []
+    ratios = []
+    best = choice("cascade", 1024)
+    cells = 1024
+    count = 5000
+    strategy = best.strategy.axes[0]
+    rng = np.random.default_rng(20260103)
     for run in range(runs):
         field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.law)
         sums, bits = running_sums(strategy, np.zeros(cells, np.int64), field, 8)
@@ -612,7 +628,8 @@ def sampled_ranges(
     >>> bool((low < high).all()), int(high.max())
     (True, 8)
     """
-    first, other = rng.integers(0, cells, count), rng.integers(0, cells - 1, count)
+    first = rng.integers(0, cells, count)
+    other = rng.integers(0, cells - 1, count)
     return _ends(first, other, rng.random(count) < 2 / (cells + 1))
 
 

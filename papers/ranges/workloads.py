@@ -88,7 +88,9 @@ class TreeNodes(NamedWorkload):
         # their levels, which may be incomplete.
         if any(radix & (radix - 1) for radix in joint_law.radices):
             return None
-        lows, highs, times = [], [], []
+        lows = []
+        highs = []
+        times = []
         size = 1
         while size < 2 * self.cells:
             # without a last node that has the same cells as its only child
@@ -113,7 +115,9 @@ class TreeNodes(NamedWorkload):
 
         An only child's parent is left out, since it is the same query.
         """
-        lows, highs, size = [], [], 1
+        lows = []
+        highs = []
+        size = 1
         while True:
             low = np.arange(0, self.cells, size)
             high = np.minimum(low + size, self.cells)
@@ -188,7 +192,8 @@ def cell_levels(law: TreeLaw) -> Iterator[float]:
     counts = law.counts()
     whole = end = 1.0
     for level, radix in enumerate(law.radices):
-        complete, last = law.complete[level], law.last[level]
+        complete = law.complete[level]
+        last = law.last[level]
         final = counts[level + 1] - 1
         others = counts[level] - final * radix - 1
         inner = radix * complete, radix * complete * whole, radix * complete**2 * whole

@@ -35,7 +35,10 @@ from papers.smooth.numbers import (
 from papers.smooth.timing import BINARY, HORIZONS, ROOT, RUNS, SMOOTH, WIDTH, Times
 
 _COLOURS = {BINARY: PALETTE[1], SMOOTH: PALETTE[0], ROOT: PALETTE[2]}
-_READ, _STORED, _PATH, _EMPTY = PALETTE[1], shade(PALETTE[0], 1.6), "#ffffff", "#f0f0f0"
+_READ = PALETTE[1]
+_STORED = shade(PALETTE[0], 1.6)
+_PATH = "#ffffff"
+_EMPTY = "#f0f0f0"
 
 
 def draw_all(folder: Path, times: Times | None) -> Iterator[Figure]:
@@ -107,7 +110,8 @@ def _smooth_tree(path: Path) -> Figure:
         panel=3.4,
         legend=0.4,
     )
-    height, tree = 4, SmoothBinary(5, 4, 2)
+    height = 4
+    tree = SmoothBinary(5, 4, 2)
     items = {unrank(4, 2, t - 1): t for t in range(1, 6)}
     read = set(nodes_of(height, unrank(4, 2, 5)))
     useful = {pair for t in range(1, 6) for pair in nodes_of(height, unrank(4, 2, t))}
@@ -167,7 +171,8 @@ def _neighbours(path: Path) -> Figure:
     for number, row in enumerate(rows):
         before = rows[number - 1] if number else row
         for bit in range(14):
-            one, same = row >> bit & 1, row >> bit == before >> bit
+            one = row >> bit & 1
+            same = row >> bit == before >> bit
             colour = _PATH if not one else _STORED if same else _READ
             places.append(Box(14 - bit, 14 - bit, 4 - number, colour, str(one)))
     draw_boxes(ax, places)

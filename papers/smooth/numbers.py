@@ -25,7 +25,8 @@ from papers.evidence import Comparison
 from papers.simulation import Measured, errors
 
 #: Steps of Figure 4(a), and the last of Figure 4(b): 10^7 is inferred from the printed 3.27.
-RUNNING, LAST = 250, 10**7
+RUNNING = 250
+LAST = 10**7
 #: A long stream of the size that the paper speaks of.
 LONG = 2**20
 #: Runs of the noise that is released.
@@ -147,7 +148,8 @@ def rows() -> tuple[Comparison, ...]:
 
 
 def _table_1() -> Iterator[Comparison]:
-    place, what = "Table 1", "variance * 2 rho / log2(T)^2"
+    place = "Table 1"
+    what = "variance * 2 rho / log2(T)^2"
     # What the last level, or the last doubling of T, adds is what every further one adds.
     honaker = [HonakerOnline(2**height - 1).overall_variance("max") for height in (39, 40)]
     norms = [float(SqrtToeplitz(2**height).squared_sensitivity()) for height in (15, 16)]
@@ -259,12 +261,14 @@ def _changes_of_full_tree(half: int) -> list[tuple[int, int]]:
 
 def _variances() -> Iterator[Comparison]:
     for horizon in (7, RUNNING, 1000, 10**5):
-        tree, steps = Binary(horizon), range(1, horizon + 1)
+        tree = Binary(horizon)
+        steps = range(1, horizon + 1)
         variances = float(tree.squared_sensitivity()) * tree.variance(steps)
         formula = math.ceil(math.log2(horizon + 1)) * np.array([t.bit_count() for t in steps])
         name = f"steps whose variance is not the formula's, T = {horizon:,}"
         yield Comparison("Theorem 3.3", name, "0", int((variances != formula).sum()))
-    tree, items = Binary(1023), range(1, 1024)
+    tree = Binary(1023)
+    items = range(1, 1024)
     for statement, name, found in (
         (
             "Proposition 3.1",
@@ -329,7 +333,9 @@ def _variances() -> Iterator[Comparison]:
 
 
 def _figure_4() -> Iterator[Comparison]:
-    binary, smooth, root = Binary(RUNNING), SmoothBinary.even(RUNNING), SqrtToeplitz(RUNNING)
+    binary = Binary(RUNNING)
+    smooth = SmoothBinary.even(RUNNING)
+    root = SqrtToeplitz(RUNNING)
     norm = sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(RUNNING))
     place = "Figure 4(a)"
     yield Comparison.with_formula(
@@ -424,7 +430,8 @@ def _costs() -> Iterator[Comparison]:
 def _space() -> Iterator[Comparison]:
     tree = SmoothBinary.even(3431)
     last_read: dict[tuple[int, int], int] = {}
-    again, most = 0, 0
+    again = 0
+    most = 0
     for t in range(1, 3432):
         read = [(node.level, node.index) for node in tree.row(t)]
         again += sum(last_read.get(node, t - 1) != t - 1 for node in read)

@@ -17,11 +17,15 @@ from counton.strategies import Binary, SmoothBinary
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers.evidence import Comparison
 
-BINARY, SMOOTH, ROOT = "binary", "smooth", "Henzinger et al."
+BINARY = "binary"
+SMOOTH = "smooth"
+ROOT = "Henzinger et al."
 #: Numbers of an output and runs of each, as in the paper, whose largest T is not legible. For these
 #: the length of scipy's transforms, 2 T - 1, has no prime factors but 3 and 5: at powers of two it
 #: is often prime, and times go up and down by a factor of three.
-WIDTH, RUNS, HORIZONS = 10_000, 5, (8, 14, 23, 38, 68, 122, 203, 365, 608, 1013, 1823)
+WIDTH = 10_000
+RUNS = 5
+HORIZONS = (8, 14, 23, 38, 68, 122, 203, 365, 608, 1013, 1823)
 #: Short streams are released again until there are as many outputs: a short time is a noisy one.
 _OUTPUTS = 256
 
@@ -53,7 +57,8 @@ class Times:
 
     def rows(self) -> tuple[Comparison, ...]:
         """The paper's sentences on time, which hold on its machine and not to a digit."""
-        first, last = HORIZONS[0], HORIZONS[-1]
+        first = HORIZONS[0]
+        last = HORIZONS[-1]
         machine = f"processor time of this machine, least of {RUNS} runs"
         growth = self.ratio(ROOT, SMOOTH, first) / self.ratio(ROOT, SMOOTH, last)
         return (

@@ -48,7 +48,8 @@ def read(key: bytes, cells: Integers, steps: Integers) -> tuple[Floats, Integers
 
 
 if __name__ == "__main__":
-    reads, random = 100_000, np.random.default_rng(1)
+    reads = 100_000
+    random = np.random.default_rng(1)
     began = time.process_time()
     noise, nodes = read(
         b"secret", random.integers(0, 10**9, reads), random.integers(1, 8_761, reads)

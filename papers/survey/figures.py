@@ -17,7 +17,8 @@ _SUBTITLE = (
     "of the mean variance (dot) and of the largest (end of the line)."
 )
 _HORIZON = 8760
-_ROW, _MARGIN = 0.24, 0.9
+_ROW = 0.24
+_MARGIN = 0.9
 _TICKS = (4, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 _SHOWS = (
     "The standard deviation of a running total over a year of hours, for every published mechanism "
@@ -55,7 +56,8 @@ def draw(path: Path, errors: Sequence[ErrorRow]) -> Figure:
         axes.set_yticks(range(len(names)), names)
         axes.set_title(guarantee, loc="left", size=11, weight="bold", color=INK, pad=8)
         clean(axes, grid="x")
-        low, high = min(mean.values()), max(largest.values())
+        low = min(mean.values())
+        high = max(largest.values())
         axes.set_xticks([tick for tick in _TICKS if low * 0.8 < tick < high * 1.1])
         axes.xaxis.set_major_formatter("{x:g}")
         axes.minorticks_off()

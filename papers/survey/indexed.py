@@ -49,17 +49,22 @@ def indexed_tree(horizon: int, norm: Norm, *, spare: bool = False) -> Floats:
 
 def _own_parts(levels: int, power: int) -> list[float]:
     """The part of a node of each level, which makes the summed error of its totals least."""
-    own, error, size = [1.0], 1.0, 2.0
+    own = [1.0]
+    error = 1.0
+    size = 2.0
     for _ in range(1, levels):
-        left, right = size ** (1 / power), error ** (1 / power)
+        left = size ** (1 / power)
+        right = error ** (1 / power)
         own.append(left / (left + right))
-        error, size = error + (left + right) ** power, 2 * size
+        error = error + (left + right) ** power
+        size = 2 * size
     return own
 
 
 def _shares(nodes: Integers, own: list[float]) -> Floats:
     """The weight of each node (under norm 2 its square), known by its last step."""
-    found, seen = np.ones(len(nodes)), np.zeros(len(nodes), bool)
+    found = np.ones(len(nodes))
+    seen = np.zeros(len(nodes), bool)
     for level, part in enumerate(own):
         bit = (nodes >> level & 1).astype(bool)
         found *= np.where(seen, np.where(bit, 1.0, 1 - part), np.where(bit, part, 1.0))

@@ -154,7 +154,8 @@ def privelet(horizon: int, guarantee: str) -> Errors | None:
     """The Haar wavelet over all steps: a total, and a difference of halves on each level."""
     from counton.tables.haar import Haar
 
-    norm, tree = GUARANTEES[guarantee][1], Haar.wavelet(horizon)
+    norm = GUARANTEES[guarantee][1]
+    tree = Haar.wavelet(horizon)
     ends = np.arange(1, horizon + 1)
     variances = tree.variance(np.zeros(horizon, np.int64), ends)
     return _std(norm, sum(weight**norm for weight in tree.weights), variances)
@@ -329,7 +330,8 @@ def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
                 found.append(ErrorRow(guarantee, metric, horizon, one.name, one.source, std))
         for metric in METRICS:
             ranked = plan(horizon, stated, metric)
-            source, std = f"counton: {ranked.best.kind}", ranked.best.errors.by(metric)
+            source = f"counton: {ranked.best.kind}"
+            std = ranked.best.errors.by(metric)
             found.append(ErrorRow(guarantee, metric, horizon, PLANNED, source, std))
             (least,) = ranked.least_std(metric).values()
             source = "counton.planning.lower_bounds"
@@ -337,8 +339,10 @@ def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
     return found
 
 
-_EACH, _ROOT = PUBLISHED[0].name, "normalised square root"
-_SUBTRACTING, _TREE = "k-ary with subtraction", "least-squares tree, drawn ahead"
+_EACH = PUBLISHED[0].name
+_ROOT = "normalised square root"
+_SUBTRACTING = "k-ary with subtraction"
+_TREE = "least-squares tree, drawn ahead"
 #: Mean standard deviations that the front page and the page about choosing state.
 STATED = (
     (_ONE, 365, _SUBTRACTING, "10.29"),

@@ -104,7 +104,9 @@ def attack(
     """
     from tests.attack.kinds import KINDS
 
-    began, counts, kept = time.monotonic(), Counter[str](), list[Path]()
+    began = time.monotonic()
+    counts = Counter[str]()
+    kept = list[Path]()
     names = [only] if only else [name for name, kind in KINDS.items() for _ in range(kind.share)]
     known: set[tuple[str, str]] = set()
     for number in itertools.count() if most is None else range(most):

@@ -45,7 +45,8 @@ PEOPLE: tuple[dict[str, Any], ...] = (
     {"user": "user", "most": 2, "most_a_window": 1},
 )
 DOORS = ("files", "frames", "command")
-ZONES, ENDINGS = ("Z", "+05:30", "-08:00", "+00:00"), ("csv", "csv.gz", "jsonl", "parquet")
+ZONES = ("Z", "+05:30", "-08:00", "+00:00")
+ENDINGS = ("csv", "csv.gz", "jsonl", "parquet")
 
 
 def draw(chance: random.Random) -> Case:
@@ -53,7 +54,8 @@ def draw(chance: random.Random) -> Case:
     kind = chance.choice(["event", "event", "id", "user", "user and id"])
     people = dict(chance.choice(PEOPLE)) if "user" in kind else {}
     people = dict(chance.choice((PEOPLE[1], *PEOPLE[1:]))) if kind == "user and id" else people
-    ids, append = "id" in kind, chance.random() < 0.4
+    ids = "id" in kind
+    append = chance.random() < 0.4
     hours = chance.sample(range(6), 3)  # few, so that rows of one window come and go
     name = chance.choice([*STATISTICS])
     if people.keys() & {"first", "distinct"}:

@@ -85,7 +85,8 @@ def row(chance: random.Random, *, odd: bool = False) -> Rows:
     names, users, values = (
         (ODD_NAMES, ODD_USERS, ODD_VALUES) if odd else ((1, 2), (7, 8), USUAL_VALUES)
     )
-    hour, number = chance.randrange(6), chance.randrange(10)
+    hour = chance.randrange(6)
+    number = chance.randrange(10)
     return [hour, chance.choice(names), chance.choice(users), number, chance.choice(values)]
 
 
@@ -106,9 +107,11 @@ def draw(chance: random.Random) -> Case:
     people = chance.choice([{}, {}, *PEOPLE])
     groups = chance.choice(GROUPS) if name in TALLIED else {}
     if name == "users":
-        groups, people = {}, people or PEOPLE[1]
+        groups = {}
+        people = people or PEOPLE[1]
     if name == "reach":
-        groups, people = {}, {}
+        groups = {}
+        people = {}
     ids = chance.random() < 0.5
     policies = {"missing": "skip", "bad_rows": "quarantine", "append": chance.random() < 0.5}
     _, defined = (TALLIED | MORE)[name]
@@ -172,7 +175,8 @@ def run_both(case: Case, folder: Path) -> str:
     Raises:
         AssertionError: something but numbers differs, or numbers by more than is claimed.
     """
-    name, own = case["statistic"], case["own"]
+    name = case["statistic"]
+    own = case["own"]
     what, _ = (TALLIED | MORE)[name]
     nights = [[_tupled(one) for one in night] for night in case["nights"]]
     more = [list(night) for night in nights]
@@ -223,7 +227,8 @@ def compare(without: Published, with_it: Published, *, found_groups: bool = Fals
     unit = float(design.units.released / design.units.exact)
     assert np.allclose(change / unit, np.rint(change / unit), atol=1e-3), "no whole numbers"
     moved = measured(design, list(np.reshape(change, (steps, -1))))
-    far, most = distance_of(design)(moved, 0 * moved), declared(design)
+    far = distance_of(design)(moved, 0 * moved)
+    most = declared(design)
     assert far <= most * (1 + 1e-6), f"one unit moves {far:g}, and noise is made for {most:g}"
 
 
@@ -262,7 +267,8 @@ def wide_enough(design: Design) -> None:
     Raises:
         AssertionError: the noise is too narrow.
     """
-    guarantee, law = design.guarantee, design.law
+    guarantee = design.guarantee
+    law = design.law
     moved = sensitivity_of(design.strategy, design.contribution, design.shape)
     slack = 1 + 1e-9
     if isinstance(law, DiscreteLaplace):

@@ -37,15 +37,19 @@ def run(case: Case, _folder: Path) -> str:
     Raises:
         AssertionError: the reference finds another value.
     """
-    secret, horizon, of = bytes.fromhex(case["key"]), case["horizon"], case["kind"]
+    secret = bytes.fromhex(case["key"])
+    horizon = case["horizon"]
+    of = case["kind"]
     kind = next(one for one in public_strategies() if one.__name__ == of)
     steps = min(horizon, 12) if of == "GrowingSquareRoot" else horizon  # it weighs each step slowly
     some = [*kind.examples(horizon)]
-    cells, budget = -(-VALUES // steps), case["budget"]
+    cells = -(-VALUES // steps)
+    budget = case["budget"]
     guarantees: tuple[Guarantee, ...] = (PureDP(budget), ZCDP(budget), ApproxDP(budget, "1e-9"))
     if of == "Expiring":
         guarantees = (ExpiringDP(budget), ExpiringZCDP(budget), ExpiringDP(budget))
-    guarantee, strategy = guarantees[case["guarantee"]], some[case["example"] % len(some)]
+    guarantee = guarantees[case["guarantee"]]
+    strategy = some[case["example"] % len(some)]
     counted = Contribution.add_remove(cells=2)
     if case["values"]:
         counted = Contribution.values(-3, 12, resolution="0.5")

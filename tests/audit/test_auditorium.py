@@ -33,7 +33,9 @@ pytestmark = [
         find_spec("dp_auditorium") is None, reason="others' auditors are not here: make audit"
     ),
 ]
-GROUPS, BINS, NEVER = 60_000, 24, 1e-3
+GROUPS = 60_000
+BINS = 24
+NEVER = 1e-3
 START = datetime(2024, 3, 1, tzinfo=UTC)
 VALUE: dict[str, Any] = {"value": "value", "lower": 0, "upper": 4, "resolution": "1"}
 #: Rows of each group: hour, user, value. Those of one unit, and those that all groups have.
@@ -114,7 +116,8 @@ def rejected(name: str) -> bool:
     pair = [released(name, with_unit=with_unit) for with_unit in (False, True)]
     score = log_ratio_score(*pair)
     one, other = (score(samples) for samples in pair)
-    centre, wide = np.median(np.concatenate([one, other])), max(one.std(), other.std(), 1e-12)
+    centre = np.median(np.concatenate([one, other]))
+    wide = max(one.std(), other.std(), 1e-12)
     delta = float(JOBS[name][1].get("delta", 1e-9))
     tester = HistogramTester(
         HistogramPropertyTesterConfig(

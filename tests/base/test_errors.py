@@ -34,7 +34,8 @@ def test_every_error_is_made_from_its_message_alone_and_copied() -> None:
         if not found.name.endswith("__main__"):
             with suppress(ImportError):  # of an extra that is not there
                 importlib.import_module(found.name)
-    kinds, waiting = set[type[CountonError]](), [CountonError]
+    kinds = set[type[CountonError]]()
+    waiting = [CountonError]
     while waiting:
         kinds.add(kind := waiting.pop())
         waiting += [one for one in kind.__subclasses__() if one not in kinds]

@@ -51,7 +51,8 @@ def _of_rows(days: int) -> Callable[[Path], None]:
     """Rows that add up to 3 * 2^60 of the largest values that a job takes, on these days."""
 
     def add_up(folder: Path) -> None:
-        most, at = 2**40, pl.Series([f"2024-03-0{1 + day}T10:00" for day in range(days)])
+        most = 2**40
+        at = pl.Series([f"2024-03-0{1 + day}T10:00" for day in range(days)])
         rows = pl.DataFrame({"at": at.sample(3 * 2**20, with_replacement=True, seed=1)})
         rows = rows.with_columns(paid=pl.lit(most))
         counton.release(

@@ -27,8 +27,10 @@ OTHERS = {
 
 def test_they_are_those_of_the_multiplied_change() -> None:
     for by, change in product((1, 2, 5), ((1,), (1, -1), (3, 0, -2))):
-        found, moved = np.array(change), by * np.array(change)
-        l1, l2_squared = int(abs(found).sum()), int(found @ found)
+        found = np.array(change)
+        moved = by * np.array(change)
+        l1 = int(abs(found).sum())
+        l2_squared = int(found @ found)
         true = (int(abs(moved).sum()), int(moved @ moved))
         assert scaled_norms(l1, l2_squared, by) == true
         pattern = BoundedChange(l1, l2_squared, once=True).scaled_by(by)

@@ -156,7 +156,8 @@ def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
     for figure in found.figures(width=4, source="City of Harbour").values():
         assert figure.get_figwidth() == 4
         figure.canvas.draw()
-        tall, wide = figure.get_figheight(), figure.get_figwidth()
+        tall = figure.get_figheight()
+        wide = figure.get_figwidth()
         for text in figure.texts:
             box = text.get_window_extent()
             assert 0 <= box.x0 < box.x1 <= wide * figure.dpi, text.get_text()

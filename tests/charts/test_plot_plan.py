@@ -39,7 +39,8 @@ def test_lines_are_means_of_exact_variances() -> None:
     drawn = np.asarray(best.get_ydata(), dtype=np.float64)
     variance = noise_variance(ranked.best.strategy, ranked.best.law, range(1, 41))
     assert drawn[0] == pytest.approx(0.5 * variance[0] ** 0.5)
-    low, high = 0.5 * variance.min() ** 0.5, 0.5 * variance.max() ** 0.5
+    low = 0.5 * variance.min() ** 0.5
+    high = 0.5 * variance.max() ** 0.5
     assert ((low * 0.999 <= drawn) & (drawn <= high * 1.001)).all()
 
 

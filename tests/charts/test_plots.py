@@ -88,7 +88,8 @@ def test_plot_totals_of_many_groups_draws_the_first_and_says_so(
 @pytest.mark.parametrize("running", [True, False])
 def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
     """The last window of three large groups is as small as noise can make it, or nearly."""
-    large, small = [4000.0, 3000.0, 2000.0, 1000.0], [30.0, 20.0]
+    large = [4000.0, 3000.0, 2000.0, 1000.0]
+    small = [30.0, 20.0]
     whole = curves([*large, *small])
     starts = None if running else whole.times - (whole.times[1] - whole.times[0])
     windows = replace(whole, starts=starts)

@@ -73,7 +73,8 @@ class Workplace:
             for option, field in model.model_fields.items()
         }
         lines = [f"statistic = {json.dumps(statistic)}", f"events = {json.dumps(events)}"]
-        told, as_json = iter(one for one in stated if one != "--json"), "--json" in stated
+        told = iter(one for one in stated if one != "--json")
+        as_json = "--json" in stated
         for word in told:
             key = word.removeprefix("--")
             option = known.get(key)  # None: the file is refused

@@ -11,7 +11,8 @@ class Desk:
     """A folder with rows of people, and the command line called on it."""
 
     def __init__(self, place: Any) -> None:
-        self.place, self.folder = place, place.folder
+        self.place = place
+        self.folder = place.folder
         rows = ["f,no", "m,no", "f,yes", "m,no", "f,no"]
         self.write("people.csv", "sex,smokes\n" + "\n".join(rows) + "\n")
 

@@ -77,7 +77,8 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
 
 
 def test_a_run_that_releases_nothing_names_no_file_and_no_window(place: Any) -> None:
-    out, events = place.folder / "out.csv", place.write("e.csv", EVENTS[:2])
+    out = place.folder / "out.csv"
+    events = place.write("e.csv", EVENTS[:2])
     done = place.count(events, "--out", str(out))
     assert "Nothing released: no window has ended yet." in done.out
     assert "written to" not in done.out
@@ -248,8 +249,10 @@ def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any)
 def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events, late = place.write("e.csv", EVENTS), place.write("l.csv", [*EVENTS, "00:20,b"])
-    key, out = str(place.folder / "key"), str(place.folder / "out.parquet")
+    events = place.write("e.csv", EVENTS)
+    late = place.write("l.csv", [*EVENTS, "00:20,b"])
+    key = str(place.folder / "key")
+    out = str(place.folder / "out.parquet")
     small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
     end = ("--key", key, "--until", "2013-01-01T06:00", "--out", out)
     place("count", events, *small, "--key", key)
@@ -355,7 +358,8 @@ def _flat(text: str) -> str:
 
 
 def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
-    events, out = place.write("e.csv", EVENTS), place.folder / "out.parquet"
+    events = place.write("e.csv", EVENTS)
+    out = place.folder / "out.parquet"
     done = place.count(events, "--release", "both", "--out", str(out), "--json")
     last = json.loads(done.out)["last"]
     assert [row["estimate"] for row in last["groups"]] == TOTALS[-1]

@@ -44,7 +44,8 @@ def released(file: Path) -> dict[tuple[str, str], int]:
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
 def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
-    events, out = table(place.folder), place.folder / "o.csv"
+    events = table(place.folder)
+    out = place.folder / "o.csv"
     frame = pl.read_csv(events, schema_overrides={"passages": pl.Int64})
     if form != "csv":
         events = str(place.folder / f"daily.{form}")
@@ -87,7 +88,8 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
     found = []
     for many in ("17", "18"):
         events = table(place.folder, [("01", "bridge", many), *ROWS[1:]])
-        state, out = str(place.folder / f"{many}.db"), place.folder / f"{many}.csv"
+        state = str(place.folder / f"{many}.db")
+        out = place.folder / f"{many}.csv"
         place.plain("count", events, *words(place, state=state), "--out", str(out)).fine()
         found.append(released(out))
     moved = {cell: found[1][cell] - found[0][cell] for cell in EXACT}
@@ -146,7 +148,8 @@ def test_bad_rows_file_takes_no_count_for_one_event_too_many(place: Any) -> None
         for many in (most - 1, most, most + 1, 2 * most - 1, 2 * most, 9 * most):
             rows = [("01", "bridge", str(many)), ("02", "mill", "-1"), ("03", "mill", "2.5")]
             rows.append(("03", "mill", "0"))
-            state, aside = place.folder / f"{many}.db", f"quarantine:{bad}"
+            state = place.folder / f"{many}.db"
+            aside = f"quarantine:{bad}"
             made = release(
                 what, table(place.folder, rows), state=state, epsilon=2000, bad_rows=aside, **said
             )

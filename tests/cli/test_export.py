@@ -176,7 +176,8 @@ def test_a_stream_that_can_release_nothing_says_why(
 
 
 def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
-    state, key = str(tmp_path / "s.db"), Key.generate()
+    state = str(tmp_path / "s.db")
+    key = Key.generate()
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
     done = place("export", state)
     assert (done.code, "has released no step yet" in done.err) == (2, True)
@@ -194,12 +195,14 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, p
 
 
 def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
-    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events = tmp_path / "e.csv"
+    state = tmp_path / "s.db"
     events.write_text("time,seconds\n2024-03-01T09:00,3\n2024-03-02T09:00,4\n")
     windows: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
     values: dict[str, Any] = {"value": "seconds", "lower": 0, "upper": 9, "resolution": 1}
     run(Job("average", events, state, until="newest", epsilon=1, **windows, **values)).close()
-    found, shown = export(state), export(state).table()
+    found = export(state)
+    shown = export(state).table()
     state.rename(tmp_path / "elsewhere.db")
     assert found.table().equals(shown)
     assert shown.height > 1
@@ -300,7 +303,8 @@ def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
 def test_export_to_html_of_a_stream_of_a_program_writes_its_steps(
     tmp_path: Path, place: Any
 ) -> None:
-    state, page = str(tmp_path / "s.db"), tmp_path / "page.html"
+    state = str(tmp_path / "s.db")
+    page = tmp_path / "page.html"
     with Stream.create(state, "one", Binary(3), PureDP(1), key=Key.generate()) as stream:
         stream.release(3)
     place("export", state, "--out", str(page)).fine()

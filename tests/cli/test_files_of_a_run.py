@@ -14,9 +14,11 @@ Contents = Callable[[], dict[str, bytes]]
 def test_an_output_takes_no_place_of_a_new_state(
     part: str, through_a_link: bool, place: Any, contents: Contents
 ) -> None:
-    events, folder = place.write("e.csv", EVENTS), place.folder
+    events = place.write("e.csv", EVENTS)
+    folder = place.folder
     (folder / "link").symlink_to(folder, target_is_directory=True)
-    before, kept = contents(), folder / f"new.csv{part}"
+    before = contents()
+    kept = folder / f"new.csv{part}"
     out = (folder / "link" if through_a_link else folder) / kept.name
     state = str(folder / "new.csv")
     link = folder / "out.csv"
@@ -35,7 +37,8 @@ def test_an_output_takes_no_place_of_a_new_key(
     option: str, name: str, place: Any, contents: Contents
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    before, path = contents(), str(place.folder / name)
+    before = contents()
+    path = str(place.folder / name)
     kept = {"key": path} if name[0] == "k" else {"state": path}
     said = place("count", events, *place.new(**kept), option, path).refused()
     assert "which the run reads or keeps, and would be overwritten; give another path" in said
@@ -54,7 +57,8 @@ def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None
 @pytest.mark.parametrize("part", ["", "-wal"])
 def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
-    before, key = contents(), f"{place.state}{part}"
+    before = contents()
+    key = f"{place.state}{part}"
     said = place("count", events, *place.new(key=key)).refused()
     assert f"--key {key} is also a file of the state" in said
     assert "give another file for the key" in said

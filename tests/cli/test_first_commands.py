@@ -51,7 +51,8 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
     assert (words[:2], stated["--time"]) == (["count", "loans.csv"], "borrowed_at")
     assert (stated["--by"], stated["--state"]) == ("branch", "loans.counton.db")
     assert not (loans.folder / "loans.counton.db").exists()
-    stated["--domain"], stated["--start"] = "north,south", "2026-03-01"
+    stated["--domain"] = "north,south"
+    stated["--start"] = "2026-03-01"
     edited = [word for pair in stated.items() for word in pair]
     assert loans.plain("count", "loans.csv", *edited, "--until", "newest").code == 0
 

@@ -20,7 +20,8 @@ VISITS = """time,page,device,visitor,seconds
 2024-03-03T08:05,home,phone,cy,90
 """
 #: What -h may take of a screen, and how many options it may show, besides those of a statistic.
-LINES, OPTIONS = 40, 17
+LINES = 40
+OPTIONS = 17
 
 
 def words(name: str) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ def numbered(values: Sequence[object]) -> list[list[object]]:
     return [[time, "m", value] for time, value in zip(times, values, strict=True)]
 
 
-LOCAL, UTC = ["timezone", *PAST], PAST
+LOCAL = ["timezone", *PAST]
+UTC = PAST
 FORMATS = {
     "%Y-%m-%d": (LOCAL, None),
     "%Y-%m-%d %H:%M": (LOCAL, None),

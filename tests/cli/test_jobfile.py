@@ -178,11 +178,14 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
 @pytest.mark.parametrize("command", ["count", "contingency"])
 def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: Any) -> None:
     """Rows that only a line of the job file makes readable stop no command from being saved."""
-    rows, job = place.folder / "e.csv", place.folder / "new.toml"
+    rows = place.folder / "e.csv"
+    job = place.folder / "new.toml"
     rows.write_text("time;site\n2013-01-01T01:00;a\n;b\n")
-    new, more = place.new(by="site"), list[str]()
+    new = place.new(by="site")
+    more = list[str]()
     if command == "contingency":
-        new, more = place.new(by=None, domain="site=a,b"), ["--columns", "site", "--replace"]
+        new = place.new(by=None, domain="site=a,b")
+        more = ["--columns", "site", "--replace"]
     words = [command, str(rows), *new, *more]
     done = place.plain(*words, "--plan", "--save", str(job))
     assert (done.code, place.state.exists()) == (2, False), done.err
@@ -454,7 +457,8 @@ def test_a_limit_that_no_job_fits_lets_none_run(file: Path, place: Any) -> None:
     """A reader is taken for a person, and the jobs are of events; without the unit they run."""
     jobs = FILE.replace('unit = "event"', "")
     for about, code in {"reader": 2, None: 0}.items():
-        state, table = file.parent / f"{about}.db", file.parent / f"{about}.csv"
+        state = file.parent / f"{about}.db"
+        table = file.parent / f"{about}.csv"
         file.write_text(jobs.replace("v.db", state.name).replace("visits.csv", table.name))
         whom = [] if about is None else ["--limit-unit", about]
         assert place("ledger", str(state), "--limit-epsilon", "9", *whom).code == 0

@@ -56,7 +56,8 @@ def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> N
 
 
 def test_a_share_of_no_limit_is_refused_before_an_entry(place: Any, tmp_path: Path) -> None:
-    state, warn = str(tmp_path / "s.db"), ["--warn-at", ".8"]
+    state = str(tmp_path / "s.db")
+    warn = ["--warn-at", ".8"]
     assert "does not exist" in place.plain("ledger", state, *SURVEY, *warn).refused()
     place.plain("ledger", state, *SURVEY).fine()
     told = place.plain("ledger", state, "--add", "another", *SURVEY[2:], *warn).refused()

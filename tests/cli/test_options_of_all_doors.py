@@ -32,7 +32,8 @@ def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
 
 def parsed(command: str) -> Job | None:
     """Parse a command as the command line does."""
-    parts, found = shlex.split(command), list[Job]()
+    parts = shlex.split(command)
+    found = list[Job]()
     name, *words = parts[parts[0] == "statistic" :]
 
     def keep(job: Job, _: CommandActions) -> None:
@@ -66,7 +67,8 @@ def test_every_door_takes_what_the_command_takes(
         return
     begins = is_planned(job)
     assert begins or not own
-    file, of_service = place.folder / "nightly.toml", place.folder / "service.toml"
+    file = place.folder / "nightly.toml"
+    of_service = place.folder / "service.toml"
     save(job, file)
     (kept,) = load(file).values()
     assert {one: kept.value_of(one) for one in own_of(name)} == {
@@ -93,7 +95,8 @@ def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
 
 
 def test_a_nightly_run_releases_quiet_windows(place: Workplace) -> None:
-    rows, file = ["00:10,a", "00:20,b"], place.folder / "nightly.toml"
+    rows = ["00:10,a", "00:20,b"]
+    file = place.folder / "nightly.toml"
     begun = [place.write("e.csv", rows), *place.new(steps="20"), "--until", "2013-01-01T01:00"]
     assert place.plain("count", *begun).code == 0
     file.write_text('[jobs.count]\nevents = "e.csv"\nstate = "state.db"\n')

@@ -37,7 +37,8 @@ def events(tmp_path: Path) -> Path:
 def test_any_factorisation_is_the_strategy_of_a_stream(
     events: Path, tmp_path: Path, place: Any
 ) -> None:
-    mine, out = root(), tmp_path / "o.parquet"
+    mine = root()
+    out = tmp_path / "o.parquet"
     job = Job("count", events, tmp_path / "s.db", strategy=mine, out=out, **STREAM)
     with run(job) as outcome:
         assert outcome.spec.strategy == mine

@@ -180,7 +180,8 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
         text.replace('me = "waits"', 'me = "w"\nepsilon = 3'),
     ):
         file.write_text(wrong)
-        planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+        planned = place.plain("plan", str(file))
+        done = place.plain("run", str(file))
         assert done.code != 0
         assert (planned.code, planned.err) == (done.code, done.err)
     # What has ended is no reason to fail.
@@ -191,7 +192,8 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
         ).code
         == 0
     )
-    planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+    planned = place.plain("plan", str(file))
+    done = place.plain("run", str(file))
     assert (planned.code, done.code) == (0, 0)
     assert "waits: ended at step 1, and releases nothing more" in planned.out
 

@@ -95,7 +95,8 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
     leaves = [f"r{r},r{r}c{c},{size}" for r in range(5) for c in range(6) for size in "sml"]
     for name, paths in (("rows.csv", leaves[:1]), ("leaves.csv", leaves)):
         (place.folder / name).write_text("\n".join(["region,city,size", *paths, ""]))
-    rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
+    rows = str(place.folder / "rows.csv")
+    domain = str(place.folder / "leaves.csv")
     hierarchy = ["hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
     hierarchy += ["--state", str(place.state)]
 
@@ -138,7 +139,8 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     cities = [f"r{region},c{region}{city}" for region in range(4) for city in range(region + 1)]
     (place.folder / "rows.csv").write_text(f"who,{levels}\nann,r1,c10\n")
     (place.folder / "leaves.csv").write_text("\n".join([levels, *cities, ""]))
-    rows, domain = str(place.folder / "rows.csv"), str(place.folder / "leaves.csv")
+    rows = str(place.folder / "rows.csv")
+    domain = str(place.folder / "leaves.csv")
     words = ["hierarchy", rows, "--levels", levels, "--domain", domain, "--state", str(place.state)]
     words += more
 

@@ -91,7 +91,8 @@ def test_windows_and_totals_have_columns_of_their_own(tmp_path: Path) -> None:
     events = tmp_path / "e.csv"
     events.write_text("time\n2024-03-01T09:00\n2024-03-02T09:00\n2024-03-04T10:15\n")
     for release in ("windows", "both"):
-        state, out = tmp_path / f"{release}.db", tmp_path / f"{release}-out.db"
+        state = tmp_path / f"{release}.db"
+        out = tmp_path / f"{release}-out.db"
         request = Job(
             "count", events, state, time="time", every="1d", start="2024-03-01", steps=30,
             until="newest", epsilon=1, release=release,
@@ -136,7 +137,8 @@ def test_what_cannot_be_published_is_refused(
 
 
 def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
-    out, other = place.folder / "d.db", place.folder / "other.db"
+    out = place.folder / "d.db"
+    other = place.folder / "other.db"
     place.count(place.write("e.csv", ROWS))
     shutil.copy(place.state, place.folder / "full.db")
     publish(place.state, out)
@@ -187,7 +189,8 @@ def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
 
 
 def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
-    state, out = str(place.state), str(place.folder / "dashboards.db")
+    state = str(place.state)
+    out = str(place.folder / "dashboards.db")
     old = place.folder / "old.db"
     place.count(place.write("e.csv", ROWS[:3]))
     for command in ("export", "show", "methods"):
@@ -216,7 +219,8 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
 def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, within: bool) -> None:
     """Over, shares and level are those of the run's own table, also where they are said anew."""
     rows_of = {"time": [f"2024-03-0{day}T09:00" for day in range(1, 6)], "paid": range(5)}
-    events, out = tmp_path / "e.csv", tmp_path / "t.parquet"
+    events = tmp_path / "e.csv"
+    out = tmp_path / "t.parquet"
     pl.DataFrame(rows_of).write_csv(events)
     state = tmp_path / "s.db"
     to = None if within else tmp_path / "dashboards.db"
@@ -256,7 +260,8 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
 def test_windows_have_their_local_date(
     tmp_path: Path, server: bool, request: pytest.FixtureRequest
 ) -> None:
-    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events = tmp_path / "e.csv"
+    state = tmp_path / "s.db"
     events.write_text("time\n2026-09-01T09:00\n")
     to = request.getfixturevalue("postgres") if server else str(tmp_path / "p.db")
     day: Any = {"time": "time", "every": "1d", "start": "2026-09-01", "steps": 9, "epsilon": 1}

@@ -61,7 +61,9 @@ def all_that_is_shown(
     key.save(folder / "k.key")
     stated = stated_by(name, {**LEFT_OUT, **said, "epsilon": 1})
     kind = [] if statistic_named(name).additive else ["statistic"]
-    first, shown, state = words_of(name, stated, folder), list[Any](), str(folder / "s.db")
+    first = words_of(name, stated, folder)
+    shown = list[Any]()
+    state = str(folder / "s.db")
     for night, until in enumerate(("03", "05")):
         lines = "".join(f"2024-03-01T{row}\n" for rows in nights[: night + 1] for row in rows)
         (folder / "e.csv").write_text(HEADER + lines)
@@ -98,7 +100,8 @@ def test_one_row_shows_in_no_other_way_than_through_noise(
     noise_alone: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    key, found = Key.generate(), list[list[Any]]()
+    key = Key.generate()
+    found = list[list[Any]]()
     night, more = row
     monkeypatch.setenv("XDG_STATE_HOME", str(place.folder / "work" / "home"))
     for added in ([], [more]):

@@ -18,7 +18,9 @@ def on_server(place: Any, postgres: str) -> Any:
 
 
 def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
-    place, key, out = on_server, str(on_server.folder / "the.key"), "out.parquet"
+    place = on_server
+    key = str(on_server.folder / "the.key")
+    out = "out.parquet"
     table = ("--key", key, "--out", str(place.folder / out))
     place.count(place.write("e.csv", ROWS[:3]), *table).fine()
     assert Path(key).stat().st_mode & 0o777 == 0o600
@@ -63,6 +65,7 @@ epsilon = 1
     after = json.loads(place.plain("plan", str(file), "--json").out)
     assert after == before
     file.write_text(f"{job}[jobs.last]\nepsilon = 2\n")
-    planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+    planned = place.plain("plan", str(file))
+    done = place.plain("run", str(file))
     assert (planned.code, done.err.endswith(planned.err)) == (done.code, True)
     assert "epsilon = 1 is left" in planned.err

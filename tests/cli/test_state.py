@@ -45,7 +45,8 @@ def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None
 
 
 def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
-    events, key = place.write("e.csv", EVENTS), place.folder / "my.key"
+    events = place.write("e.csv", EVENTS)
+    key = place.folder / "my.key"
     assert place.count(events, "--key", str(key)).code == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert not (place.folder / "state.db.key").exists()
@@ -266,7 +267,8 @@ def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
 def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     """Laws of draws are on grids of their own, such as of 2^-16, which tell readers nothing."""
     rows = [f"0{n % 3}:10,{n}" for n in range(30)]
-    events, until = place.write("e.csv", rows, "time,spent"), ("--until", "2013-01-01T03:00")
+    events = place.write("e.csv", rows, "time,spent")
+    until = ("--until", "2013-01-01T03:00")
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
     new = (*place.new(by=None, domain=None), "--strategy", "solved", *until)
     assert place("count", events, *new, "--name", "counts").code == 0
@@ -295,7 +297,8 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
 @pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
 def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, damage: bytes) -> None:
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
-    file, other = place.folder / "jobs.toml", place.folder / "other.db"
+    file = place.folder / "jobs.toml"
+    other = place.folder / "other.db"
     assert place.count(rows, "--save", str(file)).code == 0
     (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
     right = second.read_bytes()
@@ -324,7 +327,8 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     rows = place.write("r.csv", ["00:10,a", "01:30,b"])
     assert place.count(rows).code == 0
     old = Path(place.state).read_bytes()
-    later, away = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"]), str(place.folder / "w2")
+    later = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"])
+    away = str(place.folder / "w2")
     place("count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00").fine()
     Path(place.state).write_bytes(old)
     done = place("verify", str(place.state))

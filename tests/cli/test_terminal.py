@@ -20,7 +20,8 @@ def test_names_of_groups_steer_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    events, out = tmp_path / "e.parquet", tmp_path / "t.parquet"
+    events = tmp_path / "e.parquet"
+    out = tmp_path / "t.parquet"
     pl.DataFrame({"time": ["2024-03-01T09:00"] * 3, "page": [NAME, NAME, "home"]}).write_parquet(
         events
     )
@@ -47,7 +48,8 @@ def test_names_of_groups_steer_no_terminal(
 
 
 def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
-    name, console = "[b]:x:[/b] :smile:", Console()
+    name = "[b]:x:[/b] :smile:"
+    console = Console()
     console.write_line(name)
     console.write_table(text_table(pl.DataFrame({"group": [name], "estimate": [3]})))
     table = Table(name)

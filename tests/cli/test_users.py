@@ -20,7 +20,8 @@ def events(place: Any) -> str:
 LINE = (
     "--time", "time", "--start", "2013-01-01", "--every", "1h", "--steps", "6", "--unit", "visit",
 )  # fmt: skip
-DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
+DOMAIN = ("--domain", "group=a,b")
+CELLS = ("--domain", "a,b")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,8 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     (place.folder / "groups.csv").write_text("group\na\nb\n")
     rows = ["00:10,a,x,1", "02:00,b,y,1"]
     place.write("e.csv", rows[: 2 - ("number" in asked)], "time,group,who,number")
-    out, state = str(place.folder / "out.csv"), str(place.state)
+    out = str(place.folder / "out.csv")
+    state = str(place.state)
     unit = () if "--unit" in asked else ("--unit", "visit")
     command = (*asked[:what], str(place.folder / "e.csv"), *asked[what:], *unit)
     command = tuple(str(place.folder / word) if word == "groups.csv" else word for word in command)
@@ -63,10 +65,12 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
         "each who's day is protected by itself: somebody with 10 of these loses 10 times the "
         "epsilon"
     )
-    state, out = str(place.state), str(place.folder / "out.csv")
+    state = str(place.state)
+    out = str(place.folder / "out.csv")
     line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
     done = place("count", events, *line, "--state", state, "--out", out).fine()
-    kept, published = export(state), read(out)
+    kept = export(state)
+    published = read(out)
     doors = [done.out, place("show", state).out, place("show", out).out, place.shown()]
     doors += [place("methods", state).out, place("methods", state, "--full").out]
     doors += [str(kept), kept.describe(), published.describe(), published.methods(full=True)]
@@ -178,7 +182,8 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     """Of any name alike: whom the state knows must not decide whether a bucket is closed."""
     users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users).code == 0
-    state, before = str(place.state), place.state.read_bytes()
+    state = str(place.state)
+    before = place.state.read_bytes()
     asked = [place("forget", state, person) for person in ("a", "NOSUCH")]
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")

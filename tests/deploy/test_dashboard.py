@@ -85,7 +85,8 @@ def published(
                 connection.execute(statement.encode())
 
     carry_out("roles.sql", admin)
-    state, key = url("counton_writer", "counton"), folder / "the.key"
+    state = url("counton_writer", "counton")
+    key = folder / "the.key"
     shared: dict[str, Any] = {
         "events": folder / "e.csv", "state": state, "key": key, "time": "time", "every": "1d",
         "start": "2024-03-01", "steps": 366, "until": "2024-03-07", "epsilon": 1, "by": "page",

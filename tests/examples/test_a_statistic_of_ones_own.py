@@ -41,7 +41,8 @@ def test_it_fits_on_a_page() -> None:
 
 
 def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None:
-    events, out = tmp_path / "e.csv", tmp_path / "o.parquet"
+    events = tmp_path / "e.csv"
+    out = tmp_path / "o.parquet"
     events.write_text(ROWS)
     words = [f"--{name}={value}" for name, value in STREAM.items()]
     state = str(tmp_path / "s.db")

@@ -41,7 +41,8 @@ def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kept", ["texts", "a column", "a block"])
 def test_names_are_as_a_tuple_of_them(kept: str) -> None:
-    names, texts = GroupNames(NAMES), tuple(NAMES)
+    names = GroupNames(NAMES)
+    texts = tuple(NAMES)
     if kept == "a column":
         names = GroupNames(pl.Series(NAMES))
     if kept == "a block":
@@ -83,7 +84,8 @@ def test_each_name_is_found_at_its_place_and_no_other(many: int) -> None:
 
 def test_few_names_are_stored_in_json_and_many_are_packed() -> None:
     """So few names are read without polars; states of earlier versions hold compressed ones."""
-    few, many = GroupNames(NAMES), GroupNames([f"group {number}" for number in range(5_000)])
+    few = GroupNames(NAMES)
+    many = GroupNames([f"group {number}" for number in range(5_000)])
     assert len(many.blocks()[0]) < 20_000
     again = GroupNames.from_blocks(few.blocks())
     assert again._held == NAMES

@@ -80,7 +80,8 @@ def test_months_end_on_the_last_day_where_the_day_is_missing() -> None:
 def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None:
     windows = year_2013(every, 40)
     steps = range(1, 41)
-    starts, ends = windows.starts(steps), windows.ends(steps)
+    starts = windows.starts(steps)
+    ends = windows.ends(steps)
     assert np.array_equal(starts[1:], ends[:-1])
     numbers = np.arange(1, 41)
     assert np.array_equal(windows.step_of(starts), numbers)
@@ -93,7 +94,8 @@ def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None
 @pytest.mark.parametrize("every", ["6h", "1d", "1w", "1mo"])
 def test_the_window_of_an_event_does_not_hang_on_the_rows_beside_it(every: str, zone: str) -> None:
     windows = Windows(datetime(2024, 1, 31, 9, tzinfo=UTC), every, 20, zone)
-    first, end = int(windows.starts(range(1, 2))[0]), windows.end
+    first = int(windows.starts(range(1, 2))[0])
+    end = windows.end
     us = np.random.default_rng(7).integers(first - (end - first), 2 * end - first, 9000)
     us[:20] = windows.starts(range(1, 21))
     us[20:40] = windows.ends(range(1, 21)) - 1
@@ -189,8 +191,6 @@ def test_a_day_that_ends_is_named_and_not_the_next_one(
 
 def test_windows_that_are_revised_share_the_table_of_edges() -> None:
     start = datetime(2024, 3, 1, tzinfo=UTC)
-    once, revised = (
-        Windows(start, "1d", 30, "Europe/Berlin"),
-        RevisedWindows(start, "1d", 30, "Europe/Berlin", versions=3),
-    )
+    once = Windows(start, "1d", 30, "Europe/Berlin")
+    revised = RevisedWindows(start, "1d", 30, "Europe/Berlin", versions=3)
     assert revised._edges() is once._edges()

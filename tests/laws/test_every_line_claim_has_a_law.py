@@ -63,7 +63,8 @@ def a_little_less(made: LineStrategy, name: str) -> LineStrategy:
 
 def in_norm(wrong: int, name: str, change: Callable[[int], int], base: Any = Haar) -> LineStrategy:
     """Another value of one norm, and the other one as it is."""
-    held, made = getattr(base, name), haar() if base is Haar else nodes()
+    held = getattr(base, name)
+    made = haar() if base is Haar else nodes()
 
     def claim(self: Any, norm: int) -> int:
         found: int = held(self, norm)

@@ -243,7 +243,8 @@ def test_several_cells_have_addresses_for_all_their_noise(strategy: StreamStrate
 
 
 def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
-    key, bound = chosen_key(), Contribution.add_remove()
+    key = chosen_key()
+    bound = Contribution.add_remove()
     strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
     for wide, budget in ((strategy, "0.0000001"), (Epochs(), "0.00000000001")):
         with pytest.raises(InvalidInput, match=r"(give a larger|raise) epsilon"):

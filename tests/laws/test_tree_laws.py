@@ -94,7 +94,8 @@ def test_broken_estimates_are_caught(
 
 
 def test_weights_that_the_formulas_do_not_hold_for_are_refused() -> None:
-    own, shared = weighted(TreeStrategy).own, weighted(TreeStrategy).shared
+    own = weighted(TreeStrategy).own
+    shared = weighted(TreeStrategy).shared
     zeros = np.zeros(5, np.int64)
     for wrong_own, wrong_shared, message in [
         (own[:2], shared[:2], "give a weight for each node"),

@@ -213,11 +213,13 @@ def shown(row: dict[str, Any]) -> str:
 
 def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
     page = watched.open("visits", "&line=shop")
-    before, first = steps(page), history(page)[0]
+    before = steps(page)
+    first = history(page)[0]
     watched.until(f"document.querySelector('#history tbody th').textContent !== {first[0]!r}")
     watched.until(f"{_STEPS} > {before}")
     # Read before it is asked for, since more is released meanwhile.
-    written, newest = history(page), texts(page, "#newest tbody td")
+    written = history(page)
+    newest = texts(page, "#newest tbody td")
     for of in ("totals", "windows"):
         released = watched.api(f"streams/visits/series?last=10000&of={of}")["rows"]
         told = [shown(row) for row in released if row["group"] == "shop"]
@@ -228,7 +230,8 @@ def test_numbers_move_and_are_the_released_ones(watched: Page) -> None:
             page.get_by_role("radio", name="Windows").check()
             watched.drawn("visits")
             assert texts(page, "#chart-title") == ["In each window: shop"]
-            written, newest = history(page), texts(page, "#newest tbody td")
+            written = history(page)
+            newest = texts(page, "#newest tbody td")
 
 
 def test_a_line_is_chosen_and_the_address_says_which(watched: Page) -> None:
@@ -445,7 +448,8 @@ def test_a_chart_on_a_phone_names_times(watched: Page, every: int) -> None:
 
 
 def test_dark_as_the_system_has_it(served: str, browser: Any) -> None:
-    ground, found = "getComputedStyle(document.body).backgroundColor", set()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    found = set()
     for scheme in ("light", "dark"):
         with watching(browser, served, color_scheme=scheme) as watched:
             found.add(watched.open("visits").evaluate(ground))

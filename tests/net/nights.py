@@ -238,7 +238,8 @@ def counton(*words: str) -> str:
     """
     from counton.cli.__main__ import main
 
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with patch("sys.argv", ["counton", *words]), redirect_stdout(out), redirect_stderr(err):
         try:
             main()

@@ -15,7 +15,8 @@ from counton.strategies import public_strategies
 from counton.training import TrainingNoise
 from counton.training.strategies import training_strategy_from_dict
 
-STEPS, CELLS = 12, 2
+STEPS = 12
+CELLS = 2
 STRATEGIES = Path(__file__).with_name("strategies.json")
 GUARANTEES = (PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5))
 

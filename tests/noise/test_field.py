@@ -74,7 +74,8 @@ def test_laws_may_differ_by_level() -> None:
 
 
 def test_addresses_outside_the_table_are_refused() -> None:
-    scalar, vector = NoiseField(SUBKEY, LAWS[0]), NoiseField(SUBKEY, LAWS[0], (2,))
+    scalar = NoiseField(SUBKEY, LAWS[0])
+    vector = NoiseField(SUBKEY, LAWS[0], (2,))
     assert scalar.run(255, range(2**63 - 2, 2**63)).shape == (2,)
     assert vector.run(255, range(2**32 - 2, 2**32)).shape == (2, 2)
     for field, level, nodes in (

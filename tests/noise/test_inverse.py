@@ -66,7 +66,8 @@ def block_weights(sigma_squared: Fraction, size: int) -> tuple[list[mpmath.mpf],
         left = _gaussians(sigma_squared, 1, size, reach)  # at (s + 1) * size - 1, s = -1, ..
         weights = [*reversed(left), *right]
         total = mpmath.fsum(weights)
-        sums, running = [], mpmath.mpf(0)
+        sums = []
+        running = mpmath.mpf(0)
         for weight in weights:
             running += weight
             sums.append(running / total)
@@ -83,7 +84,8 @@ def _gaussians(sigma_squared: Fraction, first: int, step: int, count: int) -> li
     found = []
     for _ in range(count):
         found.append(value)
-        value, quotient = value * quotient, quotient * factor
+        value = value * quotient
+        quotient = quotient * factor
     return found
 
 
@@ -120,7 +122,8 @@ def test_exponential_brackets_hold_and_are_narrow(exponent: Fraction, bits: int)
 @pytest.mark.parametrize("guard_bits", [0, 3, 64])
 def test_powers_err_by_no_more_than_is_said(guard_bits: int) -> None:
     """Found one from the other, against each by itself."""
-    powers, errors = _Powers(Fraction(1, 7), Fraction(1, 300), guard_bits), []
+    powers = _Powers(Fraction(1, 7), Fraction(1, 300), guard_bits)
+    errors = []
     with mpmath.workprec(400):
         for n in range(3000):
             low, high = powers.bracket(n, 60)
@@ -162,7 +165,8 @@ class ForcedBits(BlockSource):
     """A source whose refinement lanes spell a chosen binary expansion."""
 
     def __init__(self, uniform: int, bits: int) -> None:
-        self._uniform, self._bits = uniform, bits
+        self._uniform = uniform
+        self._bits = bits
 
     def sixteen(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         return np.array([self._uniform >> (self._bits - 16)], np.uint64)
@@ -258,7 +262,8 @@ def test_weights_of_blocks_err_by_less_than_their_sums_allow_for(
     sigma_squared: str, work: int
 ) -> None:
     """Found one from the other, against each by itself."""
-    spread, bits = Fraction(sigma_squared), 0
+    spread = Fraction(sigma_squared)
+    bits = 0
     while spread / 4 ** (bits + 1) >= 64**2:
         bits += 1
     blocks = GaussianBlocks(spread, bits)

@@ -26,7 +26,8 @@ def test_generated_keys_differ() -> None:
 
 
 def test_saved_key_is_private_and_comes_back(tmp_path: Path) -> None:
-    key, path = Key.generate(), tmp_path / "stream.key"
+    key = Key.generate()
+    path = tmp_path / "stream.key"
     key.save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert Key.load(path) == key

@@ -51,8 +51,10 @@ def test_the_same_bits_without_the_newest_instructions() -> None:
 def test_draws_are_the_exact_function_of_their_bits() -> None:
     count = 2**15
     words = np.random.default_rng(0).integers(0, 2**32, (2, count), np.uint32)
-    uniform, angle = words[0].astype(np.float32), words[1].view(np.int32)
-    low, high = np.empty(count, np.float32), np.empty(count, np.float32)
+    uniform = words[0].astype(np.float32)
+    angle = words[1].view(np.int32)
+    low = np.empty(count, np.float32)
+    high = np.empty(count, np.float32)
     normals._box_muller(uniform.copy(), angle, low, high)
     radius = np.sqrt(-2 * np.log(uniform.astype(float) / 2**32))
     turn = (words[1] << np.uint32(1)).view(np.int32) / 2.0**31 * np.pi / 2
@@ -90,7 +92,8 @@ def test_small_words_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (plain == refined).all()
     assert np.abs(plain - refined).max() < 0.01
     least = np.zeros(2, np.float32) + np.float32(2.0**-33)
-    low, high = np.empty(2, np.float32), np.empty(2, np.float32)
+    low = np.empty(2, np.float32)
+    high = np.empty(2, np.float32)
     normals._box_muller(least, np.array([0, 2**31 - 1], np.int32), low, high)
     assert low[0] == pytest.approx(np.sqrt(2 * 65 * np.log(2)), rel=1e-6)
 

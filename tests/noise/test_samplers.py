@@ -71,7 +71,8 @@ class ReadBits(reference.Bits):
 def test_draws_that_were_rejected_equal_the_slow_definition() -> None:
     """One proposal in some hundreds: among two thousand several are drawn again."""
     law = DiscreteGaussian(Fraction(10**9))
-    bits, slow = ReadBits(SUBKEY), reference.Gaussian(law.sigma_squared)
+    bits = ReadBits(SUBKEY)
+    slow = reference.Gaussian(law.sigma_squared)
     drawn = [slow.draw(bits, (0, 0, at)) for at in range(2000)]
     assert NoiseField(SUBKEY, law).run(0, range(2000)).tolist() == drawn
     assert bits.purposes.count(reference.RETRY) > 3
@@ -83,7 +84,8 @@ def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(
     law: NoiseDistribution,
 ) -> None:
     tile = Tile(0, 1, 0, 3000)
-    usual, careful = np.empty((1, 3000), np.int64), np.empty((1, 3000), np.int64)
+    usual = np.empty((1, 3000), np.int64)
+    careful = np.empty((1, 3000), np.int64)
     source = BlockSource(SUBKEY)
     sampler_for(law).fill(source, 0, tile, usual)
     exact_sampler(law).fill(source, 0, tile, careful)
@@ -104,7 +106,8 @@ def test_the_guard_of_the_test_above_really_forces_the_exact_path(
     from counton.noise.samplers import InverseTable
 
     taken = calls_of(monkeypatch, InverseTable, "_exact")
-    tile, out = Tile(0, 1, 0, 3000), np.empty((1, 3000), np.int64)
+    tile = Tile(0, 1, 0, 3000)
+    out = np.empty((1, 3000), np.int64)
     sampler_for(DiscreteLaplace(Fraction(24))).fill(BlockSource(SUBKEY), 0, tile, out)
     assert not taken
     exact_sampler(DiscreteLaplace(Fraction(24))).fill(BlockSource(SUBKEY), 0, tile, out)
@@ -170,11 +173,14 @@ def test_places_within_blocks_are_accepted_by_their_probability() -> None:
     law = DiscreteGaussian(Fraction(4096**2))
     sampler = sampler_for(law)
     assert isinstance(sampler, GaussianBlockSampler)
-    block, lower, number = 1 << sampler._bits, 0, 0
+    block = 1 << sampler._bits
+    lower = 0
+    number = 0
     for level in range(10):
         draws = np.abs(NoiseField(SUBKEY, law).run(level, range(2_000_000)))
         draws = draws[draws >= block]
-        lower, number = lower + int((draws % block < block // 2).sum()), number + len(draws)
+        lower = lower + int((draws % block < block // 2).sum())
+        number = number + len(draws)
     weights = np.exp(-((np.arange(block, 40_000).astype(float) / 4096) ** 2) / 2)
     nearer = np.arange(block, 40_000) % block < block // 2
     chance = weights[nearer].sum() / weights.sum()
@@ -211,7 +217,8 @@ def test_digits_of_wide_laplace_noise_are_independent(scale: Fraction) -> None:
 
     Leading bits of any two digits, and of the part above all digits, in a table of 64 cells.
     """
-    count, width = 20_000, 8
+    count = 20_000
+    width = 8
     drawn = np.empty((1, count), np.int64)
     sampler_for(DiscreteLaplace(scale)).fill(BlockSource(SUBKEY), 0, Tile(0, 1, 0, count), drawn)
     magnitude = np.where(drawn < 0, ~drawn, drawn)[0]

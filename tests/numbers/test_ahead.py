@@ -81,7 +81,8 @@ def _few_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None) -> Any:
     """Releases of 200 steps, of which each process of some opens the stream anew."""
     given: dict[str, Any] = {"key": KEY, "name": "visits", "shape": shape}
-    saved, found = Counter(strategy, ZCDP(0.5), **given).checkpoint(), []
+    saved = Counter(strategy, ZCDP(0.5), **given).checkpoint()
+    found = []
     for count in (1, 1, 63, 1, 40, 94):
         stream = Counter.resume(saved, key=KEY)
         if rows is not None:
@@ -244,7 +245,8 @@ def test_noise_ahead_without_authentication_releases_altered_noise(
 
 def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     solves = calls_of(monkeypatch, _BlockSums, "_solve_rows")
-    without, alone = resumed(SOLVED, (), None), len(solves)
+    without = resumed(SOLVED, (), None)
+    alone = len(solves)
     assert (resumed(SOLVED, (), Rows()) == without).all()
     assert alone == 6
     assert len(solves) - alone == 4  # steps 1 to 40, 41 to 65, 106 and 107 to 200
@@ -362,7 +364,8 @@ def test_what_is_drawn_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         """A field that notes how much is drawn of it at once."""
 
         def __init__(self, field: Any) -> None:
-            self._field, self.shape = field, field.shape
+            self._field = field
+            self.shape = field.shape
 
         def part(self, first: int, cells: int) -> Any:
             return Counted(self._field.part(first, cells))

@@ -161,7 +161,8 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
     strategy: StreamStrategy, family: Family
 ) -> None:
     for guarantee in GUARANTEES:
-        epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
+        epsilon = float(guarantee.epsilon)
+        delta = float(guarantee.delta)
         law = law_for(strategy, guarantee, ONE, family=family).law
         room = 200_000 if strategy.horizon == 8 else None  # noise of many nodes is wide
         lost, left_out = best_way(strategy, law, beyond(epsilon), never=0, room=room)
@@ -172,7 +173,8 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
 @pytest.mark.long
 def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
     """Who waits for the second block where the first one tells too little gains."""
-    strategy, guarantee = KAry(8, 4), GUARANTEES[0]
+    strategy = KAry(8, 4)
+    guarantee = GUARANTEES[0]
     law = calibrate(guarantee, sensitivities(strategy), "laplace").law
     lost, left_out = best_way(strategy, law, beyond(6), never=0, room=200_000)
     assert lost - math.exp(6) * left_out > 1.02 * float(guarantee.delta)
@@ -190,7 +192,9 @@ def test_no_way_of_choosing_exceeds_rho_at_whole_orders(
 
 
 def test_between_whole_orders_some_way_exceeds_rho_by_no_more_than_is_said() -> None:
-    strategy, rho, order = KAry(8, 4), 4, 1.5
+    strategy = KAry(8, 4)
+    rho = 4
+    order = 1.5
     law = law_for(strategy, ZCDP(rho), ONE).law
     mean, _ = best_way(strategy, law, to_the_power(order), never=1)
     divergence = math.log(mean) / (order - 1)
@@ -242,10 +246,8 @@ def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
 
 def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee() -> None:
     """Chosen by all that the first one released, whichever of the two is the weaker."""
-    both, some = (
-        [ApproxDP(6, "0.02"), ApproxDP(5, "0.02")],
-        [KAry(4, 3), LookAhead(2, (2,), (1, 1))],
-    )
+    both = [ApproxDP(6, "0.02"), ApproxDP(5, "0.02")]
+    some = [KAry(4, 3), LookAhead(2, (2,), (1, 1))]
     for strategy, (first, then) in itertools.product(some, itertools.permutations(both)):
         lost = 0.0
         for guarantee in (then, first):  # what comes is what it gains to wait
@@ -256,7 +258,8 @@ def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee()
 
 def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
     """Composed losses of a strategy that is not causal."""
-    strategy, guarantee = KAry(4, 3), GUARANTEES[0]
+    strategy = KAry(4, 3)
+    guarantee = GUARANTEES[0]
     law = calibrate(guarantee, sensitivities(strategy), "laplace").law
     one, lost = best_of_streams(strategy, law, 6, 3)
     assert one <= float(guarantee.delta) < lost / 1.09

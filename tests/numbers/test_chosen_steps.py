@@ -50,7 +50,8 @@ def waiting(law: NoiseDistribution, epsilon: float, blocks: int) -> float:
 
 def test_waiting_for_a_block_gains_nothing() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
-    strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
+    strategy = KAry(180, 19, subtraction=True)
+    guarantee = ApproxDP(1, "0.01")
     fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
     assert isinstance(fixed, DiscreteLaplace)
     assert float(fixed.scale) == pytest.approx(1.9495, abs=1e-4)
@@ -63,7 +64,8 @@ def test_waiting_for_a_block_gains_nothing() -> None:
 
 def test_waiting_for_a_stream_gains_nothing() -> None:
     """As many blocks as gain anything: those of a thousand jobs, of which he chooses one."""
-    strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
+    strategy = KAry(180, 19, subtraction=True)
+    guarantee = ApproxDP(1, "0.01")
     fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
     lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
     assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
@@ -86,7 +88,8 @@ def test_choosing_among_many_cells_gains_nothing(
 
     What hides an item there is then one coin of loss 2 / scale, instead of two of 1 / scale.
     """
-    strategy, guarantee = KAry(4, 3, subtraction=True), ApproxDP(epsilon, delta)
+    strategy = KAry(4, 3, subtraction=True)
+    guarantee = ApproxDP(epsilon, delta)
     shift = sensitivities(strategy)
     many = Sensitivity(cells * shift.l1, cells * shift.l2_squared, ((1, cells * shift.l1),))
     fixed = calibrate(guarantee, many, "laplace").law

@@ -27,7 +27,9 @@ from counton.strategies import (
     StreamStrategy,
 )
 
-CELLS, STEPS, LEVEL = 2048, 16, 0.9
+CELLS = 2048
+STEPS = 16
+LEVEL = 0.9
 CASES: list[tuple[StreamStrategy, Guarantee]] = [
     (KAry(STEPS, 3), PureDP(0.5)),
     (SmoothBinary.best(STEPS), ZCDP(0.05)),
@@ -73,7 +75,8 @@ def coverage(answers: list[Answer], truth: float) -> float:
 )
 def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: Guarantee) -> None:
     releases = released(strategy, guarantee, 10)
-    above, below = [Term(1, 4, 16, 0)], [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
+    above = [Term(1, 4, 16, 0)]
+    below = [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
     answers = [
         answer(quotient_of(releases, above, below, cell), LEVEL) for cell in range(0, CELLS, 8)
     ]

@@ -87,7 +87,8 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
     assert (np.array([r.value for r in one_by_one]) == batch.values).all()
     assert np.array([r.std for r in one_by_one]) == pytest.approx(batch.std(), rel=1e-12)
     saved = counter(strategy, shape=shape)
-    parts, at = [], 0
+    parts = []
+    at = 0
     for size in (1, 0, 30, 2, 100, STEPS):
         saved = Counter.resume(saved.checkpoint(), key=KEY)
         parts.append(saved.release_many(xs[at : at + size]).values)
@@ -101,7 +102,8 @@ def test_a_step_of_many_cells_is_released_some_at_a_time(
     strategy: StreamStrategy, values: bool, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contribution = Contribution.values(0, 50, "0.01") if values else Contribution.add_remove()
-    xs, options = inputs(shape)[:20], {"shape": shape, "contribution": contribution}
+    xs = inputs(shape)[:20]
+    options = {"shape": shape, "contribution": contribution}
     whole = counter(strategy, **options).release_many(xs)
     for most in ("_CELLS", "_MOST"):
         monkeypatch.setattr(f"counton.numbers.noise_ahead.{most}", 4)
@@ -126,7 +128,8 @@ def test_noise_has_the_stated_standard_deviation(strategy: StreamStrategy) -> No
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_a_neighbour_shifts_releases_by_its_prefix_sums_only(strategy: StreamStrategy) -> None:
     """Same noise, different data: releases differ by exactly the difference of the sums."""
-    one, two = inputs(()), inputs(())
+    one = inputs(())
+    two = inputs(())
     two[17] += 1
     difference = (
         counter(strategy).release_many(two).values - counter(strategy).release_many(one).values

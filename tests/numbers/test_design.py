@@ -39,7 +39,8 @@ TERMS: dict[str, Any] = {
     ids=lambda change: str(*change),
 )
 def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
-    one, two = Design(**TERMS), Design(**{**TERMS, **change})
+    one = Design(**TERMS)
+    two = Design(**{**TERMS, **change})
     first, second = (terms.noise_field(KEY) for terms in (one, two))
     assert not np.array_equal(first.run(0, range(64)), second.run(0, range(64)))
     # The subkeys differ, and not only the width of the noise that the same bits give.

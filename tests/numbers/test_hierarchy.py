@@ -26,7 +26,8 @@ KEY = chosen_key()
 
 def wide_tree(seed: Any = 0, sizes: Any = (8, 60, 900, 20000)) -> Any:
     rng = np.random.default_rng(seed)
-    parents, above = [], 1
+    parents = []
+    above = 1
     for size in sizes:
         more = rng.integers(0, above, size - above)
         parents.append(np.sort(np.concatenate([np.arange(above), more])))
@@ -194,12 +195,15 @@ def test_tables_of_levels() -> None:
 
 def test_rounding_favours_no_sibling() -> None:
     """Sums over the first siblings stay within half a unit of their exact shares, in every draw."""
-    siblings, bits, draws = 1000, 16, 60
+    siblings = 1000
+    bits = 16
+    draws = 60
     tree = Tree.from_leaves({"a": range(siblings)}, ["a"])
     measurement, scale = tree_strategy_for(tree, [1.0, 1.0], 2)
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 100, siblings)
-    p, q = int(measurement.own[0][0]), int(measurement.shared[0][0])
+    p = int(measurement.own[0][0])
+    q = int(measurement.shared[0][0])
     away = np.zeros(siblings)
     for _ in range(draws):
         z = np.rint(rng.normal(0, scale, siblings)).astype(np.int64)

@@ -102,7 +102,8 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
     [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(9)), DiscreteGaussian(Fraction(90))],
 )
 def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistribution) -> None:
-    strategy, total = Expiring(growth, delay=2), np.ones(1)
+    strategy = Expiring(growth, delay=2)
+    total = np.ones(1)
     for level in range(6):
         total = np.convolve(total, all_masses(node_law(strategy, base, level)))
         half = total[len(total) // 2 :]
@@ -127,7 +128,8 @@ def test_wide_laws_that_differ_are_covered_and_hardly_more(growth: str) -> None:
 
 
 def test_a_wide_and_a_narrow_gaussian_are_covered() -> None:
-    strategy, law = Expiring(16), DiscreteGaussian(Fraction(10**9))
+    strategy = Expiring(16)
+    law = DiscreteGaussian(Fraction(10**9))
     assert node_law(strategy, law, 60).variance < 1e-9
     widths = halfwidths(strategy, law, np.array([1, 1000, 2**60]))
     assert (np.diff(widths) >= 0).all()
@@ -137,7 +139,8 @@ def test_a_wide_and_a_narrow_gaussian_are_covered() -> None:
 
 
 def test_gaussian_sum_and_integral_meet() -> None:
-    summed, integrated = _gaussian_tail(4095.9**2), _gaussian_tail(4096.1**2)
+    summed = _gaussian_tail(4095.9**2)
+    integrated = _gaussian_tail(4096.1**2)
     for c in (0, 100, 8000, 12_000):
         scaled = round((c + 0.5) * 4096.1 / 4095.9 - 0.5)
         assert integrated(scaled) == pytest.approx(summed(c), abs=2e-4)
@@ -147,7 +150,8 @@ def test_gaussian_sum_and_integral_meet() -> None:
     )
 
 
-LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60**2))
+LAPLACE = DiscreteLaplace(Fraction(60))
+GAUSSIAN = DiscreteGaussian(Fraction(60**2))
 FEW = LeastSquaresFactorization(Hats(5, (2,), ([60, 50, 40, 70],), bits=8), (3,), (2, 1))
 #: Strategies of 15 steps, with the law of a node.
 OF_TREES: list[tuple[StreamStrategy, NoiseDistribution]] = [
@@ -226,7 +230,8 @@ def test_terms_and_steps_are_checked() -> None:
 )
 def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -> None:
     """Early steps read one or two nodes of whole numbers: no normal law."""
-    size, steps = 100_000, range(1, 17)
+    size = 100_000
+    steps = range(1, 17)
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(7)
     counter = Counter(HonakerOnline(16), guarantee, key=key, name="early", shape=(size,))
@@ -269,7 +274,8 @@ def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: in
 def test_windows_are_covered_as_often_as_they_say(
     strategy: StreamStrategy, law: NoiseDistribution, cells: int
 ) -> None:
-    draws, level = 30_000 if cells == 1 else 4_000, 0.95
+    draws = 30_000 if cells == 1 else 4_000
+    level = 0.95
     field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (draws * cells,))
     noise = strategy.noise(field, range(1, 16))
     totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.facts.fraction_bits
@@ -302,7 +308,8 @@ def by_enumeration(
             assert abs(simple - weight) <= Fraction(1, 2**40)
             weights[level, index] = weights.get((level, index), Fraction(0)) + sign * simple
     unit = math.lcm(*(weight.denominator for weight in weights.values()))
-    mass, total = all_masses(law), np.ones(1)
+    mass = all_masses(law)
+    total = np.ones(1)
     for weight in weights.values():
         times = abs(int(weight * unit))
         spread = np.zeros((len(mass) - 1) * times + 1)
@@ -361,7 +368,8 @@ def test_inverted_sums_are_those_of_mixtures_and_products() -> None:
         DiscreteLaplace(Fraction(90)): 30,
     }
     std = math.sqrt(sum(law.variance * count for law, count in several.items()))
-    product, inverted = _transformed_tail(several, std), _inverted_tail(several, std)
+    product = _transformed_tail(several, std)
+    inverted = _inverted_tail(several, std)
     assert inverted is not None
     for c in (0, 100, 700, 1500, 4000):
         assert inverted(c) == pytest.approx(product(c), abs=1e-11)

@@ -17,7 +17,10 @@ from counton.numbers.joint import joint_factor, jointly
 from counton.privacy import Guarantee
 from counton.strategies import Binary, Independent, SqrtToeplitz, StreamStrategy
 
-STEPS, GROUPS, DRAWS, LEVEL = 12, 3, 4000, 0.9
+STEPS = 12
+GROUPS = 3
+DRAWS = 4000
+LEVEL = 0.9
 #: Three standard deviations of how many of so many draws hold.
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / DRAWS)
 CASES: list[tuple[StreamStrategy, Guarantee]] = [

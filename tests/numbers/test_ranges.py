@@ -37,7 +37,8 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
     for guarantee in GUARANTEES:
         choice = counton.plan_cells(shape, guarantee=guarantee, line=strategy).best
         matrix = kronecker(choice.strategy)
-        one, moved = choice.strategy.sensitivities(), choice.strategy.sensitivities("move")
+        one = choice.strategy.sensitivities()
+        moved = choice.strategy.sensitivities("move")
         assert one.l1 == np.abs(matrix).sum(axis=0).max()
         assert one.l2_squared == (matrix**2).sum(axis=0).max()
         moves = matrix[:, :, None] - matrix[:, None, :]
@@ -117,7 +118,8 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     """The paper leaves the privacy of its Algorithm 4 open."""
     choice = counton.plan_cells((8, 32), guarantee=ZCDP(0.5), line="cascade").best
     sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
-    low, high = np.array([[0, 0, 4], [0, 0, 8]]), np.array([[8, 1, 8], [32, 1, 16]])
+    low = np.array([[0, 0, 4], [0, 0, 8]])
+    high = np.array([[8, 1, 8], [32, 1, 16]])
     found = choice.strategy.variance(low, high) * choice.law.variance
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 

@@ -71,10 +71,12 @@ def half_of(reading: GridReading, low: list[int], high: list[int], wanted: float
 
 def check(reading: GridReading) -> None:
     """Coverage of every box, from its exact law: at least as wanted, hardly more."""
-    grid, law = reading.statistic.grid, reading.release._design.law
+    grid = reading.statistic.grid
+    law = reading.release._design.law
     sides: list[Any] = [list(itertools.combinations(range(cells + 1), 2)) for cells in grid.shape]
     for box in itertools.product(*sides):
-        low, high = [side[0] for side in box], [side[1] for side in box]
+        low = [side[0] for side in box]
+        high = [side[1] for side in box]
         weights = read(tuple(grid.axes), tuple(low), tuple(high))
         chance, common = inside(law, weights)
         # What is released is rounded: only what is within this of the estimate's noise is covered.
@@ -131,7 +133,8 @@ def test_boxes_are_covered_exactly(
 def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     table = Contingency({"sex": ["f", "m"], "age": ["1", "2", "3"]}, equal=equal)
     reading = released(table, [("f", "1"), ("m", "2"), ("f", "3")], guarantee, KEY)
-    grid, law = reading.statistic.grid, reading.release._design.law
+    grid = reading.statistic.grid
+    law = reading.release._design.law
     ends: dict[tuple[str, ...], tuple[list[int], list[int]]] = {
         (): ([0, 0], [2, 3]), ("sex",): ([0, 0], [1, 3]), ("age",): ([0, 0], [2, 1]),
         ("age", "sex"): ([0, 0], [1, 1]),
@@ -158,7 +161,8 @@ def by_sampling(
     law: NoiseDistribution, weights: NDArray[np.float64], draws: int
 ) -> NDArray[np.float64]:
     """|N| of so many sums of draws, wide laws taken for what they are discretized from."""
-    generator, size = np.random.default_rng(3), (draws, len(weights))
+    generator = np.random.default_rng(3)
+    size = (draws, len(weights))
     if law.variance > 10**6:
         wide = generator.laplace if isinstance(law, DiscreteLaplace) else generator.normal
         spread = math.sqrt(law.variance / (2 if isinstance(law, DiscreteLaplace) else 1))
@@ -221,7 +225,8 @@ def test_narrow_noise_of_many_kinds_is_covered_too(scale: str) -> None:
 
 def test_many_boxes_share_their_laws() -> None:
     reading = line(np.arange(700), PureDP(3), KEY, strategy="identity")
-    low, high = np.zeros((1, 701), np.int64), np.arange(701)[None]
+    low = np.zeros((1, 701), np.int64)
+    high = np.arange(701)[None]
     half = reading.halves(low, high, 0.95)
     assert half[0] == 0
     assert (np.diff(half) >= 0).all()
@@ -242,7 +247,8 @@ def test_many_boxes_share_their_laws() -> None:
 
 def test_wide_strategies_keep_their_intervals() -> None:
     reading = line(np.arange(64), ZCDP("0.5"), KEY, strategy=Haar.cascade(64))
-    half, std = half_of(reading, [0], [64], 0.95), reading.std()
+    half = half_of(reading, [0], [64], 0.95)
+    std = reading.std()
     assert half == pytest.approx(1.959964 * std + 2.0**-reading._bits, rel=1e-5)
     level: Any
     for level in (0.0, 1.0, "often"):

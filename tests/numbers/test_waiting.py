@@ -15,7 +15,8 @@ from counton.strategies import Expiring
 @pytest.mark.parametrize("shape", [(), (2, 3)])
 def test_totals_leave_in_the_order_in_which_they_came(delay: int, shape: tuple[int, ...]) -> None:
     """In any batches: noise is a function of the step, so two counters differ by their input."""
-    generator, key = np.random.default_rng(delay), Key.generate()
+    generator = np.random.default_rng(delay)
+    key = Key.generate()
     everything = generator.integers(0, 10**6, size=(300, *shape))
     given, nothing = (
         Counter(Expiring(delay=delay), ExpiringDP(1), key=key, name="late", shape=shape)

@@ -140,7 +140,8 @@ _HOMES: list[Path] = []
 
 def _make_home(env: dict[str, str], folders: pytest.TempPathFactory) -> None:
     if not _HOMES:
-        airflow, home = str(ROOT / ".venv-airflow" / "bin" / "airflow"), folders.mktemp("airflow")
+        airflow = str(ROOT / ".venv-airflow" / "bin" / "airflow")
+        home = folders.mktemp("airflow")
         for words in (["db", "migrate"], ["dags", "reserialize"]):
             made = {**env, "AIRFLOW_HOME": str(home)}
             subprocess.run([airflow, *words], env=made, check=True, capture_output=True)

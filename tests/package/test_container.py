@@ -68,7 +68,8 @@ def test_its_install_step_gives_a_command_that_runs_a_job(tmp_path: Path) -> Non
                 shutil.copy(ROOT / name, context / name)
     steps = [each.rest for each in build if each.word == "RUN"]
     (there,) = [each.rest.removeprefix("PYTHONPATH=") for each in build if each.word == "ENV"]
-    prefix, data = tmp_path / "install", tmp_path / "data"
+    prefix = tmp_path / "install"
+    data = tmp_path / "data"
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     # A fresh environment has what the image's interpreter has: pip, and nothing to fall back on.
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], env=bare, check=True)

@@ -53,5 +53,9 @@ def quick(paper: str) -> Any:
     )
 
 
-expiration, less_noise, smooth = quick("expiration"), quick("less-noise"), quick("smooth")
-constants, elders, flights = quick("constants"), quick("elders"), quick("flights")
+expiration = quick("expiration")
+less_noise = quick("less-noise")
+smooth = quick("smooth")
+constants = quick("constants")
+elders = quick("elders")
+flights = quick("flights")

@@ -92,7 +92,8 @@ def digits(t: int, k: int, h: int, most: int) -> list[int]:
 
 def elders_1(t: int, k: int = 17) -> Draws:
     h = math.ceil(math.log(HORIZON + 1, k))
-    p, read = 0, {}
+    p = 0
+    read = {}
     for level, times in zip(range(h, 0, -1), digits(t, k, h, k - 1), strict=True):
         for _ in range(times):
             read[p + 1, p + k ** (level - 1)] = float(h)
@@ -102,7 +103,8 @@ def elders_1(t: int, k: int = 17) -> Draws:
 
 def elders_2(t: int, k: int = 19) -> Draws:
     h = math.ceil(math.log(2 * HORIZON, k))
-    p, read = 0, {}
+    p = 0
+    read = {}
     for level, times in zip(range(h, 0, -1), digits(t, k, h, k // 2), strict=True):
         for _ in range(abs(times)):
             p += int(math.copysign(k ** (level - 1), times))
@@ -113,7 +115,8 @@ def elders_2(t: int, k: int = 19) -> Draws:
 def elders_3(t: int, k: int = 19) -> Draws:
     """With line 15 as it is meant."""
     h = math.ceil(math.log(2 * HORIZON, k))
-    p, read = 0, {}
+    p = 0
+    read = {}
     for level, times in zip(range(h, 0, -1), digits(t, k, h, k // 2), strict=True):
         size = k ** (level - 1)
         for _ in range(abs(times)):
@@ -128,7 +131,9 @@ def elders_3(t: int, k: int = 19) -> Draws:
 
 def left_children(bits: str, scale: float) -> Draws:
     """Lines 4 to 13 of both algorithms of Smooth."""
-    a, b, read = 1, 1 << len(bits), {}
+    a = 1
+    b = 1 << len(bits)
+    read = {}
     for bit in bits:
         d = (a + b) // 2
         if bit == "1":
@@ -204,7 +209,8 @@ def products(draws: Callable[[int], Draws]) -> Iterator[float]:
 def test_releases_have_the_noise_of_the_papers_lines(job: str, folder: Path) -> None:
     with Store(folder / "examples" / "papers" / "papers.db") as store:
         design = store.reader(job).design
-    strategy, law = design.strategy, design.law
+    strategy = design.strategy
+    law = design.law
     laplace = DiscreteLaplace if job.split("-")[0] in ("elders", "expiration") else DiscreteGaussian
     assert isinstance(law, laplace)
 

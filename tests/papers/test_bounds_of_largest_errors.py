@@ -35,10 +35,8 @@ def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
 @pytest.mark.parametrize("changed", [1, 2, 3, 10, 65, 333, 4096])
 def test_a_distance_of_blocks_has_the_same_terms_and_integrals(changed: int) -> None:
     size = np.unique(np.floor(np.geomspace(changed, 1e4 * changed**2, 200)))
-    terms, integrals = (
-        bounds._distance_by_terms(changed, size),
-        bounds._distance_by_integrals(changed, size),
-    )
+    terms = bounds._distance_by_terms(changed, size)
+    integrals = bounds._distance_by_integrals(changed, size)
     proves = integrals < 0.75
     assert proves.sum() > 100
     assert terms[~proves].min(initial=1) >= 0.75
@@ -64,8 +62,10 @@ def test_errors_on_coin_flips_do_not_hang_on_how_they_are_summed(
 
 def test_largest_totals_tell_all_vectors_apart() -> None:
     """The streams of `least_error_of_minimum_cut`: no answer is within k / 2 of two of them."""
-    changed, bits = 2, 3
-    totals, streams = [], []
+    changed = 2
+    bits = 3
+    totals = []
+    streams = []
     for vector in product((0, 1), repeat=bits):
         steps = [np.array(vector)] * changed
         for j in range(bits):
@@ -82,7 +82,9 @@ def test_largest_totals_tell_all_vectors_apart() -> None:
 
 
 def test_letters_in_blocks_are_told_apart() -> None:
-    changed, letters, steps = 3, 4, 9
+    changed = 3
+    letters = 4
+    steps = 9
     counts = []
     for letter, block in product(range(1, letters), range(steps // changed)):
         text = np.zeros(steps, int)

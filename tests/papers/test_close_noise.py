@@ -18,7 +18,8 @@ def _least_variance_on_integers(epsilon: float, delta: float, reach: int) -> flo
     """
     count = 2 * reach + 1
     places = np.arange(-reach, reach + 1)
-    bounded, limits = [], []
+    bounded = []
+    limits = []
     for sign in (1, -1):
         for i in range(-1, count + 1):
             row = np.zeros(count + 2 * (count + 2))
@@ -61,7 +62,8 @@ def _closeness(law: np.ndarray, epsilon: float) -> float:
 )
 def test_no_law_has_less_variance_than_its_closeness_allows(epsilon: float) -> None:
     """Laplace, Gaussian, uniform, triangular, and random ones, also between two integers."""
-    rng, wide = np.random.default_rng(5), round(4 / epsilon) + 2
+    rng = np.random.default_rng(5)
+    wide = round(4 / epsilon) + 2
     for centre in (0.0, 0.3):
         places = np.abs(np.arange(-wide, wide + 1) - centre)
         shapes = [

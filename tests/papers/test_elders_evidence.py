@@ -103,14 +103,16 @@ def test_the_corrected_algorithm_3_counts_every_item_once() -> None:
 
 def test_formulas_of_section_5_fit_together() -> None:
     for epsilon, delta in ((1.0, 1e-6), (0.3, 1e-9), (1e-3, 1e-6)):
-        a, log = scale_factor(epsilon, delta), math.log(1 / delta)
+        a = scale_factor(epsilon, delta)
+        log = math.log(1 / delta)
         assert a**2 / 2 + a * math.sqrt(2 * log) == pytest.approx(epsilon)
         assert epsilon_of(1 / a, 1e9, 1.0, delta) == pytest.approx(epsilon)
         assert epsilon_of(8.0, 4.0, 1e9, delta) == 0.5
         w = epsilon / log
         bound = w**2 / (2 * (math.sqrt(1 + w) - 1) ** 2)
         assert variance_ratio_bound(epsilon, delta) == pytest.approx(bound, rel=1e-6)
-    many, each = 10**4, 1e-3
+    many = 10**4
+    each = 1e-3
     drift = many * each * math.expm1(each) / (math.exp(each) + 1)
     rest = math.sqrt(2 * math.log(1e6) * many * each**2)
     assert composed_epsilon(each, many, 1e-6) == pytest.approx(drift + rest)

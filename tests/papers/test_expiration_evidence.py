@@ -82,7 +82,8 @@ def test_the_share_of_least_loss_is_least() -> None:
 def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
     growth: int,
 ) -> None:
-    exact, some = growth_curve(growth, SHORT, "exact"), plotted_ages(SHORT, "exact")
+    exact = growth_curve(growth, SHORT, "exact")
+    some = plotted_ages(SHORT, "exact")
     paper, bound = (growth_curve(growth, SHORT, name) for name in ("paper", "bound"))
     assert (exact <= paper[some] * (1 + 1e-12)).all()
     assert (paper <= bound * (1 + 1e-12)).all()
@@ -91,7 +92,8 @@ def test_figure_2_the_exact_loss_lies_below_the_papers_and_that_below_its_bound(
 
 def test_figure_3_the_restarted_counter_is_better_early_and_loses_out_late() -> None:
     ages = plotted_ages(LONG)
-    early, late = (ages > 1) & (ages < 100), ages > 300_000
+    early = (ages > 1) & (ages < 100)
+    late = ages > 300_000
     for window in (127, 1023):
         habit = habit_for(window, LONG).loss(ages.tolist())
         assert (habit[early] < growth_curve(1, LONG, "paper")[early]).all()
@@ -129,7 +131,8 @@ def test_the_tail_of_laplace_sums_is_that_of_sampling() -> None:
 def test_decompositions_cover_their_steps_in_dyadic_pieces() -> None:
     for first in range(1, 40):
         for last in range(first, 80):
-            levels, at = decomposition(first, last), first
+            levels = decomposition(first, last)
+            at = first
             for level in levels:
                 assert at % 2**level == 0
                 at += 2**level

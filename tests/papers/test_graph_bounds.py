@@ -39,7 +39,8 @@ def degree_steps(bits: tuple[int, ...]) -> Iterator[tuple[Edge | None, int | Non
     for node, bit in enumerate(bits):
         yield ((f"node{node}", f"other{node}") if bit else None), None
     for number, row in enumerate(sets_of_bits(len(bits)), start=1):
-        inside, outside = np.flatnonzero(row).tolist(), np.flatnonzero(1 - row).tolist()
+        inside = np.flatnonzero(row).tolist()
+        outside = np.flatnonzero(1 - row).tolist()
         for node in inside:
             yield (f"node{node}", next(new)), number + 1 if node == inside[-1] else None
         for node in outside:
@@ -85,9 +86,11 @@ def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> Non
 
 @pytest.mark.parametrize("secret", list(itertools.product((0, 1), repeat=3)))
 def test_matchings_tell_the_sum_of_the_secret_bits_over_each_set(secret: tuple[int, ...]) -> None:
-    bits, sets = len(secret), sets_of_bits(len(secret))
+    bits = len(secret)
+    sets = sets_of_bits(len(secret))
     edges = [((path, -1), (path, 0)) for path, bit in enumerate(secret) if bit]
-    lengths, steps = [0] * bits, bits
+    lengths = [0] * bits
+    steps = bits
     without: list[int] = [0] * bits
     for row in sets:
         for path in range(bits):
@@ -127,7 +130,8 @@ def _mean_square(first: list[float], second: list[float]) -> float:
 @pytest.mark.parametrize("delta", [0.0, 0.2])
 def test_a_randomised_answer_hides_a_bit_as_little_as_is_said(epsilon: float, delta: float) -> None:
     guarantee = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-    low, high = (1 - delta) / (1 + math.exp(epsilon)), (1 - delta) / (1 + math.exp(-epsilon))
+    low = (1 - delta) / (1 + math.exp(epsilon))
+    high = (1 - delta) / (1 + math.exp(-epsilon))
     found = _mean_square([delta, high, low, 0.0], [0.0, low, high, delta])
     assert least_square_of_a_bit(guarantee) == pytest.approx(found, rel=1e-8)
     assert least_square_of_a_bit(guarantee) < found

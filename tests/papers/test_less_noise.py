@@ -47,7 +47,8 @@ def test_nothing_published_has_less_error(less_noise: Evidence) -> None:
 
 def test_the_least_squares_tree_is_that_of_its_matrix() -> None:
     """By a matrix written out, and the law of discrete Laplace noise."""
-    horizon, children = 30, 3
+    horizon = 30
+    children = 3
     tree = LookAhead(horizon, (children,) * 3)
     steps = np.arange(horizon)
     rows = [

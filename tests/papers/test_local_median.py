@@ -69,7 +69,8 @@ def test_estimates_and_deviations_are_those_of_the_matrices() -> None:
     encoder = _encoder(8) / 2.0**EIGHT.strategy.facts.lattice_bits
     counts = np.array([3, 0, 5, 1, 0, 9, 2, 4])
     server = EIGHT.collect()
-    server._sum, server.clients = _encoder(8) @ counts, int(counts.sum())
+    server._sum = _encoder(8) @ counts
+    server.clients = int(counts.sum())
     found = server.estimate()
     assert found.cdf == pytest.approx(np.concatenate([[0], np.cumsum(counts)]) / 24, abs=1e-5)
 
@@ -88,7 +89,8 @@ def test_estimates_and_deviations_are_those_of_the_matrices() -> None:
 
 def test_messages_are_unbiased_with_the_stated_deviation() -> None:
     """Of 400 clients: what the sum of messages exceeds that of their vectors by, by coordinate."""
-    server, entered = EIGHT.collect(), np.zeros(8, np.int64)
+    server = EIGHT.collect()
+    entered = np.zeros(8, np.int64)
     squares = 0.0
     for client in range(400):
         value = (client % 10) / 10
@@ -122,7 +124,8 @@ def test_bands_and_intervals_hold_as_often_as_stated() -> None:
     for _ in range(300):
         server = question.collect()
         noise = rng.normal(0, question.law.std * math.sqrt(3000), 16)
-        server._sum, server.clients = entered + noise.astype(np.int64), 3000
+        server._sum = entered + noise.astype(np.int64)
+        server.clients = 3000
         found = server.estimate()
         low, high = found.interval(0.8)
         at = round(found.median / 10)
@@ -140,7 +143,8 @@ def test_bands_and_intervals_hold_as_often_as_stated() -> None:
 def test_noise_of_distances_is_bounded_jointly(at: int) -> None:
     """The deviation of a difference, written out; and what is told with it, in half the width."""
     server = EIGHT.collect()
-    server._sum, server.clients = _encoder(8) @ np.arange(8), 28
+    server._sum = _encoder(8) @ np.arange(8)
+    server.clients = 28
     found = server.estimate()
     adds = np.zeros((9, 8))
     for b in range(9):
@@ -156,9 +160,11 @@ def test_intervals_of_medians_are_no_wider_than_one_boundary_needs() -> None:
     """They united all boundaries, and the noise at two of them: twice as wide."""
     question = LocalMedian(cells=100, guarantee=ApproxDP(1, 1e-6), upper=10, name="ten")
     server = question.collect()
-    server._sum, server.clients = _encoder(100) @ np.full(100, 1000), 100_000
+    server._sum = _encoder(100) @ np.full(100, 1000)
+    server.clients = 100_000
     found = server.estimate()
-    band, level = found.band(0.95), 2 * math.log(2 * 101 / 0.05)
+    band = found.band(0.95)
+    level = 2 * math.log(2 * 101 / 0.05)
     below = found.boundaries[np.flatnonzero(found.cdf + band < 0.5).max()]
     above = found.boundaries[np.flatnonzero(found.cdf - band > 0.5).min()]
     low, high = found.interval(0.95)
@@ -244,7 +250,8 @@ def _chances_of_choices(coins: tuple[float, ...]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("epsilon", [0.05, 0.25])
 def test_the_loss_of_a_choice_is_exact(epsilon: float) -> None:
     """All coins at the ends and in the middle of the paper's interval, all outcomes, all pairs."""
-    least, most = math.exp(-2 * epsilon) / 2, math.exp(2 * epsilon) / 2
+    least = math.exp(-2 * epsilon) / 2
+    most = math.exp(2 * epsilon) / 2
     for candidates in (1, 2, 4):
         choices = [
             _chances_of_choices(coins) for coins in product((least, 0.5, most), repeat=candidates)
@@ -303,7 +310,8 @@ def test_choices_come_as_often_as_their_chances(monkeypatch: pytest.MonkeyPatch)
 
 def test_chances_are_half_of_the_ratio_of_the_laws() -> None:
     question = _small()
-    drawn, moved = question.drawn(3).astype(float), question._entered(1).astype(float)
+    drawn = question.drawn(3).astype(float)
+    moved = question._entered(1).astype(float)
     squares = ((drawn - moved) ** 2).sum(axis=1) - (drawn**2).sum(axis=1)
     ratios = np.exp(-squares / (2 * float(question.law.sigma_squared)))
     expected = np.clip(ratios, math.exp(-question.cut), math.exp(question.cut)) / 2
@@ -315,7 +323,8 @@ def test_choices_stand_for_noisy_vectors() -> None:
     question = PureLocalMedian(
         cells=4, guarantee=PureDP(2), clients=300, public=Key.generate(), name="sum"
     )
-    server, squares = question.collect(), 0.0
+    server = question.collect()
+    squares = 0.0
     entered = question._entered(1)
     for client in range(300):
         message = question.randomise(0.3, client=client)
@@ -369,11 +378,14 @@ def test_the_stated_formula_keeps_the_distance(clients: int, distance: float) ->
 
 
 def test_bands_of_choices_take_off_the_distance() -> None:
-    exact, question = EIGHT, _small()
-    server, other = question.collect(), exact.collect()
+    exact = EIGHT
+    question = _small()
+    server = question.collect()
+    other = exact.collect()
     server.add(question.randomise(0.5, client=3))
     other.add(exact.randomise(0.5))
-    found, of_vectors = server.estimate(), other.estimate()
+    found = server.estimate()
+    of_vectors = other.estimate()
     assert found.band(0.3)[1] == pytest.approx(found.std[1] * math.sqrt(2 * math.log(2 * 2 / 0.2)))
     assert of_vectors.band(0.3)[1] == pytest.approx(
         of_vectors.std[1] * math.sqrt(2 * math.log(2 * 7 / 0.7))

@@ -21,7 +21,9 @@ def cascade_covariance(height: int) -> NDArray[np.float64]:
 
 
 def test_theorem_3_9_asks_for_63_percent_more_variance_than_needed() -> None:
-    epsilon, delta, height = 1.0, 1e-6, 10
+    epsilon = 1.0
+    delta = 1e-6
+    height = 10
     printed = (2 + 2 * height / 3) / epsilon**2 * math.log(2 / delta)
     sensitivity_squared = np.linalg.inv(cascade_covariance(height)).diagonal().max()
     assert sensitivity_squared == pytest.approx(1 + height / 3)
@@ -31,7 +33,8 @@ def test_theorem_3_9_asks_for_63_percent_more_variance_than_needed() -> None:
 
 def test_proposition_3_13_first_inequality_lacks_a_factor() -> None:
     """Root mean square <= mean absolute value is false: for one query of N(0, 1), 1 > 0.798."""
-    root_mean_square, mean_absolute = 1.0, math.sqrt(2 / math.pi)
+    root_mean_square = 1.0
+    mean_absolute = math.sqrt(2 / math.pi)
     assert root_mean_square > mean_absolute
     assert math.sqrt(2 / math.pi) * root_mean_square <= mean_absolute
 
@@ -53,7 +56,8 @@ def test_the_matrix_form_is_the_workload_times_the_root_of_the_covariance() -> N
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(values)) @ vectors.T
     queries = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])
-    decoder, encoder = queries @ root, np.linalg.inv(root)
+    decoder = queries @ root
+    encoder = np.linalg.inv(root)
     assert decoder @ encoder == pytest.approx(queries)
     assert decoder @ decoder.T == pytest.approx(queries @ covariance @ queries.T)
     with pytest.raises(ValueError, match="mismatch"):
@@ -72,10 +76,14 @@ def test_the_doubled_tree_has_the_law_of_the_larger_cascade() -> None:
 
 def test_corollary_c_2_has_the_rates_of_nodes() -> None:
     """It says "all the continuous range queries", and orders of growth in n = 2^k cells."""
-    largest, nodes, ranges = [], [], []
+    largest = []
+    nodes = []
+    ranges = []
     for height in range(2, 9):
         covariance = cascade_covariance(height)
-        size, squared = 2**height, 1 + height / 3  # sigma^2 in units of one exact noise
+        # sigma^2 in units of one exact noise
+        size = 2**height
+        squared = 1 + height / 3
         sums = np.zeros((size + 1, size + 1))
         sums[1:, 1:] = covariance.cumsum(0).cumsum(1)
         spread = sums.diagonal()[:, None] + sums.diagonal()[None, :] - 2 * sums

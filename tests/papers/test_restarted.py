@@ -11,7 +11,8 @@ from papers.expiration.restarts import RestartedCounter
 
 def loss_of(place: int, age: int, habit: RestartedCounter) -> float:
     """Add up the nodes and the sums of the past that hold an item and that were released."""
-    used, later = set(), 0
+    used = set()
+    later = 0
     for step in range(place, place + age + 1):
         within = (step - 1) % habit.window + 1
         if within == 1 and step > place:

@@ -55,7 +55,8 @@ def test_all_rows_agree_but_those_that_say_why(smooth: Evidence) -> None:
 def test_the_best_share_of_zeros_is_that_of_a_grid_and_of_a_very_high_tree() -> None:
     shares = np.linspace(0.05, 0.5, 4501)
     assert best_share() == pytest.approx(shares[np.argmin([*map(pure_constant, shares)])], abs=1e-4)
-    height, zeros = 250, 40
+    height = 250
+    zeros = 40
     leaves = math.comb(height, zeros) - 1
     limit = pure_constant(zeros / height) * math.log2(leaves) ** 3
     # C(h, k) falls short of 2^(H(k / h) h) by a factor of the order of the root of h.

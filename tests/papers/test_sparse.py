@@ -169,7 +169,8 @@ def test_errors_stay_within_what_is_stated(guarantee: Guarantee) -> None:
     rng = np.random.default_rng(3)
     found = plan_sparse(4000, 150, guarantee)
     design = found.design
-    kept, largest = 0, []
+    kept = 0
+    largest = []
     for run in range(20):
         stream = np.zeros(4000, int)
         where = rng.integers(0, 4000, 150) if run % 2 else np.arange(150) + 1000
@@ -199,7 +200,8 @@ def test_more_ones_than_promised_are_counted_until_segments_run_out_and_never_re
 
 def test_resumed_it_goes_on_as_if_it_had_never_stopped() -> None:
     design = plan_sparse(500, 100, PureDP(4)).design
-    key, stream = Key.generate(), np.tile([0, 0, 1, 0, 0], 100)
+    key = Key.generate()
+    stream = np.tile([0, 0, 1, 0, 0], 100)
     whole = SparseCounter(design, key=key, name="alarms").release_many(stream)
     first = SparseCounter(design, key=key, name="alarms")
     start = [first.release(x) for x in stream[:203].tolist()]
@@ -273,11 +275,13 @@ def test_the_sparse_counter_is_not_made_worse_than_it_is() -> None:
     """A union bound promised 56 where 39 is measured, and the planner took the plain one at 52."""
     found = plan_sparse(8760, 500, PureDP(1))
     assert found.best == "sparse"
-    said, proven = found.sparse_quantile, found.design.largest_error
+    said = found.sparse_quantile
+    proven = found.design.largest_error
     assert said.lower <= said.value <= said.upper < 0.82 * proven
     assert str(said) in str(found)
     assert f"{proven:,.4g}" in str(found)
-    rng, within = np.random.default_rng(3), np.zeros(3)
+    rng = np.random.default_rng(3)
+    within = np.zeros(3)
     for _ in range(30):
         streams = (
             np.bincount(rng.integers(0, 8760, 500), minlength=8760),

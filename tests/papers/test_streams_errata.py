@@ -43,7 +43,8 @@ def walk(step: int, base: int, height: int, *, printed: bool) -> NDArray[np.int6
 
 
 def test_elders_algorithm_3_line_15_subtracts_a_wrong_interval() -> None:
-    base, height = 5, 3
+    base = 5
+    height = 3
     steps = range(1, (base**height - 1) // 2 + 1)
 
     def wrong(*, printed: bool) -> list[int]:
@@ -123,7 +124,8 @@ def test_elders_factor_2_over_smooth_is_that_of_half_zeros() -> None:
 
 def square_root_norm(horizon: int) -> float:
     """Psi*(T): squared norm of the first ``horizon`` coefficients of (1 - x)^(-1/2)."""
-    total, coefficient = 0.0, 1.0
+    total = 0.0
+    coefficient = 1.0
     for k in range(1, horizon + 1):
         total += coefficient**2
         coefficient *= (2 * k - 1) / (2 * k)
@@ -201,7 +203,8 @@ def test_constants_theorem_2_is_missed_by_the_first_releases() -> None:
     # All releases of 4000 runs, with the variance C^2 Psi*(T) Psi*(t) that they have.
     steps = np.arange(1, 2**10 + 1)
     column = np.cumprod(np.concatenate([[1.0], (2 * steps[:-1] - 1) / (2 * steps[:-1])]))
-    norms, spectrum = np.cumsum(column**2), np.fft.rfft(column, 2**11)
+    norms = np.cumsum(column**2)
+    spectrum = np.fft.rfft(column, 2**11)
     draws = np.random.default_rng(2).normal(size=(4000, 2**10))
     noise = np.fft.irfft(np.fft.rfft(draws, 2**11) * spectrum, 2**11)[:, : 2**10]
     away = np.abs(noise) * sqrt(norms[-1]) / sqrt(2 * log(3 * 2**10))
@@ -261,8 +264,10 @@ def toeplitz_root(horizon: int) -> NDArray[np.float64]:
 @pytest.mark.parametrize("longest", [1, 2, 3, 4])
 def test_constants_corollary_4_understates_what_a_letter_changes(longest: int) -> None:
     """Substrings: one letter of a constant string changes, somewhere in the middle."""
-    horizon, at = 24, 6
-    before, after = "a" * horizon, "a" * at + "b" + "a" * (horizon - at - 1)
+    horizon = 24
+    at = 6
+    before = "a" * horizon
+    after = "a" * at + "b" + "a" * (horizon - at - 1)
 
     def ends(text: str, word: str) -> NDArray[np.float64]:
         """1 where the word ends."""
@@ -286,7 +291,8 @@ def test_constants_corollary_4_understates_what_a_letter_changes(longest: int) -
 
 def test_constants_corollary_1_is_too_small_for_small_cuts() -> None:
     """Weights of single pairs of vertices in the first step, each with noise of its own."""
-    vertices, steps = 1000, 1
+    vertices = 1000
+    steps = 1
     bound = 3 * sqrt(2 * log(2) * log(6 * steps))  # in standard deviations, |S| = |P| = 1
     within = 2 * NormalDist().cdf(bound) - 1
     assert within ** (vertices * (vertices - 1) // 2) < 0.33  # printed: at least 2/3, for all cuts
@@ -381,7 +387,9 @@ def test_expiration_bound_for_lambda_0_is_too_small_at_first() -> None:
 
 
 def test_expiration_figure_4_has_another_ratio_than_table_1() -> None:
-    window, steps, error = 127, 1000, 1000.0
+    window = 127
+    steps = 1000
+    error = 1000.0
     height = window.bit_length()
     nodes = np.mean([((t - 1) % window + 1).bit_count() for t in range(1, steps + 1)])
     rounds = -(-steps // window) - 1  # after the first
@@ -405,7 +413,8 @@ def test_constants_theorem_6_counts_letters_and_not_their_bits() -> None:
 
     The proof returns that count, with an error of at most that of the counts, as this total.
     """
-    bits, steps = 4, 80
+    bits = 4
+    steps = 80
     with_first = [letter for letter in range(2**bits) if letter & 1]
     text = [with_first[step % len(with_first)] for step in range(steps)]
     largest_total = max(sum(letter >> bit & 1 for letter in text) for bit in range(bits))

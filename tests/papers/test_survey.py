@@ -100,7 +100,8 @@ def test_the_square_root_of_a_circulant_matrix(horizon: int) -> None:
     root[size // 2 + 1 :] = np.conj(root[1 : size // 2][::-1])
     column = np.real(np.fft.ifft(root))
     whole = np.array([[column[(i - j) % size] for j in range(size)] for i in range(size)])
-    b, c = whole[:horizon], whole[:, :horizon]
+    b = whole[:horizon]
+    c = whole[:, :horizon]
     if abs(root[size // 2].imag) < 1e-12:
         assert np.allclose(b @ c, np.tril(np.ones((horizon, horizon))))
     norms = np.sqrt((b**2).sum(axis=1).max() * (c**2).sum(axis=0).max())
@@ -127,7 +128,8 @@ def test_a_binary_indexed_tree_is_its_matrix() -> None:
     for step in steps:
         node = step
         while node:
-            reads[step - 1, node - 1], node = 1, node & (node - 1)
+            reads[step - 1, node - 1] = 1
+            node = node & (node - 1)
     assert (reads @ holds == np.tri(13)).all()
     for norm in (1, 2):
         variances = indexed_tree(13, norm)

@@ -19,7 +19,9 @@ def test_half_a_power_is_the_banded_inverse_square_root(
 
 def test_two_normals_are_one_step_back() -> None:
     """C^-1 = 1 - power x written out: C has its powers below the diagonal."""
-    steps, epochs, power = 12, 3, 0.8
+    steps = 12
+    epochs = 3
+    power = 0.8
     lag = np.subtract.outer(np.arange(steps), np.arange(steps))
     matrix = np.where(lag >= 0, power ** np.maximum(lag, 0), 0.0)
     moved = matrix.reshape(steps, epochs, 4).sum(axis=1)

@@ -62,7 +62,8 @@ def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
         key=Key.generate(), name="visits",
     )  # fmt: skip
     assert counter.design.law == best.law
-    steps, of = range(1, STEPS + 1), best.errors_of
+    steps = range(1, STEPS + 1)
+    of = best.errors_of
     std = counter.std(steps)
     assert best.errors.std(steps) == pytest.approx(std * of.mean)
     assert best.errors.halfwidth(STEPS) == pytest.approx(
@@ -104,7 +105,8 @@ def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> 
     ranked = planned()
     assert ranked.best is ranked.choices[0] is next(iter(ranked))
     assert ranked.guarantee == ranked.best.guarantee
-    rows, text = ranked.rows(), ranked.describe(full=True)
+    rows = ranked.rows()
+    text = ranked.describe(full=True)
     assert [row["rank"] for row in rows] == [*range(1, len(ranked) + 1)]
     assert ranked.words[-1] in text
     assert all(row["strategy"] in text for row in rows)

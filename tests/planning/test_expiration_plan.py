@@ -52,7 +52,8 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 ) -> None:
     plan = counton.plan_expiring(targets, per_step=per_step, largest_growth=largest_growth)
     assert plan.best.strategy.growth <= largest_growth
-    ages, limits = list(targets), np.array(list(targets.values()))
+    ages = list(targets)
+    limits = np.array(list(targets.values()))
     assert (plan.best.errors.loss(ages) <= limits * (1 + 1e-9)).all()
     assert (plan.best.errors.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
     rng = np.random.default_rng(5)
@@ -104,7 +105,8 @@ def test_numbers_may_be_given_in_any_exact_form() -> None:
 
 def test_an_error_is_of_noise_and_of_what_is_held_back() -> None:
     plan = counton.plan_expiring({24: 1, 8760: 3}, per_step=0.01, steps=5000)
-    errors, delay = plan.best.errors, plan.best.strategy.facts.delay
+    errors = plan.best.errors
+    delay = plan.best.strategy.facts.delay
     assert errors.rmse == pytest.approx(math.hypot(errors.mean_std, 0.01 * delay))
 
 
@@ -135,7 +137,8 @@ def test_what_no_mechanism_can_do_is_theorem_5_1(targets: dict[int, float], step
 
 
 def test_only_what_is_ruled_out_is_called_impossible() -> None:
-    sum_of_losses, targets = 0.1 * 25, {24: 0.1, 8760: 0.3}
+    sum_of_losses = 0.1 * 25
+    targets = {24: 0.1, 8760: 0.3}
     assert sum_of_losses + 0.3 * 21 < math.log(10**6 / (6 * 23))  # C = 23 by hand
     assert sum_of_losses + 0.3 * 22 > math.log(10**6 / (6 * 23.5))  # and what is open
     assert least_largest_error(targets, 10**6) == 23
@@ -170,7 +173,8 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     ids=str,
 )
 def test_the_bound_on_all_errors_holds_and_is_not_far_off(guarantee: Any, law: Any) -> None:
-    strategy, steps = Expiring(1), 400
+    strategy = Expiring(1)
+    steps = 400
     field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (1500,))
     largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
     bound = largest_expiring_error(guarantee.bound_to(strategy), steps, 2 / 3)
@@ -194,7 +198,8 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
 ) -> None:
     plan = counton.plan_expiring(rho=targets, per_step=per_step)
     assert isinstance(plan.guarantee, ExpiringZCDP)
-    ages, limits = list(targets), np.array(list(targets.values()))
+    ages = list(targets)
+    limits = np.array(list(targets.values()))
     assert (plan.best.errors.loss(ages) <= limits).all()
     assert (plan.best.errors.loss(ages) >= limits * (1 - 1e-3)).any()
     assert (plan.best.errors.loss(ages) <= plan.best.errors.loss(ages, "paper") * (1 + 1e-9)).all()

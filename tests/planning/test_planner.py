@@ -209,7 +209,8 @@ def test_more_steps_change_the_ranking() -> None:
 
 def crossing_of(laplace_wins: Callable[[float], bool], digits: float = 2e-4) -> float:
     """Delta below which Laplace noise is better, by halving."""
-    low, high = -20.0, -2.0
+    low = -20.0
+    high = -2.0
     while high - low > digits:
         middle = (low + high) / 2
         low, high = (middle, high) if laplace_wins(10**middle) else (low, middle)
@@ -430,7 +431,8 @@ def is_published(strategy: StreamStrategy) -> bool:
 
 
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
+    few = plan(8760, PureDP(1), shape=(100,))
+    many = plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"
     assert few.best.row()["held"] == few.best.strategy.facts.buffer_size * 100 > 8760
     assert many.best.kind == "look-ahead tree"
@@ -633,7 +635,8 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
     assert ranked.std(7) == ranked.best.errors.std(7)
     steps = [1, 7, 600]
     for choice in ranked:
-        strategy, key = choice.strategy, chosen_key()
+        strategy = choice.strategy
+        key = chosen_key()
         counter = Counter(strategy, guarantee, key=key, name="asked", contribution=bound)
         std = choice.errors.std(steps)
         assert std.tolist() == [choice.errors.std(step) for step in steps]

@@ -24,7 +24,8 @@ pytestmark = [
     pytest.mark.skipif(find_spec("jax_privacy") is None, reason="jax_privacy is not installed"),
 ]
 RUNS = 100_000
-PURE, APPROXIMATE = PureDP(1), ApproxDP(1, "0.01")
+PURE = PureDP(1)
+APPROXIMATE = ApproxDP(1, "0.01")
 MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
     (Binary(1), PURE), (Binary(7), PURE), (SqrtToeplitz(8), APPROXIMATE), (KAry(9, 3), APPROXIMATE),
 ]  # fmt: skip
@@ -86,7 +87,8 @@ def epsilon_found(strategy: StreamStrategy, guarantee: Guarantee, delta: float) 
 def test_the_auditor_finds_what_is_claimed_and_no_more(
     strategy: StreamStrategy, claimed: PureDP | ApproxDP
 ) -> None:
-    epsilon, delta = float(claimed.epsilon), float(getattr(claimed, "delta", 0))
+    epsilon = float(claimed.epsilon)
+    delta = float(getattr(claimed, "delta", 0))
     right = epsilon_found(strategy, claimed, delta)
     wrong = epsilon_found(strategy, half_of(strategy, claimed), delta)
     assert 0.5 * epsilon < right <= epsilon

@@ -72,7 +72,8 @@ def test_every_laplace_candidate_keeps_the_guarantee_for_many_nodes(
     ]
     assert len(laplace) == 4
     for law in laplace:
-        a, e = 1 / float(law.scale), float(epsilon)
+        a = 1 / float(law.scale)
+        e = float(epsilon)
         p = 1 / (1 + math.exp(-a))
         losses = [
             ((2 * k - 80) * a, math.comb(80, k) * p**k * (1 - p) ** (80 - k)) for k in range(81)
@@ -99,7 +100,8 @@ def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
     shift = Sensitivity(24, 24, ((1, 24),))
     seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).law
     assert isinstance(seen, DiscreteLaplace)
-    epsilon, most = 24 / float(seen.scale), float(Fraction(rho))
+    epsilon = 24 / float(seen.scale)
+    most = float(Fraction(rho))
     up = 1 / (1 + math.exp(-epsilon))
     for order in (2, 3, 5, 10, 40):
         likely = order * math.log(up) + (1 - order) * math.log1p(-up)

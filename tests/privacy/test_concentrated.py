@@ -36,7 +36,8 @@ def delta_of_zcdp(rho: mpmath.mpf, epsilon: mpmath.mpf, every_order: bool) -> mp
         alpha = 1 + u
         return u * (alpha * rho - epsilon) - log_u + alpha * (mpmath.log(u) - mpmath.log(alpha))
 
-    low, high = mpmath.mpf(-90), mpmath.mpf(70)
+    low = mpmath.mpf(-90)
+    high = mpmath.mpf(70)
     for _ in range(170):  # ternary search: log_delta is unimodal
         third = (high - low) / 3
         if log_delta(low + third) < log_delta(high - third):
@@ -58,7 +59,8 @@ CASES = [("1", "1e-6"), ("0.01", "1e-9"), ("8", "1e-12"), ("0.5", "0.05"), ("3",
 def test_rho_within_satisfies_the_bound_and_hardly_more_would(
     epsilon: str, delta: str, every: bool
 ) -> None:
-    e, d = Fraction(epsilon), Fraction(delta)
+    e = Fraction(epsilon)
+    d = Fraction(delta)
     rho = rho_within(e, d, every_order=every)
     with mpmath.workdps(40):
         assert delta_of_zcdp(mp(rho), mp(e), every) <= mp(d)
@@ -68,7 +70,8 @@ def test_rho_within_satisfies_the_bound_and_hardly_more_would(
 def test_whole_orders_cost_next_to_nothing() -> None:
     """rho lost by converting at 22 instead of 21.98, and at worst, where the best order is 2.4."""
     for epsilon, delta, least in (("1", "1e-6", 0.999999), ("0.5", "0.05", 0.98)):
-        e, d = Fraction(epsilon), Fraction(delta)
+        e = Fraction(epsilon)
+        d = Fraction(delta)
         ratio = rho_within(e, d) / rho_within(e, d, every_order=True)
         assert least < ratio <= 1
 
@@ -101,7 +104,8 @@ def renyi_around(centre: float, sigma: float, order: float) -> float:
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "10"])
 def test_near_a_delta_of_one_rounding_is_towards_privacy_too(nines: int, epsilon: str) -> None:
     """Where ln(delta) is the small difference of large numbers."""
-    e, d = Fraction(epsilon), 1 - Fraction(1, 10**nines)
+    e = Fraction(epsilon)
+    d = 1 - Fraction(1, 10**nines)
     rho = rho_within(e, d, every_order=True)
     with mpmath.workdps(70):
         assert (
@@ -157,10 +161,12 @@ def test_randomised_response_has_the_concentration_claimed(epsilon: float) -> No
 def test_pure_guarantees_at_one_order_are_those_of_randomised_response(
     epsilon: float, log_order: float
 ) -> None:
-    e, order = Fraction(epsilon), 1 + Fraction(math.exp(log_order))
+    e = Fraction(epsilon)
+    order = 1 + Fraction(math.exp(log_order))
     bound = renyi_by_pure(e, order)
     with mpmath.workdps(60):
-        p, alpha = 1 / (1 + mpmath.exp(-mp(e))), mp(order)
+        p = 1 / (1 + mpmath.exp(-mp(e)))
+        alpha = mp(order)
         moment = p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)
         least = mpmath.log(moment) / (alpha - 1)
         assert least <= mp(bound) <= least + mpmath.mpf("1e-13") * (1 + 1 / (alpha - 1))
@@ -180,7 +186,8 @@ def test_the_pure_guarantee_that_fits_a_loss_fits_and_hardly_more_does(
 
 @pytest.mark.parametrize(("epsilon", "delta"), CASES)
 def test_one_order_is_enough_and_its_loss_satisfies_the_bound(epsilon: str, delta: str) -> None:
-    e, d = Fraction(epsilon), Fraction(delta)
+    e = Fraction(epsilon)
+    d = Fraction(delta)
     order = best_order(e, d)
     assert rho_within(e, d) * Fraction(99999, 100000) < renyi_within(e, d, order) / order
     for alpha in (order, 2 * order, 1 + (order - 1) / 3):

@@ -76,7 +76,8 @@ def least_energy(position: int, last: int, growth: float, levels: int = 20) -> f
 def test_every_position_and_age_is_the_linear_programs_optimum(
     growth: int | str, delay: int
 ) -> None:
-    strategy, power = Expiring(growth, delay), float(Fraction(growth))
+    strategy = Expiring(growth, delay)
+    power = float(Fraction(growth))
     for position in range(1, 12):
         for age in range(13 - position):
             claimed = expiration_loss(strategy, [age], position=position)[0]
@@ -87,7 +88,8 @@ def test_every_position_and_age_is_the_linear_programs_optimum(
 
 @pytest.mark.parametrize("growth", GROWTHS)
 def test_every_position_and_age_is_the_covariances_value(growth: int | str) -> None:
-    strategy, power = Expiring(growth), float(Fraction(growth))
+    strategy = Expiring(growth)
+    power = float(Fraction(growth))
     for position in range(1, 24):
         for age in range(24 - position):
             claimed = expiration_loss(strategy, [age], "concentrated", position)[0]
@@ -114,7 +116,8 @@ def test_the_worst_position_is_the_worst_of_all(
     growth: int | str, analysis: Any, levels: int | None
 ) -> None:
     # Positions repeat: windows of at most 16 cannot tell apart more than those below 3 * 16.
-    strategy, ages = Expiring(growth, levels=levels), range(16)
+    strategy = Expiring(growth, levels=levels)
+    ages = range(16)
     each = [expiration_loss(strategy, ages, analysis, j) for j in range(1, 80)]
     found = expiration_loss(strategy, ages, analysis)
     assert found == pytest.approx(np.max(each, axis=0), rel=1e-12)
@@ -133,10 +136,12 @@ def test_the_search_looks_at_all_positions(
         return 0.0 if level < skipped else finished(kind, window, level, carry, ends)
 
     monkeypatch.setattr(MODULE, "_largest_cost", later)
-    rng, worst = np.random.default_rng(3), set()
+    rng = np.random.default_rng(3)
+    worst = set()
     for _ in range(60):
         kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
-        length, highest = int(rng.integers(2**skipped + 1, 17)), int(rng.integers(skipped + 1, 10))
+        length = int(rng.integers(2**skipped + 1, 17))
+        highest = int(rng.integers(skipped + 1, 10))
         positions = range(2**skipped, 64)
         each = [cost_at(kind, j, length, highest) for j in positions]
         assert worst_cost(kind, length, highest) == pytest.approx(max(each), rel=1e-12)
@@ -163,12 +168,14 @@ def test_where_the_search_rounds_it_rounds_up_and_a_little(
 ) -> None:
     monkeypatch.setattr(MODULE, "_FEW_POSITIONS", 0)
     monkeypatch.setattr(MODULE, "_MOST_POSITIONS", 4)
-    rng, rounded = np.random.default_rng(4), 0
+    rng = np.random.default_rng(4)
+    rounded = 0
     for grid in (2.0**-4, 2.0**-9):
         monkeypatch.setattr(MODULE, "_GRID", grid)
         for _ in range(25):
             kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())
-            length, highest = int(rng.integers(2, 17)), int(rng.integers(1, 10))
+            length = int(rng.integers(2, 17))
+            highest = int(rng.integers(1, 10))
             largest = max(cost_at(kind, j, length, highest) for j in range(1, 64))
             found = worst_cost(kind, length, highest)
             assert largest * (1 - 1e-12) <= found <= largest * 2.5, (length, highest)
@@ -180,7 +187,8 @@ def test_where_the_search_rounds_it_rounds_up_and_a_little(
 @pytest.mark.parametrize("analysis", ["exact", "concentrated"])
 @pytest.mark.slow
 def test_large_growth_at_large_ages_has_a_loss_too(growth: int | str, analysis: Any) -> None:
-    strategy, ages = Expiring(growth), [10**6, 31_556_953, 274_627_143_334_147, 2**62]
+    strategy = Expiring(growth)
+    ages = [10**6, 31_556_953, 274_627_143_334_147, 2**62]
     found = expiration_loss(strategy, ages, analysis)
     first = expiration_loss(strategy, ages, analysis, position=1)  # has been worst so far
     assert (first * (1 - 1e-12) <= found).all()
@@ -202,7 +210,8 @@ def released_law(scales: list[float], last: int, reach: int) -> Any:
         return np.log((1 - decay) / (1 + decay)) - np.abs(numbers) / scale
 
     first = law(leaf_scale, values)
-    given_pair, pair = law(leaf_scale, values[:, None] - inner), law(pair_scale, inner)
+    given_pair = law(leaf_scale, values[:, None] - inner)
+    pair = law(pair_scale, inner)
     if last == 1:
         return first
     if last == 2:
@@ -213,7 +222,8 @@ def released_law(scales: list[float], last: int, reach: int) -> Any:
 
 @pytest.mark.parametrize("growth", [0, 1, 2])
 def test_ratios_of_the_laws_of_three_releases_reach_the_loss_and_not_more(growth: int) -> None:
-    strategy, reach = Expiring(growth), 25
+    strategy = Expiring(growth)
+    reach = 25
     base = DiscreteLaplace(Fraction(2))  # epsilon = 1/2
     laws = [node_law(strategy, base, level) for level in range(2)]
     scales = [float(law.scale) for law in laws if isinstance(law, DiscreteLaplace)]
@@ -257,12 +267,14 @@ def test_growth_1_loses_one_interval_a_level_half_of_what_the_paper_claims() -> 
 
 def greedy(position: int, length: int, growth: int) -> int:
     """Cost of the disjoint intervals that make up a window, largest possible from the left."""
-    cost, last = 0, position + length - 1
+    cost = 0
+    last = position + length - 1
     while position <= last:
         level = (position & -position).bit_length() - 1
         while position + (1 << level) - 1 > last:
             level -= 1
-        cost, position = cost + (1 + level) ** (growth - 1), position + (1 << level)
+        cost = cost + (1 + level) ** (growth - 1)
+        position = position + (1 << level)
     return cost
 
 
@@ -287,7 +299,8 @@ def test_analyses_are_ordered_and_grow_with_age(growth: int | str) -> None:
 
 
 def test_delay_shifts_the_loss_by_age() -> None:
-    ages, delayed = range(60), Expiring(growth=2, delay=24)
+    ages = range(60)
+    delayed = Expiring(growth=2, delay=24)
     for analysis in ("exact", "paper", "bound", "concentrated"):
         late = expiration_loss(delayed, ages, analysis)
         assert (late[:24] == 0).all()

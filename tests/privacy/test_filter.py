@@ -41,7 +41,8 @@ def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
     whole = start.remaining(ZCDP)
     assert isinstance(whole, ZCDP)
     rho = whole.rho / steps
-    rest, told = [float(limit.epsilon)], [0.0]
+    rest = [float(limit.epsilon)]
+    told = [0.0]
     for _ in range(steps):
         if isinstance(spent, Ledger):
             spent.spend("small", ZCDP(rho))
@@ -51,11 +52,14 @@ def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
         left = spent.remaining()
         rest.append(0.0 if left is None else float(left.epsilon))  # type: ignore[union-attr]
         told.append(float(left.delta) if isinstance(left, ApproxDP) else 0.0)
-    small, epsilon = math.sqrt(2 * rho), float(limit.epsilon)  # epsilon^2 / 2 concentrated
+    # epsilon^2 / 2 concentrated
+    small = math.sqrt(2 * rho)
+    epsilon = float(limit.epsilon)
 
     def finished(losses: Losses, step: int) -> Losses:
         chance = 1 / (1 + math.exp(-rest[step]))
-        up, down = lost(losses + rest[step], epsilon), lost(losses - rest[step], epsilon)
+        up = lost(losses + rest[step], epsilon)
+        down = lost(losses - rest[step], epsilon)
         return told[step] + (1 - told[step]) * (chance * up + (1 - chance) * down)
 
     chance = 1 / (1 + math.exp(-small))
@@ -143,7 +147,8 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
                 continue
             chance = 1 / (1 + math.exp(-way.multiple * unit))
             onward = np.zeros_like(stop)
-            k, value = way.multiple, values[after]
+            k = way.multiple
+            value = values[after]
             onward[:-k] += chance * value[k:]
             onward[-k:] += chance  # beyond the lattice, which no path reaches
             onward[k:] += (1 - chance) * value[:-k]
@@ -265,9 +270,11 @@ def test_less_fits_where_more_does(
 @given(st.lists(amounts, max_size=12))
 def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
     """Whatever the plain sum allows is allowed, with and without a delta."""
-    plain, shared = Filter.start(PureDP(5)), Filter.start(ApproxDP(5, 1e-6))
+    plain = Filter.start(PureDP(5))
+    shared = Filter.start(ApproxDP(5, 1e-6))
     for epsilon in epsilons:
-        plain, shared = plain.after(PureDP(epsilon)), shared.after(PureDP(epsilon))
+        plain = plain.after(PureDP(epsilon))
+        shared = shared.after(PureDP(epsilon))
         if plain.within:
             assert shared.within
 

@@ -25,7 +25,8 @@ CASES = [
 def true_delta(sigma: float, epsilon: float) -> mpmath.mpf:
     """Balle and Wang, Theorem 8, in 60 digits."""
     with mpmath.workdps(60):
-        s, e = mpmath.mpf(sigma), mpmath.mpf(epsilon)
+        s = mpmath.mpf(sigma)
+        e = mpmath.mpf(epsilon)
         first = mpmath.ncdf(1 / (2 * s) - e * s)
         return first - mpmath.exp(e) * mpmath.ncdf(-1 / (2 * s) - e * s)
 
@@ -86,7 +87,8 @@ def discrete_gaussian(sigma_squared: float, centre: int, reach: int) -> np.ndarr
 def enumerated_delta(sigma_squared: float, moves: tuple[int, ...], epsilon: float) -> float:
     """Hockey-stick divergence by summing over all outputs of one or two coordinates."""
     reach = int(12 * math.sqrt(sigma_squared)) + max(moves) + 12
-    one, other = np.ones(1), np.ones(1)
+    one = np.ones(1)
+    other = np.ones(1)
     for move in moves:
         one = np.multiply.outer(one, discrete_gaussian(sigma_squared, move, reach)).ravel()
         other = np.multiply.outer(other, discrete_gaussian(sigma_squared, 0, reach)).ravel()
@@ -119,7 +121,8 @@ def test_one_percent_less_noise_violates_it(
 def test_many_coordinates_against_composed_loss_distributions(count: int) -> None:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    epsilon, delta = Fraction(1), Fraction(1, 10**6)
+    epsilon = Fraction(1)
+    delta = Fraction(1, 10**6)
     variance = float(variance_for(epsilon, delta, Sensitivity(count, count, ((1, count),))))
 
     def delta_at(sigma_squared: float) -> float:

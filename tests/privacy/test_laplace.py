@@ -18,7 +18,8 @@ from counton.privacy.laplace import composed_delta, least_scale, loss_masses
 def binomial_delta(rate: float, count: int, epsilon: float) -> mpmath.mpf:
     """Unit shifts have losses of +-rate only, so `count` of them compose to a binomial law."""
     with mpmath.workdps(50):
-        a, e = mpmath.mpf(rate), mpmath.mpf(epsilon)
+        a = mpmath.mpf(rate)
+        e = mpmath.mpf(epsilon)
         p = 1 / (1 + mpmath.exp(-a))
         total = mpmath.mpf(0)
         for k in range(count + 1):
@@ -36,7 +37,8 @@ def enumerated_delta(scale: float, magnitude: int, count: int, epsilon: float) -
     here = np.exp(-np.abs(x) / scale)
     there = np.exp(-np.abs(x - magnitude) / scale)
     here, there = here / here.sum(), there / here.sum()
-    one, other = np.ones(1), np.ones(1)
+    one = np.ones(1)
+    other = np.ones(1)
     for _ in range(count):
         one = np.multiply.outer(one, here).ravel()
         other = np.multiply.outer(other, there).ravel()
@@ -124,7 +126,8 @@ def test_grouping_is_pessimistic_and_tight(count: int, monkeypatch: pytest.Monke
 def test_least_scale_satisfies_the_bound_and_hardly_less_would(
     count: int, epsilon: str, delta: str
 ) -> None:
-    e, d = Fraction(epsilon), Fraction(delta)
+    e = Fraction(epsilon)
+    d = Fraction(delta)
     pure = count / e
     scale = least_scale(e, d, 1, count, pure)
     assert scale <= pure

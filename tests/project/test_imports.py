@@ -152,7 +152,8 @@ MOST_MODULES = 230
 
 
 def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
-    events, state = tmp_path / "e.csv", tmp_path / "state.db"
+    events = tmp_path / "e.csv"
+    state = tmp_path / "state.db"
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
     words = [
         *("count", str(events), "--time", "time", "--every", "1h", "--by", "group"),

@@ -50,7 +50,8 @@ def needs_no_example(thing: Any) -> bool:
 
 
 def test_public_names_are_described_with_an_example() -> None:
-    silent, plain = [], []
+    silent = []
+    plain = []
     for address, thing in public_objects():
         if not (vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__):
             silent.append(address)
@@ -123,7 +124,8 @@ def test_the_first_level_is_listed_completely() -> None:
 
 def test_what_pages_name_is_there() -> None:
     """A dotted name of a page is imported as it stands."""
-    root, missing = REFERENCE.parents[2], []
+    root = REFERENCE.parents[2]
+    missing = []
     for page in (root / "README.md", root / "CHANGELOG.md", *(root / "docs").rglob("*.md")):
         text = re.sub(r"(?s)\n### Gone.*?(?=\n###? )", "", page.read_text("utf-8"))
         for name in re.findall(r"`(counton(?:\.[A-Za-z_]\w*)+)", text):

@@ -40,7 +40,8 @@ from counton.training import TrainingDesign
 from counton.training import plan as plan_training
 
 #: A user, and what they paid: not to be found in any text.
-USER, PAID = "Ada-Marker-7731", 7731773177
+USER = "Ada-Marker-7731"
+PAID = 7731773177
 ROWS: dict[str, list[Any]] = {"time": ["2024-03-01T09:00"], "user": [USER], "paid": [PAID]}
 FRAME = pl.DataFrame(ROWS)
 KEY = Key.generate()
@@ -90,7 +91,8 @@ class Called:
                 continue
             holders = HOLDERS if place in PUBLIC else HOLDERS | FLAT
             for holder, rows in holders.items():
-                args, more = list(self.args), dict(named)
+                args = list(self.args)
+                more = dict(named)
                 if isinstance(place, int):
                     args[place] = rows()
                 else:

@@ -109,7 +109,8 @@ def test_a_module_that_needs_what_is_on_top_is_found() -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_rest_counts_and_reads_back(tmp_path: Path) -> None:
-    some, others = ("service", "charts", "training", "letters"), ("Spark", "laws", "graphs")
+    some = ("service", "charts", "training", "letters")
+    others = ("Spark", "laws", "graphs")
     given: list[tuple[list[str], str]] = []
     for gone in (some, (*others, "published strategies"), tuple(ON_TOP)):
         modules = [module for what in gone for module in ON_TOP[what]]

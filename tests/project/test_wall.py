@@ -219,7 +219,8 @@ def plain_lengths(function: ast.AST) -> set[str]:
 
     One that is compared, that is the size of an array, or that is closed at once does not.
     """
-    names, found = open_names(function), set[str]()
+    names = open_names(function)
+    found = set[str]()
 
     def walk(node: ast.AST) -> None:
         if isinstance(node, ast.Compare) or (
@@ -461,7 +462,9 @@ def test_all_that_is_exact_of_a_run_is_closed(outcome: Reached) -> None:
 
 def all_held_by(*begin: object) -> list[Any]:
     """Whatever can be reached from some objects that is of this package, opened as it lies."""
-    seen, waiting, found = set[int](), list[object](begin), list[Any]()
+    seen = set[int]()
+    waiting = list[object](begin)
+    found = list[Any]()
     while waiting:
         one = waiting.pop()
         if id(one) in seen or isinstance(one, type | ModuleType | FunctionType):
@@ -567,7 +570,8 @@ def in_a_file(ending: str) -> Callable[[Any], str]:
 
 
 def in_a_log(closed: object) -> str:
-    stream, log = io.StringIO(), logging.Logger("counton.wall")
+    stream = io.StringIO()
+    log = logging.Logger("counton.wall")
     handler = logging.StreamHandler(stream)
     log.addHandler(handler)
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -143,7 +143,8 @@ def test_dyadic_intervals(folder: Path) -> None:
 @pytest.mark.long
 def test_ranges(folder: Path) -> None:
     """Of a binary tree over eight cells; columns of a tree whose radices differ."""
-    line, cells = Dyadic(8), 8
+    line = Dyadic(8)
+    cells = 8
     names = [(level, at) for level, rows in enumerate(line._rows) for at in range(len(rows))]
     ends = [(low, high) for high in range(1, cells + 1) for low in range(high)]
     asked = [f"range_row [2;2;2] 0 {low} {high}" for low, high in ends]

@@ -25,7 +25,8 @@ def answered(*words: object) -> list[str]:
 
 
 def test_pairs_are_answered_together_from_the_file_alone(tmp_path: Path) -> None:
-    file, state = tmp_path / "t.csv", tmp_path / "s.db"
+    file = tmp_path / "t.csv"
+    state = tmp_path / "s.db"
     given: dict[str, Any] = {
         "by": "shop", "domain": "a,b,c", "state": state, "out": file, "unit": "sale",
     }  # fmt: skip

@@ -13,7 +13,8 @@ from counton.base.errors import InvalidInput
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "every_group.py"
 MADE = runpy.run_path(str(RECIPE), run_name="recipe")
-SHARES, CHANGES = MADE["shares"], MADE["changes"]
+SHARES = MADE["shares"]
+CHANGES = MADE["changes"]
 PAGES = ["home", "shop", "far"]
 ROWS = pl.DataFrame({
     "time": [f"2024-03-0{day}T10:00" for day in (1, 2) for _ in range(300)],

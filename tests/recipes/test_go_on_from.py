@@ -26,7 +26,8 @@ def test_the_last_totals_are_added_with_their_variance(tmp_path: Path) -> None:
     files = [str(tmp_path / f"{name}.csv") for name in ("old", "new")]
     done = subprocess.run([forked_python(), str(RECIPE), *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    both, last = pl.read_csv(io.StringIO(done.stdout)), old.table().filter(pl.col("step") == 2)
+    both = pl.read_csv(io.StringIO(done.stdout))
+    last = old.table().filter(pl.col("step") == 2)
     for row, own in zip(both.rows(named=True), new.table().rows(named=True), strict=True):
         (before,) = last.filter(pl.col("group") == row["group"]).rows(named=True)
         assert row["estimate"] == own["estimate"] + before["estimate"]

@@ -46,7 +46,8 @@ def test_a_fetched_stream_is_the_release_of_the_file(tmp_path: Path, job: dict[s
         export(str(tmp_path / "visits.db"), tmp_path / "visits.parquet")
         file = tmp_path / "fetched.json"
         RECIPE["fetch"]("http://service/v1/streams/visits", file, None, Client(service))
-        here, there = read(file), read(tmp_path / "visits.parquet")
+        here = read(file)
+        there = read(tmp_path / "visits.parquet")
         assert here.table().equals(there.table())
         assert here.table().schema == there.table().schema
         assert here.methods() == there.methods()

@@ -30,7 +30,8 @@ class Counts:
         if fate == "refused":
             return httpx.Response(422, text="row 1 has a time that cannot be read")
         assert request.headers["Authorization"] == "Bearer token"
-        id, rows = request.url.path.rpartition("/")[2], request.read()
+        id = request.url.path.rpartition("/")[2]
+        rows = request.read()
         known = id in self.batches
         assert self.batches.setdefault(id, rows) == rows
         if fate == "unanswered":

@@ -28,7 +28,8 @@ def test_alarms_come_at_the_stated_rate() -> None:
 
 @pytest.mark.parametrize("season", [1, 7])
 def test_errors_of_forecasts_are_standard_normal(season: int) -> None:
-    rng, errors = np.random.default_rng(9), []
+    rng = np.random.default_rng(9)
+    errors = []
     for _ in range(40):
         level = 400 * (1 + 0.3 * (season > 1) * np.sin(2 * np.pi * np.arange(120) / 7))
         errors.append(OF["residuals"](rng.poisson(level) + rng.normal(0, 8, 120), season))

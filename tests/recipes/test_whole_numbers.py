@@ -118,7 +118,8 @@ def test_a_total_below_0_is_refused(tmp_path: Path) -> None:
 def test_no_other_whole_numbers_of_this_sum_are_nearer(nonnegative: bool) -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
-        wanted, total = (rng.normal(1, 3, 3)).tolist(), int(rng.integers(0, 8))
+        wanted = (rng.normal(1, 3, 3)).tolist()
+        total = int(rng.integers(0, 8))
         found = divided(total, wanted, nonnegative)
         assert sum(found) == total
         least = 0 if nonnegative else -14

@@ -9,7 +9,8 @@ from by_reference import check_it_estimates
 from proofs import reference
 
 #: So many that some draws of Gaussian noise are rejected.
-STEPS, CELLS = 300, 2
+STEPS = 300
+CELLS = 2
 #: What a byte is asked for by: (level, row, column), (purpose, attempt, lane), block, first, size.
 Asked = tuple[reference.Place, reference.Place, int, int, int]
 
@@ -41,7 +42,8 @@ def draw_all() -> set[tuple[bytes, int]]:
     read: set[tuple[bytes, int]] = set()
     tree = reference.KAry(STEPS, 3)
     for family, width in (("laplace", 10**5), ("gaussian", 10**12)):
-        bits, law = reference.Bits(bytes(32)), reference.noise_of(family, Fraction(width))
+        bits = reference.Bits(bytes(32))
+        law = reference.noise_of(family, Fraction(width))
         for cell in range(CELLS):
             tree.noise(noise_of_cell(bits, law, cell), STEPS)
         read |= bits.read
@@ -74,7 +76,8 @@ def test_a_draw_that_forgets_a_part_of_the_address_is_refused(
 
 def test_no_bits_are_read_twice_in_one_draw() -> None:
     """Two cells with one address, and a part of a word that was read as a whole."""
-    bits, law = reference.Bits(bytes(32)), reference.Laplace(Fraction(3))
+    bits = reference.Bits(bytes(32))
+    law = reference.Laplace(Fraction(3))
     first, second, again = (noise_of_cell(bits, law, cell) for cell in (0, 1, 1))
     assert [first(0, 4), first(0, 4), first(0, 5)] == [first(0, 4)] * 2 + [first(0, 5)]
     second(0, 4)

@@ -18,7 +18,8 @@ from counton.strategies import KAry, StreamStrategy, public_strategies
 from proofs import reference
 
 #: Steps and cells within which every change is tried.
-STEPS, CELLS = 3, 2
+STEPS = 3
+CELLS = 2
 CONTRIBUTIONS = (
     Contribution.add_remove(), Contribution.add_remove(cells=2, steps=2, separation=2),
     Contribution.add_remove(cells=1, steps=3), Contribution.add_remove(cells=2, steps=2, every=2),
@@ -90,7 +91,8 @@ def test_noise_is_as_wide_as_every_unit_needs(strategy: StreamStrategy, horizon:
 
 def test_noise_that_is_a_little_narrower_is_too_little() -> None:
     """The test above has power: claims are attained, and noise is no wider than it has to be."""
-    tried, strategy = 0, KAry(STEPS, 3)
+    tried = 0
+    strategy = KAry(STEPS, 3)
     norms = moved(measured(strategy), STEPS)
     for counter, contribution in designs(strategy):
         found = loss(counter, *norms(counter))

@@ -36,7 +36,8 @@ GUARANTEES: tuple[Guarantee, ...] = (
 HORIZONS = (1, 2, 9, 25)
 #: Of these an example meets one.
 IN_TURN = (2, 9)
-CELLS, COUNTERS = 3, 2
+CELLS = 3
+COUNTERS = 2
 
 
 def examples() -> Iterator[tuple[StreamStrategy, int]]:
@@ -70,7 +71,8 @@ def counters(strategy: StreamStrategy, number: int) -> Iterator[Counter]:
 
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
 def test_releases_are_those_of_the_reference(strategy: StreamStrategy, horizon: int) -> None:
-    chance, number = np.random.default_rng(horizon), len(str(strategy))
+    chance = np.random.default_rng(horizon)
+    number = len(str(strategy))
     for counter in counters(strategy, number):
         xs = chance.integers(0, 50, (horizon, *counter.shape))
         assert recomputed(counter.release_exact(xs), xs) == xs.size
@@ -118,7 +120,8 @@ def test_releases_are_functions_of_what_is_measured(strategy: StreamStrategy, ho
 def test_causal_strategies_need_no_noise_of_later_items(kind: type[StreamStrategy]) -> None:
     """A release is the same whatever z is at the nodes that a later item enters."""
     for strategy in kind.examples(9):
-        mine, z = strategy_by_reference(strategy), AnyNumbers(9, 2**30)
+        mine = strategy_by_reference(strategy)
+        z = AnyNumbers(9, 2**30)
         for step in range(1, 9) if strategy.facts.causal else ():
             before = mine.noise(z, step)
             ahead = {node for later in range(step + 1, 10) for node in mine.column(later, 9)}
@@ -129,7 +132,8 @@ def test_causal_strategies_need_no_noise_of_later_items(kind: type[StreamStrateg
 def test_strategies_of_other_packages_are_computed_by_their_matrices() -> None:
     from examples.blocks.counton_blocks import Blocks
 
-    strategy, chance = Blocks(30, 4), np.random.default_rng(0)
+    strategy = Blocks(30, 4)
+    chance = np.random.default_rng(0)
     counter = Counter(strategy, PureDP(1), key=known_key(), name="it", shape=(2,))
     xs = chance.integers(0, 50, (30, 2))
     matrices = written_out(strategy, 30)

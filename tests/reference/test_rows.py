@@ -12,7 +12,8 @@ import pytest
 from counton import PureDP, release
 from proofs import reference
 
-STEPS, GROUPS = 8, ("home", "shop")
+STEPS = 8
+GROUPS = ("home", "shop")
 #: Of each night how many hours it brings: its file has those that are new.
 NIGHT = 4
 
@@ -74,7 +75,8 @@ def counted(rows: list[Row], rule: Rule, called: Unit = unit_of) -> Iterator[Row
     Args:
         called: whose ids are told apart from others'.
     """
-    seen, room = set[Any](), Counter[object]()
+    seen = set[Any]()
+    room = Counter[object]()
     for row in rows:
         if rule.once and (called(row, rule), row.id) in seen:
             continue

@@ -21,7 +21,8 @@ from counton.privacy import Guarantee
 from counton.strategies import Expiring, StreamStrategy, public_strategies
 from proofs import reference
 
-HORIZON, CELLS = 5, 2
+HORIZON = 5
+CELLS = 2
 CONTRIBUTIONS = (
     Contribution.add_remove(),
     Contribution.add_remove(cells=2, per_cell=3),
@@ -123,7 +124,8 @@ def test_what_expires_is_kept_at_every_age(strategy: Expiring, guarantee: Expiri
     later, where nobody has read yet.
     """
     terms = described(design_for(strategy, guarantee, CONTRIBUTIONS[0]))
-    mine, bound = strategy_by_reference(strategy), guarantee.bound_to(strategy)
+    mine = strategy_by_reference(strategy)
+    bound = guarantee.bound_to(strategy)
     family, width = reference.law_of(terms["law"])
     top = strategy.expiry.top
 

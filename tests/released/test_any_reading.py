@@ -34,7 +34,8 @@ from counton.statistics.readings import Reading, read_release
 from counton.strategies import Binary
 from counton.tables import Tree
 
-STEPS, LOSS = 15, ZCDP(0.01)
+STEPS = 15
+LOSS = ZCDP(0.01)
 
 
 def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
@@ -122,7 +123,8 @@ def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
 def test_quantiles_are_sets() -> None:
     statistic = Quantiles(lower=0, upper=16, cells=16).settle(LOSS, STEPS)
     readings = cells_of(statistic, statistic.measure(np.arange(1, 17)[None] * 90)[0])
-    one, other = readings[6].number_of("0.9"), readings[6].number_of()
+    one = readings[6].number_of("0.9")
+    other = readings[6].number_of()
     found = difference(one, other)
     low, high = readings[6].quantile(0.9, 0.975)[2:]
     least, most = readings[6].median(0.975)[2:]
@@ -148,7 +150,8 @@ def test_formulas_of_groups_have_cells_of_their_own() -> None:
 
 # ---------------------------------------------------------------- intervals hold as often as said
 
-KEYS, LEVEL = 200, 0.9
+KEYS = 200
+LEVEL = 0.9
 #: Three standard deviations of how many of so many intervals hold.
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / KEYS)
 
@@ -168,8 +171,11 @@ def test_intervals_of_averages_hold_as_often_as_they_say(kind: str) -> None:
     inside: list[bool] = []
     apart: list[bool] = []
     for key in range(KEYS):
-        before, after = found[6].of(f"a{key}"), week.of(f"a{key}")
-        now, then, other = after.number_of(), before.number_of(), found[6].of(f"b{key}").number_of()
+        before = found[6].of(f"a{key}")
+        after = week.of(f"a{key}")
+        now = after.number_of()
+        then = before.number_of()
+        other = found[6].of(f"b{key}").number_of()
         if kind == "groups":
             inside.append(held(difference(now, other), -20))
         else:
@@ -205,7 +211,8 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
     paid = {**bounds, "by": "page", "domain": ["home", "shop"]}
     own, other = (run_of("average", tmp_path, name, **paid) for name in ("one", "two"))
     file = counton.read(tmp_path / "one.parquet")
-    day, days = "2024-03-02", "2024-03-02:2024-03-03"
+    day = "2024-03-02"
+    days = "2024-03-02:2024-03-03"
     assert file.difference("home", "shop", of="mean", steps=days) == own.difference(
         "home", "shop", of="mean", steps=days
     )
@@ -254,7 +261,8 @@ def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) 
         statistics={"rows": {"statistic": "count"}, "paid": paid},
     )  # fmt: skip
     rows = grouped.part("rows")  # follows from the cells of the average
-    home, shop = rows.numbers.number_of("home"), rows.numbers.number_of("shop")
+    home = rows.numbers.number_of("home")
+    shop = rows.numbers.number_of("shop")
     assert rows.difference("home", "shop").std == pytest.approx(math.hypot(home.std, shop.std))
     same = grouped.difference("home", "home", of="rows", steps="2:3", other_steps="2:3")
     assert (same.std, same.lower, same.upper) == (0, 0, 0)

@@ -86,7 +86,8 @@ ROWS = pl.DataFrame(
 
 
 def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = ROWS) -> Job:
-    events, own = folder / "events.parquet", {**STATISTICS[what][0], **options}
+    events = folder / "events.parquet"
+    own = {**STATISTICS[what][0], **options}
     rows.write_parquet(events)
     if "bad_rows" in own:
         own["bad_rows"] = own["bad_rows"].format(folder=folder)
@@ -159,7 +160,8 @@ def test_a_description_says_what_its_numbers_leave_out(
     more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
     asked = job(tmp_path, what, {**OPTIONS[option], **more})
     with run(asked) as outcome:
-        definition, design = outcome.spec.description(), outcome.read().numbers.design
+        definition = outcome.spec.description()
+        design = outcome.read().numbers.design
         lines = besides_noise(definition)
     assert lines == expected(what, option, dropped=bool(more))
     # Of the public description alone, and the same whatever the rows are.
@@ -186,7 +188,9 @@ def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """One row lacks a value of each column in turn; whether it does, no line tells."""
-    rows, told, left_out = ROWS.with_columns(branch=pl.lit("north")), set[tuple[str, ...]](), []
+    rows = ROWS.with_columns(branch=pl.lit("north"))
+    told = set[tuple[str, ...]]()
+    left_out = []
     for column in rows.columns:
         place = tmp_path / column
         place.mkdir()

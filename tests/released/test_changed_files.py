@@ -64,7 +64,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of all formats of releases of all kinds."""
     base = tmp_path_factory.mktemp("files")
     for kind in KINDS:
-        out, state = base / kind / "t.parquet", base / f"{kind}.db"
+        out = base / kind / "t.parquet"
+        state = base / f"{kind}.db"
         out.parent.mkdir()
         what, asked = KINDS[kind]
         loss = {} if "epsilon" in asked else {"epsilon": 1}

@@ -20,7 +20,9 @@ from counton.released.screen import screen_of
 from counton.released.series import Series
 from counton.run.planning import plan_stream
 
-KEYS, CELLS, STEPS = 20, 2500, 365
+KEYS = 20
+CELLS = 2500
+STEPS = 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
 #: Laplace noise, whose sums have other tails than its draws; Gaussian noise is long.
 LAPLACE = pytest.mark.parametrize(
@@ -112,7 +114,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
 @pytest.mark.slow
 @LAPLACE
 def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) -> None:
-    alone, both = asked("totals", loss), asked("both", loss)
+    alone = asked("totals", loss)
+    both = asked("both", loss)
     assert alone.strategy == both.strategy
     (one,), (other,) = (zeros_released(definition, 0, (0.95,)) for definition in (alone, both))
     assert shares(alone, one) == shares(both, other)

@@ -26,7 +26,8 @@ from counton.released.release_facts import cells_of
 
 #: Releases of each statistic: few find what is far off, many how conservative each interval is.
 RELEASES = int(os.environ.get("COVERAGE", "20"))
-STEPS, LEVEL = 8, 0.8
+STEPS = 8
+LEVEL = 0.8
 #: How likely a right interval fails a test, where draws change with the address of the noise.
 CHANCE = 1e-7
 RNG = np.random.default_rng(11)
@@ -150,7 +151,9 @@ def numbers_of(name: str, exact: Release) -> NDArray[Any]:
 
 def questions(case: Case) -> dict[str, Callable[[Release], Answer]]:
     """What a reader asks, by what it is called."""
-    one, other, of = case.one, case.other, case.of
+    one = case.one
+    other = case.other
+    of = case.of
     weeks: dict[str, Any] = {"steps": "5:8", "other_steps": "1:4", "of": of}
     asked: dict[str, Callable[[Release], Answer]] = {
         "moments": lambda found: found.difference(one, one, **weeks),
@@ -178,7 +181,8 @@ def shares(name: str, exact: Release, like: Release) -> dict[str, float]:
     assert exact.numbers.definition.statistic == like.numbers.definition.statistic
     drawn = simulate(like.at(LEVEL), numbers_of(name, exact), RELEASES)
     if case.part is not None:
-        exact, drawn = exact.part(case.part), [one.part(case.part) for one in drawn]
+        exact = exact.part(case.part)
+        drawn = [one.part(case.part) for one in drawn]
     found = {}
     for what, ask in questions(case).items():
         truth = ask(exact).value

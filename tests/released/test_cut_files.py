@@ -23,7 +23,8 @@ def test_a_table_without_its_description_is_refused(tmp_path: Path) -> None:
 
 def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path: Path) -> None:
     """As `tests/spark/test_cut_by_pandas.py` has it of these two themselves."""
-    out, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
+    out = tmp_path / "t.parquet"
+    cut = tmp_path / "cut.parquet"
     own = released(made("both", tmp_path, out=out))
     facts = pl.read_parquet_metadata(out)["counton"]
     kept = json.dumps({"counton": facts})

@@ -22,7 +22,8 @@ def released(folder: Path, days: int, **more: Any) -> counton.Release:
     options: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01"}
     options |= {"steps": 365, "epsilon": 1}
     until = f"2024-03-{days:02}"
-    events, state = folder / "visits.csv", folder / "visits.db"
+    events = folder / "visits.csv"
+    state = folder / "visits.db"
     return counton.release("count", events, state=state, until=until, **options | more)
 
 

@@ -49,7 +49,9 @@ from counton.statistics.statistic import shape_of
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
 from counton.strategies.strategy import node_law
 
-STEPS, LEVEL, ROWS = 2, 0.8, 2**30
+STEPS = 2
+LEVEL = 0.8
+ROWS = 2**30
 GROUPS = ["home", "shop"]
 BY: dict[str, Any] = {"by": "page", "domain": GROUPS}
 VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 8, "resolution": "0.5"}
@@ -95,7 +97,9 @@ class Stream(NamedTuple):
 
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
-        definition, terms, statistic = self.definition, self.design, self.definition.statistic
+        definition = self.definition
+        terms = self.design
+        statistic = self.definition.statistic
         shaped = values.reshape(len(values), *terms.shape)
         if statistic.additive:
             flat = shaped.reshape(len(values), -1)
@@ -124,7 +128,9 @@ def stream_of(name: str, kind: str) -> Stream:
     if isinstance(report := inner_of(statistic), Report):
         weights = {one: 2 + 3 * at for at, one in enumerate(report.measured_ones)}
         report = report.with_parameters(weights=weights)
-        definition, statistic, shape = replace(definition, statistic=report), report, report.cells
+        definition = replace(definition, statistic=report)
+        statistic = report
+        shape = report.cells
         for one in report.statistics:
             parts[one] = report.cell_ranges[report.derived_from.get(one, one)]
     counter = Counter(
@@ -160,7 +166,9 @@ class OneNode:
     """Noise of which one node alone is not 0."""
 
     def __init__(self, at: tuple[int, int] | None, size: int) -> None:
-        self.at, self.size, self.shape = at, size, ()
+        self.at = at
+        self.size = size
+        self.shape = ()
         self.read: set[tuple[int, int]] = set()
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -171,8 +179,10 @@ class OneNode:
 @cache
 def covariance(kind: str, law: Any) -> Floats:
     """Of one cell's releases at all steps, in squared units of the exact sums."""
-    strategy, size = STRATEGIES[kind][0], 2**30
-    every, steps = OneNode(None, 0), range(1, (strategy.horizon or 0) + 1)
+    strategy = STRATEGIES[kind][0]
+    size = 2**30
+    every = OneNode(None, 0)
+    steps = range(1, (strategy.horizon or 0) + 1)
     strategy.noise(every, steps)
     found = np.zeros((len(steps), len(steps)))
     for level, node in sorted(every.read):
@@ -387,10 +397,8 @@ def check(stream: Stream, kind: str, part: str) -> Iterator[tuple[str, Checked]]
         known = (true > 0) & np.isfinite(std)
         if not known.any():
             continue
-        stds, halves = (
-            std[known] / true[known],
-            half[known] / true[known] / norm.isf((1 - LEVEL) / 2),
-        )
+        stds = std[known] / true[known]
+        halves = half[known] / true[known] / norm.isf((1 - LEVEL) / 2)
         yield question, Checked(stds.min(), stds.max(), halves.min(), halves.max())
 
 
@@ -456,7 +464,8 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
 def test_a_wrong_unit_is_seen_by_every_question(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, kind = Errors.in_data_units, "fractions, gaussian"
+    right = Errors.in_data_units
+    kind = "fractions, gaussian"
     monkeypatch.setattr(Errors, "in_data_units", lambda self, x: wrong * right(self, x))
     stream_of.cache_clear()  # a design keeps half-widths that it has found
     for name, part in [("sum", ""), ("quantiles", "")]:
@@ -490,7 +499,8 @@ def test_what_holds_together_and_simulations_have_that_noise(
             assert 0.87 < share < 1.04
     if found.numbers.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
         alone = found.only(groups=found.numbers.groups[:1])
-        band, table = alone.band(), alone.numbers.plain_table()
+        band = alone.band()
+        table = alone.numbers.plain_table()
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]
         assert 0.99 < wide[0] / wide[1] < 1.5
     released = stream.released("", stream.exact)

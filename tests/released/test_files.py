@@ -170,7 +170,8 @@ def test_what_is_exported_of_some_steps_hangs_on_no_later_one(name: str, tmp_pat
 
 
 def _answers_alike(found: Release, own: Release) -> None:
-    one, other = own.numbers.groups[0], own.numbers.groups[-1]
+    one = own.numbers.groups[0]
+    other = own.numbers.groups[-1]
     for steps in (None, "2:4"):
         assert found.difference(one, other, steps=steps) == own.difference(one, other, steps=steps)
         assert found.ratio(one, other, steps=steps) == own.ratio(one, other, steps=steps)
@@ -180,7 +181,8 @@ def _answers_alike(found: Release, own: Release) -> None:
     if not own.numbers.delay:
         assert found.sums("1w").equals(own.sums("1w"))
     for kind in ("totals", "windows"):
-        mine, theirs = getattr(found.numbers, kind), getattr(own.numbers, kind)
+        mine = getattr(found.numbers, kind)
+        theirs = getattr(own.numbers, kind)
         assert (mine is None) == (theirs is None)
         if mine is not None:
             assert (mine.estimates == theirs.estimates).all()

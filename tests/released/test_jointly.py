@@ -17,7 +17,9 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.run.planning import plan_stream
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
-STEPS, GROUPS, LEVEL = 60, 400, 0.9
+STEPS = 60
+GROUPS = 400
+LEVEL = 0.9
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / GROUPS)
 
 

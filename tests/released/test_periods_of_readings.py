@@ -13,7 +13,8 @@ from counton import ApproxDP, PureDP, Release, release
 from counton.base.errors import InvalidInput
 from counton.statistics import Average, Contingency, Count, Moments, Quantiles, Report
 
-BEGIN, DAYS = datetime(2024, 2, 27), 10
+BEGIN = datetime(2024, 2, 27)
+DAYS = 10
 #: The days before March, and those in it.
 MONTHS = [(0, 3), (3, 10)]
 TIMES = [BEGIN + timedelta(hours=6 * place + 1) for place in range(4 * DAYS)]
@@ -94,7 +95,8 @@ def test_the_intervals_are_of_the_noise_between_two_releases(tmp_path: Path) -> 
     whole = released(AVERAGE, tmp_path, 1, value="paid")
     found = whole.sums("1mo")
     for row in found.filter(pl.col("name") == "count").iter_rows(named=True):
-        start, stop = row["first_step"] - 1, row["last_step"]
+        start = row["first_step"] - 1
+        stop = row["last_step"]
         unit = (
             whole.numbers.design.errors.std(range(1, 2))[0]
             / whole.table().filter(pl.col("name") == "count", pl.col("step") == 1)["std"].item()

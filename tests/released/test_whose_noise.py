@@ -16,7 +16,8 @@ from counton.numbers import Answer, jointly
 from counton.privacy import Guarantee
 from counton.run import export
 
-LEVEL, PAGES = 0.8, ["home", "shop"]
+LEVEL = 0.8
+PAGES = ["home", "shop"]
 ROWS = pl.DataFrame(
     {
         "time": [f"2024-03-0{day}T10:00" for day in (1, 2) for _ in range(300)],
@@ -44,7 +45,9 @@ def wider(one: Answer, other: Answer) -> float:
 
 
 #: Of a normal law: two together, where they are independent, the same, and by the union bound.
-APART, SAME, BONFERRONI = 1.26, 1.0, 1.28
+APART = 1.26
+SAME = 1.0
+BONFERRONI = 1.28
 
 
 def asked(found: Release) -> Answer:

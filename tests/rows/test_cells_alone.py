@@ -246,7 +246,8 @@ TYPED_CELLS: dict[Any, list[Any]] = {
 def test_cell_of_typed_column_removed_changes_no_other_cell(
     opener: Any, dtype: Any, tmp_path: Path
 ) -> None:
-    cells, chance = TYPED_CELLS[dtype], random.Random(str(dtype))
+    cells = TYPED_CELLS[dtype]
+    chance = random.Random(str(dtype))
     write = opener(dtype)
     for reading in READINGS.values():
         drawn = [chance.choice(cells) for _ in range(30)]

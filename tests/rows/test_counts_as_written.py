@@ -164,7 +164,8 @@ def test_refused_count_with_points_names_the_decimal_comma(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["9007199254740993", "1.000", "many", "1e400"])
 def test_count_above_the_bound_is_set_aside(text: str, tmp_path: Path) -> None:
-    file, aside = tmp_path / "e.csv", tmp_path / "q.csv"
+    file = tmp_path / "e.csv"
+    aside = tmp_path / "q.csv"
     file.write_text(f"time,n\n2024-03-01,3\n2024-03-01,{text}\n2024-03-01,4\n")
     assert counted(file, tmp_path, bad_rows=f"quarantine:{aside}", epsilon=1, steps=365) == (
         pytest.approx(7, abs=200)

@@ -100,8 +100,10 @@ def halves(values: NDArray[np.float64]) -> NDArray[np.int64]:
 def test_rows_of_many_groups_are_added_up_by_label_first(
     adds: Any, unknown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random, names = np.random.default_rng(3), tuple(f"group {n}" for n in range(40))
-    paths, most = [], 45 if unknown == "drop" else 40
+    random = np.random.default_rng(3)
+    names = tuple(f"group {n}" for n in range(40))
+    paths = []
+    most = 45 if unknown == "drop" else 40
     for number in range(2):
         rows = 300
         minutes = random.integers(-30, 330, rows)
@@ -137,7 +139,8 @@ def agree(found: Tally, other: Tally) -> None:
 def test_rows_that_say_labels_alone_are_added_up_by_these_first(
     group: str | None, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random, names = np.random.default_rng(5), ("a", "b", "c")
+    random = np.random.default_rng(5)
+    names = ("a", "b", "c")
     adds = Contingency({"page": ["home", "shop"], "kind": ["x", "y", "z"]})
     paths = [tmp_path / f"{number}.parquet" for number in range(files)]
 
@@ -238,10 +241,8 @@ def test_clock_changes_are_refused_or_resolved_as_stated(write: Write) -> None:
 @pytest.mark.parametrize("start", [5, 6])
 def test_a_local_time_is_in_the_day_that_it_names(hour: str, start: int, write: Write) -> None:
     begin = datetime(2013, 1, 1, start, tzinfo=UTC)  # midnight, and one o'clock
-    windows, file = (
-        Windows(begin, "1d", 365, "America/New_York"),
-        open_source(write(f"time\n{hour}\n")),
-    )
+    windows = Windows(begin, "1d", 365, "America/New_York")
+    file = open_source(write(f"time\n{hour}\n"))
     if start == 6:
         with pytest.raises(InvalidInput, match="a clock change skips"):
             read(file, Columns("time"), windows)
@@ -559,7 +560,8 @@ def test_files_that_are_left_are_called_by_what_they_are(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
 def test_of_a_file_the_first_lines_are_unpacked(kind: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"time": [f"2024-03-01T{hour:02}:00" for hour in range(24)] * 100})
-    text, path = frame.write_csv().encode(), tmp_path / f"events.{kind}"
+    text = frame.write_csv().encode()
+    path = tmp_path / f"events.{kind}"
     if kind == "csv.zst":
         frame.write_csv(path, compression="zstd")
     else:

@@ -141,7 +141,8 @@ def test_whether_rows_are_read_hangs_on_the_type_of_their_column_alone(
     among = file_of(name, [good, None, *extremes], role, tmp_path / "among.parquet")
     place = [*TYPES].index(name)
     for reader, read in in_turn(readers(role, tmp_path), 2, first=place % 2):
-        known, found = told(read, alone), told(read, among)
+        known = told(read, alone)
+        found = told(read, among)
         assert isinstance(found, str) == isinstance(known, str), (reader, known, found)
 
 
@@ -165,7 +166,8 @@ def test_the_last_day_of_the_calendar_is_a_time_in_every_zone() -> None:
 
 
 def test_what_is_set_aside_is_shown_as_it_is_stored(tmp_path: Path) -> None:
-    bad, policies = tmp_path / "bad.csv", Policies(tmp_path / "bad.csv", 100)
+    bad = tmp_path / "bad.csv"
+    policies = Policies(tmp_path / "bad.csv", 100)
     source = file_of("date", [DAY, 2**31 - 1], "time", tmp_path / "e.parquet")
     found = open_private(
         tally(source, RowReading(Columns("time"), WINDOWS, policies=policies), None)

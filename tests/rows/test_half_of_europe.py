@@ -50,7 +50,8 @@ def test_numbers_and_fields_are_read_as_they_are_written(
 
 
 def test_a_job_file_says_it_and_the_stream_remembers_it(tmp_path: Path) -> None:
-    first, second = tmp_path / "one", tmp_path / "two"
+    first = tmp_path / "one"
+    second = tmp_path / "two"
     first.mkdir()
     second.mkdir()
     write(first / "e.csv", ";", ROWS[:2])

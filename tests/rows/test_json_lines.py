@@ -13,7 +13,8 @@ from counton.rows.files import open_source
 from counton.rows.lines import number_text
 from counton.serve.bodies import TooLarge, read_rows
 
-ROW, OTHER = b'{"n": 1}', b'{"n": "b"}'
+ROW = b'{"n": 1}'
+OTHER = b'{"n": "b"}'
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Texts of lines, and the cells of column n; None: a line is refused.
 BODIES: list[tuple[bytes, list[str | None] | None]] = [
@@ -116,7 +117,8 @@ def test_rows_of_a_request_are_bounded_whatever_ends_a_line() -> None:
 
 
 def test_numbers_of_requests_are_those_of_files(tmp_path: Path) -> None:
-    chance, numbers = random.Random(1), ["-0", "0.0", "1E+5", "1.5e300", "5e-324", "1e22", "-7.50"]
+    chance = random.Random(1)
+    numbers = ["-0", "0.0", "1E+5", "1.5e300", "5e-324", "1e22", "-7.50"]
     for _ in range(2000):
         number = struct.unpack("d", struct.pack("Q", chance.getrandbits(64)))[0]
         numbers += [repr(number)] if abs(number) < float("inf") else []

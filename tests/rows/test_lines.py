@@ -24,7 +24,9 @@ from counton.run import Job, run
 def test_no_line_decides_about_another(
     some: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance, read, seen = random.Random(some), odd_lines.by_counton(tmp_path), set[str]()
+    chance = random.Random(some)
+    read = odd_lines.by_counton(tmp_path)
+    seen = set[str]()
     for _ in range(files):
         monkeypatch.setattr(lines, "BLOCK", chance.choice([7, 40, 2**22]))
         monkeypatch.setattr(lines, "_PART", chance.choice([1, 40, 2**18]))
@@ -61,7 +63,8 @@ NOTE = '"it is 5\\" wide"'
 
 
 def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Path) -> None:
-    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
+    file = tmp_path / "e.csv"
+    aside = f"quarantine:{tmp_path / 'bad.csv'}"
     rows = [
         f"2024-03-0{day},home,{NOTE if row == 3 else 'fine'}"
         for day in range(1, 5)
@@ -77,7 +80,8 @@ def test_a_backslash_before_a_quotation_mark_is_a_fault_of_its_line(tmp_path: Pa
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_a_blank_line_of_json_is_faulty_unless_it_is_at_the_end(end: str, tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
-    one, other = '{"time": "2024-03-01"}', '{"time": "2024-03-02"}'
+    one = '{"time": "2024-03-01"}'
+    other = '{"time": "2024-03-02"}'
     file.write_bytes(end.join([one, other, "", "", ""]).encode())
     assert run_of(file, tmp_path) == (2, 0)
     for blank in ("", " \t"):
@@ -99,7 +103,8 @@ def test_lines_end_with_each_of_three_ends(end: str, tmp_path: Path) -> None:
 
 
 def test_a_field_that_holds_a_line_end_is_two_faulty_lines(tmp_path: Path) -> None:
-    file, aside = tmp_path / "e.csv", f"quarantine:{tmp_path / 'bad.csv'}"
+    file = tmp_path / "e.csv"
+    aside = f"quarantine:{tmp_path / 'bad.csv'}"
     file.write_bytes(b'time,note\r\n2024-03-01,"a\r\nb"\r\n2024-03-02,x\r\n\r\n')
     with pytest.raises(InvalidInput, match=r"line 2 of .*not closed on this line.*write Parquet"):
         run_of(file, tmp_path)

@@ -10,7 +10,8 @@ from counton import release
 from counton.base.errors import InvalidInput
 from counton.base.look_alikes import look_alike, skeleton
 
-COMPOSED, DECOMPOSED = "Z\u00fcrich", "Zu\u0308rich"
+COMPOSED = "Z\u00fcrich"
+DECOMPOSED = "Zu\u0308rich"
 #: Pairs of names that look equal, and the code points that tell them apart.
 PAIRS = [
     (COMPOSED, DECOMPOSED, ("U+00FC", "U+0308")),

@@ -104,7 +104,8 @@ def test_first_local_time_at_clock_changes_parts_times_as_they_are_read(
 
 def test_edge_forms_write_what_rows_of_that_moment_hold() -> None:
     noon = us_of(2024, 7, 1, 10)
-    space, with_t = TextStyle(), TextStyle(separator="T")
+    space = TextStyle()
+    with_t = TextStyle(separator="T")
     assert LocalText(BERLIN, "raise", space).value(noon) == "2024-07-01 12:00"
     assert LocalText(BERLIN, "raise", with_t).value(us_of(2024, 6, 30, 22)) == "2024-07-01"
     assert LocalText(BERLIN, "raise", with_t).value(noon + 500_000) == "2024-07-01T12:00:00.500000"

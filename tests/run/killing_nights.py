@@ -57,9 +57,12 @@ def exports(chance: random.Random, nights: int) -> list[tuple[int, list[str]]]:
     Rows come late, change their group and day, and are erased; nights are skipped, or come again
     with another export, which may be the one of the night before.
     """
-    events, done, found = dict[int, tuple[int, str]](), 0, list[tuple[int, list[str]]]()
+    events = dict[int, tuple[int, str]]()
+    done = 0
+    found = list[tuple[int, list[str]]]()
     for _ in range(nights):
-        last, done = done, done + chance.choice((0, 1, 1, 1, 1, 2, 3) if done else (1,))
+        last = done
+        done = done + chance.choice((0, 1, 1, 1, 1, 2, 3) if done else (1,))
         for day in range(last, done):
             for _ in range(chance.randrange(5)):
                 events[len(events)] = day, chance.choice("ab")
@@ -144,18 +147,22 @@ def main(
     chance = random.Random(seed)
     requests = list[tuple[Job, Job]]()
     for number, (day, rows) in enumerate(delivered(chance, mode, kills)):
-        file, until = folder / f"{number}.csv", START + timedelta(days=day)
+        file = folder / f"{number}.csv"
+        until = START + timedelta(days=day)
         file.write_text("time,group,user,id\n" + "".join(rows))
         both = (request(folder, file, one, until, mode) for one in (state, twin))
         requests.append((next(both), next(both)))
-    expected, events, seconds = [], 1, 1.0
+    expected = []
+    events = 1
+    seconds = 1.0
     for _, job in requests:
         begin = time.monotonic()
         line = child(partial(work, job, 0))
         seconds = time.monotonic() - begin
         expected.append(line[0].split()[0])
         events = int(line[0].split()[1])
-    killed, shown = 0, []
+    killed = 0
+    shown = []
     for number, (job, _) in enumerate(requests):
         while True:
             wanted = killed < kills * (number + 1) / len(requests)
@@ -178,7 +185,8 @@ def delivered(chance: random.Random, mode: str, kills: int) -> list[tuple[int, l
     """The last day of each night, and the rows of its file."""
     if mode in ("covered", "slots"):
         return exports(chance, max(NIGHTS, min(kills, 60)))
-    so_far, found = list[str](), list[tuple[int, list[str]]]()
+    so_far = list[str]()
+    found = list[tuple[int, list[str]]]()
     for number in range(NIGHTS):
         rows = night(number, chance)
         if mode != "whole" and number:

@@ -111,7 +111,8 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     lenient = job.having(**policies)
     if is_single_table(job):
         whole = job.having(name="whole", epsilon=10**9)
-        seen, number = table(whole), "value" if job.statistic == "quantiles" else "estimate"
+        seen = table(whole)
+        number = "value" if job.statistic == "quantiles" else "estimate"
         written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
         again = table(lenient.having(name="more", epsilon=10**9))
         assert again[number].round().equals(seen[number].round())
@@ -181,7 +182,8 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
     first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, name="it")
     whole = {**({} if once else common), "epsilon": 1, **{**OWN, **TABLES}[name]}
     run(first.having(**whole)).close()
-    parts, shared = [part for part in whole if part not in common], [*common]
+    parts = [part for part in whole if part not in common]
+    shared = [*common]
     if not once:
         parts += shared if name in ("count", "distinct", "report") else [shared[place % 4]]
     for part in parts:

@@ -119,7 +119,8 @@ def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: 
 
 @pytest.mark.parametrize("there", ["open", "linked", "hard link"])
 def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: Path) -> None:
-    file, other = tmp_path / "q.csv", tmp_path / "other.csv"
+    file = tmp_path / "q.csv"
+    other = tmp_path / "other.csv"
     other.write_text("of somebody else\n")
     if there == "linked":
         file.symlink_to(other)
@@ -141,7 +142,8 @@ def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: P
 
 
 def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:
-    events, file = tmp_path / "e.csv", tmp_path / "q.csv"
+    events = tmp_path / "e.csv"
+    file = tmp_path / "q.csv"
     events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
     job = Job(
         *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",

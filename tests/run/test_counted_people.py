@@ -40,7 +40,8 @@ FILTERED = RIGHT.replace(
 CHOSEN = "select day, region, count(*) as visits from chosen where day >= {since} and day < {until}"
 CHOSEN += " group by day, region"
 #: First covered days of nights 1 to 5: the newest alone, all, and some that change.
-NEWEST, ALL = range(1, DAYS + 1), [1] * DAYS
+NEWEST = range(1, DAYS + 1)
+ALL = [1] * DAYS
 CHANGING = [1, 2, 3, 4, 1]
 
 
@@ -137,7 +138,8 @@ class Warehouse:
 
     def far(self, query: str, most: int, first: Sequence[int]) -> int:
         """How far the farthest person moves, by changes of what each covered day said before."""
-        held, far = np.zeros((self.people, DAYS + 1), int), np.zeros(self.people, int)
+        held = np.zeros((self.people, DAYS + 1), int)
+        far = np.zeros(self.people, int)
         for night, found in enumerate(self.tables(query, most, first), 1):
             now = np.zeros_like(held)
             now[found["region"], found["day"]] = found["visits"]
@@ -150,7 +152,8 @@ class Warehouse:
 @pytest.mark.parametrize("most", [1, 5])
 @pytest.mark.long
 def test_the_page_says_how_far_a_person_moves(most: int) -> None:
-    stay, vanish = Warehouse([*staying(most)]), Warehouse([*vanishing(most)])
+    stay = Warehouse([*staying(most)])
+    vanish = Warehouse([*vanishing(most)])
 
     def far(query: str, warehouse: Warehouse = stay) -> tuple[int, int]:
         return warehouse.far(query, most, NEWEST), warehouse.far(query, most, ALL)

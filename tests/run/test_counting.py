@@ -40,7 +40,8 @@ def journal(state: Path) -> list[Any]:
 def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round(
     tmp_path: Path, one_key: None
 ) -> None:
-    early, states = ROWS.filter(pl.col("time") < "2013-01-01T03"), []
+    early = ROWS.filter(pl.col("time") < "2013-01-01T03")
+    states = []
     early.write_csv(tmp_path / "early.csv")
     ROWS.write_csv(tmp_path / "all.csv")
 
@@ -132,7 +133,8 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(
 def test_of_a_folder_of_new_events_only_new_files_are_read(
     tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, state = tmp_path / "logs", tmp_path / "state.db"
+    folder = tmp_path / "logs"
+    state = tmp_path / "state.db"
     folder.mkdir()
     read = list[str]()
 

@@ -39,7 +39,8 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
 
 def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
     """Whatever it says: what could write is refused, and what is there stays."""
-    given, asked = put(moments(events())), job("groups", tmp_path)
+    given = put(moments(events()))
+    asked = job("groups", tmp_path)
     there = tmp_path / "there"
     written = f"'{there}.csv'"
     ends = "select 1) as asked limit 0; commit; begin read write; delete from visits; commit; "
@@ -193,7 +194,8 @@ def test_an_odd_cell_of_sqlite_is_that_of_its_row_alone(
     column: str, tmp_path: Path, one_key: None
 ) -> None:
     """Neighbours: with or without one row, whatever it holds, all others count."""
-    path, found = tmp_path / "visits.sqlite", dict[str | None, list[float]]()
+    path = tmp_path / "visits.sqlite"
+    found = dict[str | None, list[float]]()
     usual = {"at": "'2024-03-01T09:00Z'", "page": "'a'", "user": "'ann'", "id": "'one'"}
     other = {**usual, "user": "'bob'", "id": "'two'"}
     for cell in (None, *ODD_CELLS):

@@ -70,7 +70,8 @@ def chance(discovery: Discovery, strategy: StreamStrategy, law: DiscreteLaplace)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
     assert strategy.horizon is not None
-    law, steps = DiscreteLaplace(Fraction(5, 2)), range(1, strategy.horizon + 1)
+    law = DiscreteLaplace(Fraction(5, 2))
+    steps = range(1, strategy.horizon + 1)
     rows = [strategy.row(step) for step in steps]
     assert all(abs(weight) == 1 for row in rows for *_, weight in row)
     assert {node_law(strategy, law, level) for row in rows for level, *_ in row} == {law}
@@ -94,7 +95,8 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
 def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
     """The numbers of docs/people.md, for a year of days at epsilon 1."""
     best = plan(365, PureDP(1), simple=True).best
-    law, strategy = best.law, best.strategy
+    law = best.law
+    strategy = best.strategy
     assert isinstance(law, DiscreteLaplace)
     page = " ".join((Path(__file__).parents[2] / "docs" / "people.md").read_text().split())
     for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
@@ -112,7 +114,8 @@ def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
 
 def test_noise_without_a_variance_is_refused() -> None:
     """Its standard deviation is 0 as a float, so that no number of them is ever enough."""
-    unit, delta = Contribution.add_remove(), Fraction(1, 10**9)
+    unit = Contribution.add_remove()
+    delta = Fraction(1, 10**9)
     found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
     assert Fraction(found.margin) > 0
     with pytest.raises(
@@ -122,7 +125,9 @@ def test_noise_without_a_variance_is_refused() -> None:
 
 
 def test_what_one_unit_can_bring() -> None:
-    law, strategy, delta = DiscreteLaplace(Fraction(3)), Binary(7), Fraction(1, 1000)
+    law = DiscreteLaplace(Fraction(3))
+    strategy = Binary(7)
+    delta = Fraction(1, 1000)
 
     def found(unit: Contribution) -> tuple[int, int]:
         of = Discovery.of(strategy, law, 7, unit, delta)
@@ -136,7 +141,9 @@ def test_what_one_unit_can_bring() -> None:
 @pytest.mark.parametrize("strategy", [Binary(15), KAry(15, 4, subtraction=True)], ids=repr)
 def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     """As many groups as there are cells, each brought by one unit at the first step."""
-    delta, cells, key = Fraction(1, 50), 200_000, Key.generate()
+    delta = Fraction(1, 50)
+    cells = 200_000
+    key = Key.generate()
     counter = Counter(
         strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
     )
@@ -270,7 +277,8 @@ def test_exported_groups_are_those_of_the_run(what: str, tmp_path: Path) -> None
         assert facts_of(found.numbers) == facts_of(released.numbers)
     since = facts_of(released.numbers)["description"]["since"]
     assert since == {"home": 1, "shop": 1, "=aa": 6}
-    only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
+    only = export(tmp_path / "visits.db", groups="=aa").table()
+    among = own.filter(group="=aa")
     assert only["estimate"].equals(among["estimate"])
     assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
     assert read(tmp_path / "o.csv").table().equals(only)
@@ -281,7 +289,8 @@ def test_exported_groups_are_those_of_the_run(what: str, tmp_path: Path) -> None
 
 def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_path: Path) -> None:
     """What its job said of that is remembered, since the intervals hang on it."""
-    out, state = tmp_path / "t.csv", tmp_path / "visits.db"
+    out = tmp_path / "t.csv"
+    state = tmp_path / "visits.db"
     job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
     with run(job) as outcome:
         written = outcome.release.numbers
@@ -373,7 +382,8 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
     monkeypatch.setattr(
         "counton.run.planned_steps._VALUES_OF_TRANSACTION", 40
     )  # several transactions
-    write, left = journal.write_observed, [0, 3, 1]
+    write = journal.write_observed
+    left = [0, 3, 1]
 
     def fail(*arguments: Any) -> None:
         left[-1] -= 1

@@ -29,7 +29,8 @@ CLAIMS = {"count": 1, "sum": 9, "count users": 1, "average": 10, "quantiles": 1}
 
 def day(number: int, rows: int = 300, seed: int = 0) -> list[Row]:
     """What happens on a day: ann is there once an hour, others by chance."""
-    rng, begin = random.Random(100 * number + seed), datetime(2024, 3, number)
+    rng = random.Random(100 * number + seed)
+    begin = datetime(2024, 3, number)
     times = [begin + timedelta(seconds=rng.randrange(86400)) for _ in range(rows)]
     found = [(rng.choice("ab"), f"u{rng.randrange(80)}", str(rng.randrange(10))) for _ in times]
     ann = [(begin + timedelta(hours=hour, minutes=7), "a", "ann", "1") for hour in range(24)]
@@ -90,7 +91,8 @@ def test_an_erased_row_and_a_late_one_of_another_move_no_more_than_one(
     """The late row was taken for the erased one, and did not count: twice what is promised."""
     hers: Row = ("2024-03-01T12:00:00", "a", "zoe", "9")
     late: Row = ("2024-03-01T13:00:00", "a", "bob", "9")
-    first, then = day(1, 20), day(2, 20)
+    first = day(1, 20)
+    then = day(2, 20)
     without = [first, [*first, late, *then]]
     with_it = [[*first, hers], [*first, late, *then]]
     assert 0 < moved(tmp_path, what, without, with_it) <= CLAIMS[what]
@@ -99,7 +101,8 @@ def test_an_erased_row_and_a_late_one_of_another_move_no_more_than_one(
 def test_a_row_that_comes_and_goes_for_five_nights_moves_no_more_than_one(tmp_path: Path) -> None:
     hers: Row = ("2024-03-01T12:00:00", "a", "", "1")
     days = [day(number, 5) for number in range(1, 7)]
-    without, with_it = list[list[Row]](), list[list[Row]]()
+    without = list[list[Row]]()
+    with_it = list[list[Row]]()
     for night in range(6):
         so_far = [row for rows in days[: night + 1] for row in rows]
         late = [(f"2024-03-01T13:0{n}:00", "a", "", "1") for n in range((night + 1) // 2)]
@@ -178,7 +181,8 @@ def test_with_ids_an_erased_reader_leaves_and_nothing_else_moves(
         [(*row[:2], f"{row[2]}-{d}-{n}", row[3]) for n, row in enumerate(day(d))] for d in (1, 2)
     ]
     rest = [row for row in days[0] if not row[2].startswith("ann")]
-    first, then = write(tmp_path / "1.csv", days[0]), write(tmp_path / "2.csv", rest + days[1])
+    first = write(tmp_path / "1.csv", days[0])
+    then = write(tmp_path / "2.csv", rest + days[1])
     run(asked(first, tmp_path, "count", "2024-03-02", id="reader")).close()
     found, _ = totals(asked(then, tmp_path, "count", "2024-03-03", append=append))
     assert sum(found[-1]) == 2 * 324

@@ -112,7 +112,8 @@ def test_a_file_is_the_same_by_any_name_and_compression(
 @pytest.mark.parametrize("what", WHATS)
 def test_each_row_of_a_file_with_other_bytes_is_new(what: str, kind: str, tmp_path: Path) -> None:
     """Whatever it looks like: a guess would hang on the rows of others."""
-    first, again = tmp_path / "a.csv", tmp_path / f"b.{kind}"
+    first = tmp_path / "a.csv"
+    again = tmp_path / f"b.{kind}"
     first.write_bytes(csv_of(ROWS))
     before, _ = released(asked(first, tmp_path, what, append=True))
     again.write_bytes(OTHER_BYTES[kind](ROWS))
@@ -120,7 +121,8 @@ def test_each_row_of_a_file_with_other_bytes_is_new(what: str, kind: str, tmp_pa
     after, outcome = released(job)
     assert not outcome.is_duplicate_input
     assert counts_of(outcome).late == (0 if what == "distinct" else len(ROWS))
-    last, then = np.asarray(before[-1]), np.asarray(after[-1])
+    last = np.asarray(before[-1])
+    then = np.asarray(after[-1])
     assert np.array_equal(np.rint(then), np.rint(last * (1 if what == "distinct" else 2)))
 
 

@@ -112,7 +112,8 @@ def by_the_rule(way: dict[str, Any], rows: list[pl.DataFrame]) -> dict[Any, int]
 
 
 def check(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    way, rows = WAYS[seed % len(WAYS)], nights(seed)
+    way = WAYS[seed % len(WAYS)]
+    rows = nights(seed)
     monkeypatch.setattr(RowBuffer, "least", 10**9)
     expected = counted(way, rows, folder / "all.db")
     monkeypatch.setattr(RowBuffer, "least", 0)
@@ -160,7 +161,8 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
     rows = pl.DataFrame({"at": [START] * 9, "page": "a", "who": "ann", "paid": 1})
     asked = job({"most": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12))
     asked = asked.having(append=False)
-    right, done = RowChoice.choose, list[bool]()
+    right = RowChoice.choose
+    done = list[bool]()
 
     def meanwhile(self: RowChoice, *arguments: Any) -> Any:
         if not done:

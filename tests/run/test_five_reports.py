@@ -28,7 +28,8 @@ from counton.statistics.readings import read_release
 from .test_planned import halfwidths
 
 KEYS = int(os.environ.get("COUNTON_KEYS", "50"))
-ROWS, STEPS = 3000, 6
+ROWS = 3000
+STEPS = 6
 PLACES = {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": 1}
 REGIONS: dict[str, Any] = {"by": "region", "domain": ["N", "S"]}
@@ -164,7 +165,8 @@ def missed(definition: Description, steps: int) -> tuple[dict[str, int], dict[st
     report = definition.statistic
     assert isinstance(report, Report)
     cells = cells_of(report, np.random.default_rng(7))
-    misses, narrow = dict[str, int](), dict[str, int]()
+    misses = dict[str, int]()
+    narrow = dict[str, int]()
     truth: dict[str, float] = {}
     for number in range(KEYS):
         counter = Counter(
@@ -180,7 +182,8 @@ def missed(definition: Description, steps: int) -> tuple[dict[str, int], dict[st
             truth = dict(_rows(report, exact, "estimate"))
         low, high = (dict(_rows(report, last, end)) for end in ("lower", "upper"))
         for name, right in truth.items():
-            middle, half = (low[name] + high[name]) / 2, (high[name] - low[name]) / 2
+            middle = (low[name] + high[name]) / 2
+            half = (high[name] - low[name]) / 2
             for found, share in ((misses, 1.0), (narrow, 0.6)):
                 found[name] = found.get(name, 0) + (abs(right - middle) > half * share + 1e-9)
     return misses, narrow
@@ -221,7 +224,8 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
     sums = np.zeros((1, report.places), np.int64)
     for place, amount in report.entries(said):
         np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
-    cells, found = report.measure(sums)[0], []
+    cells = report.measure(sums)[0]
+    found = []
     for number in range(keys):
         counter = Counter(
             planned.description.strategy, planned.description.guarantee, name="quantiles",

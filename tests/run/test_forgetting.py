@@ -77,7 +77,8 @@ def bytes_of(state: str, postgres: bool) -> bytes:
 def test_no_byte_of_a_person_stays(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    key, on_server = tmp_path / "a.key", place == "postgres"
+    key = tmp_path / "a.key"
+    on_server = place == "postgres"
     state = str(request.getfixturevalue("postgres")) if on_server else str(tmp_path / "v.db")
     events = rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 2))
     assert counted(state, events, "2024-03-03", key=key) == [2, 3]
@@ -140,7 +141,8 @@ def changes(folder: Path, first: list[str], second: list[str], without: str | No
 def broken(folder: Path, buckets: int, patched: pytest.MonkeyPatch) -> Iterator[str]:
     """Deliveries of which one person's rows change more than the one that may count."""
     patched.setattr(people, "BUCKETS", buckets)
-    firsts, seconds = (["u"], ["u", "v"]), (["w"], ["u", "v", "w"])
+    firsts = (["u"], ["u", "v"])
+    seconds = (["w"], ["u", "v", "w"])
     for number, (first, second) in enumerate(itertools.product(firsts, seconds)):
         there = changes(folder / f"{buckets} {number} with", first, second, None)
         gone = changes(folder / f"{buckets} {number} without", first, second, "u")
@@ -240,7 +242,8 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
     later = ("bob", 3), ("dan", 3)
     for name, then in (("with", [*whole, *later]), ("without", [*whole[1:], *later])):
         (tmp_path / name).mkdir()
-        state, events = tmp_path / name / "v.db", tmp_path / name / "all.csv"
+        state = tmp_path / name / "v.db"
+        events = tmp_path / name / "all.csv"
         all_since = {"append": False}
         assert counted(state, rows(events, *whole), "2024-03-03", **all_since) == [2, 3]
         forget(state, ANN, now=NOW)
@@ -280,7 +283,8 @@ def delivered_again(
     By a command; or by the job itself, whose later runs remember for how long people are known.
     """
     folder.mkdir()
-    state, first = folder / "v.db", [(ANN, 1), ("bob", 1), ("bob", 2)]
+    state = folder / "v.db"
+    first = [(ANN, 1), ("bob", 1), ("bob", 2)]
     more = {**DAYS, "append": append}
     one = rows(folder / "one.csv", *first)
     assert counted(state, one, "2024-03-03", **more, retain=retain) == [2, 3]
@@ -318,7 +322,8 @@ def periods_known(state: Path) -> list[int]:
 
 def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
     """Also where a later run says that people be known longer than before."""
-    state, more = tmp_path / "v.db", DAYS
+    state = tmp_path / "v.db"
+    more = DAYS
     days = [[(ANN, day), ("bob", day)] for day in range(1, 7)]
     file = [rows(tmp_path / f"{day}.csv", *both) for day, both in enumerate(days, 1)]
     assert counted(state, file[0], "2024-03-02", **more, retain="2d") == [2]

@@ -48,7 +48,8 @@ from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 @pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 1000)])
 def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Fraction) -> None:
     """Wherever the row is; a threshold that divides delta among one window's versions is seen."""
-    law, windows = DiscreteLaplace(Fraction(3, 2)), WindowVersions(6, inner)
+    law = DiscreteLaplace(Fraction(3, 2))
+    windows = WindowVersions(6, inner)
     found = Discovery.of(windows, law, 6, Contribution.add_remove(), delta)
     chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
     assert chances == sorted(chances, reverse=True)
@@ -82,7 +83,8 @@ def test_a_group_of_one_is_shown_by_its_numbers_alone_and_less_often_than_delta(
 def test_a_row_moves_what_is_claimed_and_nothing_else_at_every_lag() -> None:
     """In counts; of sums in `test_found_values`."""
     nights = some_nights(5)
-    without, used = released(nights, **FOUND), []
+    without = released(nights, **FOUND)
+    used = []
     for lag in range(4):
         row = rows_of(2, "home", 1, "someone")
         with_it = [[*rows, *row * (night == 2 + lag)] for night, rows in enumerate(nights, 1)]
@@ -246,7 +248,8 @@ def test_verify_notices_thresholds_that_are_too_low(
     revise: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A margin calibrated wrongly, and thresholds that do not follow the margin."""
-    right, calibrated = Discovery.thresholds, Discovery.of
+    right = Discovery.thresholds
+    calibrated = Discovery.of
     for night, rows in enumerate(some_nights(2), 1):
         night_of(tmp_path, rows, night, revise=revise)
     (found,) = verify(tmp_path / "s.db", key=chosen_key())

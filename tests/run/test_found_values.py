@@ -52,7 +52,8 @@ def some_nights(last: int = 5) -> list[list[Row]]:
 @pytest.mark.parametrize("inner", [Binary(2), KAry(2, 3, subtraction=False)], ids=repr)
 @pytest.mark.parametrize("row", [1, 3])
 def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -> None:
-    law, delta = DiscreteLaplace(Fraction(3, 2)), Fraction(1, 20)
+    law = DiscreteLaplace(Fraction(3, 2))
+    delta = Fraction(1, 20)
     windows = WindowVersions(6, inner)
     unit = Contribution.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
@@ -96,7 +97,8 @@ def test_a_group_of_one_is_shown_by_its_number_of_rows_alone(
 
 def test_a_row_moves_what_is_claimed_whatever_its_value_and_lag() -> None:
     """The cells of a sum are those of an average."""
-    nights, options = some_nights(), {**FOUND, **VALUES}
+    nights = some_nights()
+    options = {**FOUND, **VALUES}
     without = released(nights, "sum", **options)
     for lag, value in enumerate(EACH[::2]):
         row = rows_of(2, "home", [value], "someone")
@@ -122,7 +124,8 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     """Rows of one user in several windows and groups, with several lags; rows of final days too."""
     nights = some_nights()
     options = {**FOUND, **more, "user": "user", "most": 3}
-    without, used = released(nights, what, **options), []
+    without = released(nights, what, **options)
+    used = []
     for own in (
         [(2, rows_of(2, "home", [1e9] * 5, "someone"))],
         [(2, rows_of(2, "home", [-5.0], "someone")), (3, rows_of(2, "shop", [9.0] * 4, "someone"))],
@@ -133,7 +136,8 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
             with_it[night - 1] += rows
         used.append(share_used(without, released(with_it, what, **options)))
     assert 0.9 < max(used) <= 1
-    cells, terms = without.definition.cells, without.design
+    cells = without.definition.cells
+    terms = without.design
     assert (cells.groups, cells.change, cells.compared) == (3, 3, compared)
     of_one = Discovery.of(
         terms.strategy, terms.law, 30, Contribution.add_remove(), Fraction(1, 10**6),
@@ -153,7 +157,8 @@ def test_what_is_published_does_not_hang_on_a_group_that_is_not_shown(
     what: str, more: dict[str, Any], tmp_path: Path
 ) -> None:
     """Files and words are the same but for the identity of the noise."""
-    said, made = [], random.Random(4)
+    said = []
+    made = random.Random(4)
     for place in (0, 1):
         folder = tmp_path / str(place)
         folder.mkdir()

@@ -103,7 +103,8 @@ class TestUnits:
 @pytest.mark.parametrize("kept", ["visits.db.key", "my.key"])
 def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
     """Whether its key lies beside it or elsewhere."""
-    state, out = tmp_path / "visits.db", tmp_path / "out.db"
+    state = tmp_path / "visits.db"
+    out = tmp_path / "out.db"
     run(visits(tmp_path, key=tmp_path / kept)).close()
     old = shutil.copy(state, tmp_path / "old.db")
     run(visits(tmp_path, key=tmp_path / kept, until="2024-03-04")).close()

@@ -222,7 +222,8 @@ def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable
 
 def test_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:
     """It stopped in the middle, with the stream made and its privacy spent."""
-    events, state = folder / "visits.csv", folder / "s.db"
+    events = folder / "visits.csv"
+    state = folder / "s.db"
     asked = {**NEW, "time": "time", "until": "2024-03-03"}
     grouped = Grouped(Average(0, 10, 1), ["a", "b"])
     with pytest.raises(
@@ -239,7 +240,8 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     paid: dict[str, Any] = {
         "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "user": "who", "most": 2,
     }  # fmt: skip
-    events, state = tmp_path / "visits.csv", tmp_path / "s.db"
+    events = tmp_path / "visits.csv"
+    state = tmp_path / "s.db"
     run(Job("average", events, state, **asked, **paid)).close()
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
         assert outcome.spec.description().unit == "user"

@@ -47,7 +47,9 @@ EVENTS = st.lists(
 )
 #: So many examples, each of which compares up to eight data frames.
 FEW = settings(max_examples=20)
-STEP, GROUP, VALUE = st.integers(1, 5), st.integers(0, 1), st.integers(0, 9)
+STEP = st.integers(1, 5)
+GROUP = st.integers(0, 1)
+VALUE = st.integers(0, 9)
 #: How many windows have ended at each run: mostly more and more.
 ENDED = st.one_of(
     st.sampled_from([(1, 2, 3, 4), (1, 2, 3, 5), (2, 3, 3, 5), (0, 3, 4, 5), (1, 1, 3, 2)]),
@@ -128,7 +130,8 @@ def inputs_of(
         for start in range(released + 1, intake.span.target + 1, chunk):
             steps = range(start, min(start + chunk, intake.span.target + 1))
             inputs[steps.start - 1 : steps.stop - 1] = intake.values(steps)
-            first, last = start == released + 1, steps.stop == intake.span.target + 1
+            first = start == released + 1
+            last = steps.stop == intake.span.target + 1
             kept |= intake.observed(steps, is_first=first, is_last=last)
         released = intake.span.target
     return inputs
@@ -175,7 +178,9 @@ def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
 
     def released(*, with_row: bool) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
         kept: Kept = {}
-        inputs, told, before = np.zeros((5, 2), dtype=np.int64), [], 0
+        inputs = np.zeros((5, 2), dtype=np.int64)
+        told = []
+        before = 0
         for night, target in enumerate(ended):
             rows = [(0, s, g, v) for s, g, nights in cells_of for v in nights[night]]
             rows += [(0, step, group, value)] * (with_row and there[night])

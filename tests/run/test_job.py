@@ -77,7 +77,8 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
     forever = request_.having(expire=True, steps=None)
     with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
-        now, then = outcome.read(), late.read()
+        now = outcome.read()
+        then = late.read()
     assert (totals_curves(then.numbers).times == totals_curves(now.numbers).times[:-1]).all()
     assert (
         totals_curves(then.numbers).estimates == totals_curves(now.numbers).estimates[:-1]

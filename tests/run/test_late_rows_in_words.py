@@ -14,7 +14,8 @@ from counton.run import Job, export, mark, run
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
 GROUPS = [f"g{number:03}" for number in range(200)]
 #: Rows of a group on a day, and those of them that come a day later: 2%.
-ROWS, LATE = 300, 6
+ROWS = 300
+LATE = 6
 NIGHTS = 4
 
 

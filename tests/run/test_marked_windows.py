@@ -214,7 +214,8 @@ def test_what_is_no_number_has_no_note(asked: dict[str, Any], words: str, tmp_pa
 
 
 def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> None:
-    state, rows = tmp_path / "s.db", pl.DataFrame({"at": ["2024-03-01"], "paid": [3]})
+    state = tmp_path / "s.db"
+    rows = pl.DataFrame({"at": ["2024-03-01"], "paid": [3]})
     given: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 1,
         "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "until": "2024-03-02",

@@ -39,7 +39,8 @@ from counton.run.planning import plan_stream
 def check_noise(case: Case, design: Design, statistic: Any) -> None:
     """Check that the noise of a stream hides the largest change by one unit, and not much more."""
     moved = largest_change(case, steps_of(design), case.columns(statistic))
-    l1, l2_squared = calibrated_l1(design), calibrated_l2_squared(design)
+    l1 = calibrated_l1(design)
+    l2_squared = calibrated_l2_squared(design)
     if l1 is not None:
         assert is_near(float(l1), moved.l1, case.slack)
     elif l2_squared is not None:

@@ -86,12 +86,14 @@ class Pair(NamedTuple):
 
 
 def draw_case(chance: random.Random) -> Case:
-    lags, unit = chance.choice([0, 1, 2, 3]), chance.choice(["event", "counts", "person"])
+    lags = chance.choice([0, 1, 2, 3])
+    unit = chance.choice(["event", "counts", "person"])
     calendar = chance.choice(CALENDARS)
     recounts = chance.choice([0, 1, 1, 2]) if unit != "person" or lags else 0
     watermark = chance.choice([0, 0, 0, 3, 6])
     options: dict[str, Any] = {"epsilon": None, **chance.choice([{"epsilon": 1}, {"rho": 1}])}
-    most, door = 1, chance.choice(["frame", "frame", "frame", "query"])
+    most = 1
+    door = chance.choice(["frame", "frame", "frame", "query"])
     if lags:
         options["revise"] = f"{lags}d" if calendar.every == "1d" else f"{6 * lags}h"
     else:
@@ -102,7 +104,8 @@ def draw_case(chance: random.Random) -> Case:
     if recounts:
         options["recounts"] = recounts
     if unit == "counts":
-        most, door = chance.choice([1, 2]), chance.choice(["frame", "counts"])
+        most = chance.choice([1, 2])
+        door = chance.choice(["frame", "counts"])
         options |= {"counts": "value", "moves": most, "unit": "person"}
     elif chance.random() < 0.3:
         lower = chance.choice([0, -2])
@@ -134,8 +137,11 @@ class Nights(NamedTuple):
 
 
 def draw_nights(chance: random.Random, case: Case) -> Nights:
-    found, released, says = Nights([], [], []), 0, chance.random() < 0.7
-    calendar, each = case.calendar, 24 if case.calendar.every == "1d" else 6
+    found = Nights([], [], [])
+    released = 0
+    says = chance.random() < 0.7
+    calendar = case.calendar
+    each = 24 if case.calendar.every == "1d" else 6
     for number in range(chance.randint(3, 5)):
         until = (
             released
@@ -144,7 +150,9 @@ def draw_nights(chance: random.Random, case: Case) -> Nights:
         )
         until = max(until + case.watermark / each * (chance.random() < 0.7), 1)
         last = int(until)
-        least, covers, begins = max(last - released, 1), None, 0.0
+        least = max(last - released, 1)
+        covers = None
+        begins = 0.0
         if says:
             many = max(
                 chance.choice([least] * 3 + [least + 1, least + case.lags, 2 * least, 30, 0]), 1
@@ -192,7 +200,8 @@ def draw_places(chance: random.Random, drawn: Nights, case: Case, many: int) -> 
 
 def draw_event(chance: random.Random, drawn: Nights, kind: str, case: Case) -> list[Place]:
     """Where the event is on each night, by its kind; an input that counts nowhere may lie."""
-    many, first = len(drawn.nights), drawn.some_release(chance)
+    many = len(drawn.nights)
+    first = drawn.some_release(chance)
     own, other = sorted(draw_places(chance, drawn, case, 1)[0] for _ in range(2))
     gone = chance.randint(first + 1, many) if kind == "vanishes" else many
     event = [own if first <= number < gone else None for number in range(many)]
@@ -227,7 +236,8 @@ def neighbours(chance: random.Random, case: Case) -> Iterator[Pair]:
     drawn = draw_nights(chance, case)
     nights = drawn.nights
     options: dict[str, Any] = {**case.options, "calendar": case.calendar, "door": case.door}
-    without, factor = released(nights, **options), 2 if case.lags else 1
+    without = released(nights, **options)
+    factor = 2 if case.lags else 1
     assert without.told == drawn.told
     for kind in KINDS:
         if case.unit == "person":
@@ -240,7 +250,8 @@ def neighbours(chance: random.Random, case: Case) -> Iterator[Pair]:
                     [one for one in rows if _period(one, case, per) != chosen] for rows in person
                 ]
                 without = released(nights, others, **options)
-            stated, most = case.most * (1 + 2 * case.recounts), 1
+            stated = case.most * (1 + 2 * case.recounts)
+            most = 1
             with_it = released(nights, person, **options)
         else:
             events = [draw_event(chance, drawn, kind, case) for _ in range(case.most)]
@@ -294,10 +305,12 @@ def test_what_an_input_that_releases_nothing_says_is_not_kept(most: int) -> None
     """Of nights that come again, too early, or that are killed: any rows release the same. So do
     rows in another order. So many jobs of each unit.
     """
-    chance, many = random.Random(1), Counter[str]()
+    chance = random.Random(1)
+    many = Counter[str]()
     while many["person"] < most:
         case = draw_case(chance)
-        drawn, other = draw_nights(chance, case), list[Night]()
+        drawn = draw_nights(chance, case)
+        other = list[Night]()
         news = np.diff(drawn.steps, prepend=0).tolist()
         # People count by arrival.
         arrives = case.unit == "person" and not case.lags and drawn.nights[0].covers is None

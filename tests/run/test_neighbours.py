@@ -81,7 +81,8 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
 ) -> None:
     what, defined = TALLIED[statistic]
     if statistic == "users":  # whose rows they are is known, and groups are those of each
-        groups, people = {}, people or PEOPLE[1]
+        groups = {}
+        people = people or PEOPLE[1]
     policies = {"missing": "skip", "bad_rows": "quarantine", "append": append}
     options = {**groups, **defined, **people, **policies, **({"id": "id"} if ids else {})}
     if statistic == "top-k":
@@ -127,9 +128,13 @@ def test_one_unit_moves_what_is_stated_of_a_table_once(
     options = {**defined, "missing": "skip", "bad_rows": "quarantine", "unknown": "drop"}
     nights = [list(rows) for rows in usual]
     if "counts" in defined:
-        rows, people, ids = [(*rows[0][:4], one)], {}, False
+        rows = [(*rows[0][:4], one)]
+        people = {}
+        ids = False
     if replaced:
-        options, people, rows = {**options, "replace": True}, {}, rows[:2]
+        options = {**options, "replace": True}
+        people = {}
+        rows = rows[:2]
         if "counts" in defined:
             rows = [(*row[:4], 1) for row in usual[1][:1]] + rows
         ids = False

@@ -40,7 +40,8 @@ def server(postgres: str) -> Iterator[str]:
     gc.collect()
 
 
-SPRING, AUTUMN = SEASONS[1], SEASONS[4]
+SPRING = SEASONS[1]
+AUTUMN = SEASONS[4]
 UTC_DAYS = SEASONS[0]
 #: Conditions that convert column and edges alike.
 CONVERTED = {

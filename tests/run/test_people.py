@@ -92,7 +92,8 @@ def inputs(log: Log, folder: Path) -> tuple[NDArray[np.int64], Any]:
         asked = request(log, folder / "s.db", events=events, until=until)
         with run(asked) as outcome:
             if number == len(log.files) - 1:
-                released, terms = releases_of(outcome), design_of(outcome)
+                released = releases_of(outcome)
+                terms = design_of(outcome)
     totals = np.asarray(terms.contribution.grid_total(released), np.int64)
     return np.diff(totals.reshape(-1, len(GROUPS)), axis=0, prepend=0), terms
 
@@ -139,7 +140,8 @@ def adversarial(seed: int) -> Log:
                 if chance.random() < 0.15:
                     latest = STEPS * 3600  # clocks that are ahead
                 moment = START + timedelta(seconds=chance.randrange(latest) // 1800 * 1800)
-                group, value = chance.choice(GROUPS), chance.randint(-4, 9)
+                group = chance.choice(GROUPS)
+                value = chance.randint(-4, 9)
                 rows.append((moment, group, user, value, str(chance.randrange(12))))
         for row in so_far:  # again, in this delivery too
             if append and chance.random() < 0.3:
@@ -230,7 +232,8 @@ def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_pat
     log = Log([rows], [START + timedelta(hours=34)], False, {"most": 4})
     whole, terms = inputs(log, tmp_path / "all")
     rest, _ = inputs(without(log, lambda row: row[0].day != 30), tmp_path / "rest")
-    claimed, found = sensitivity_of(terms.strategy, terms.contribution, terms.shape), whole - rest
+    claimed = sensitivity_of(terms.strategy, terms.contribution, terms.shape)
+    found = whole - rest
     assert claimed.l1 < moved(terms.strategy, found)[0] <= 2 * claimed.l1
     assert moved(terms.strategy, found)[1] <= 4 * claimed.l2_squared
 
@@ -325,7 +328,8 @@ def test_a_cell_in_which_a_user_counts_stays_taken(
     once: dict[str, Any], append: bool, tmp_path: Path
 ) -> None:
     """Also for a row that comes with a later file, where the user has room for more."""
-    first, again = [at("01T09:00", "a", "ann")], [at("01T10:00", "a", "ann", 2)]
+    first = [at("01T09:00", "a", "ann")]
+    again = [at("01T10:00", "a", "ann", 2)]
     options = {**DAYS, **once, "append": append}
     runs = ("03-02", first), ("03-03", again if append else [*first, *again])
     assert totals(tmp_path, options, *runs) == ([[1, 0], [1, 0]], (1, 0, 0))
@@ -500,7 +504,10 @@ def test_rows_count_once_on_both_sides_of_the_line_after_which_they_are_forgotte
     """
     known: dict[str, Any] = {"most": 2, "per": per} if per else {"user": None, "id": "id"}
     options = {**DAYS, "steps": 90, "timezone": zone, "append": append, **known}
-    groups, counted, room, too_late = [0, 0], set[Row](), Counter[Any](), 0
+    groups = [0, 0]
+    counted = set[Row]()
+    room = Counter[Any]()
+    too_late = 0
     month = "05" if per == "1mo" else "04"
     nights = ["03-02", *(f"{month}-{day:02}" for day in (3, 4, 6, 9, 12))]  # the line moves on
     rows: list[Row] = []

@@ -119,7 +119,8 @@ def test_a_window_that_is_open_and_not_covered_keeps_its_rows(tmp_path: Path) ->
 def test_a_slot_that_nobody_fills_is_taken_back_once(per: str, tmp_path: Path) -> None:
     """A row leaves, and for two nights nobody new comes, at least not in its period."""
     job = partial(people_job, tmp_path / "s.db", recounts=1, per=per, revise="4d")
-    lost, others = [(1, "a", "u")], list[tuple[int, str, str]]()
+    lost = [(1, "a", "u")]
+    others = list[tuple[int, str, str]]()
     assert now(job(lost, 1)) == [[1, 0]]
     days = [[0, 0]]
     for until in (2, 3):
@@ -148,7 +149,8 @@ def test_a_value_that_changes_is_another_row(tmp_path: Path) -> None:
 
 def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     """Of covered windows alone rows count, and none of a released one."""
-    state, more = tmp_path / "s.db", {"revise": None, "steps": 9, "release": "windows"}
+    state = tmp_path / "s.db"
+    more = {"revise": None, "steps": 9, "release": "windows"}
     assert now(people_job(state, [(1, "a", "u"), (2, "a", "v")], 1, covers="1d", **more)) == [
         [1, 0]
     ]
@@ -163,7 +165,8 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
 def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
     """Rows that were taken back before are gone; else they stay counted, and none is new."""
     for recounts in (None, 1):
-        state, rows = tmp_path / f"{recounts}.db", [(1, "a", "u"), (1, "b", "v")]
+        state = tmp_path / f"{recounts}.db"
+        rows = [(1, "a", "u"), (1, "b", "v")]
         assert now(people_job(state, rows, 1, recounts=recounts)) == [[1, 1]]
         forget(state, "u")
         with Stream.open(state, "count") as stream:
@@ -181,7 +184,8 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
 
 def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: Path) -> None:
     """Also those all of whose rows were taken back; only new people of the bucket are refused."""
-    state, people = tmp_path / "s.db", [f"u{number}" for number in range(4000)]
+    state = tmp_path / "s.db"
+    people = [f"u{number}" for number in range(4000)]
     first = [(1, "a", person) for person in people]
     assert now(people_job(state, first, 1, recounts=1)) == [[4000, 0]]
     forget(state, "u0")

@@ -163,10 +163,8 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
-    key, rows = (
-        Key.generate(),
-        pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]}),
-    )
+    key = Key.generate()
+    rows = pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]})
     asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "steps": 3}
     asked |= {"epsilon": 1, "state": tmp_path / "s.db", "until": "2024-03-01T03:00"}
     first = release("count", rows, key=key, **asked)
@@ -310,7 +308,8 @@ def test_rows_that_are_missing_where_windows_are_new_bring_a_warning(tmp_path: P
 
 def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path) -> None:
     own = {**NEW, "guarantee": PureDP(1)}
-    state, out = tmp_path / "s.db", tmp_path / "t.csv"
+    state = tmp_path / "s.db"
+    out = tmp_path / "t.csv"
     found = release("count", ROWS, state=state, out=out, **own)
     promise = next(line for line in str(found).splitlines() if line.startswith("promise: "))
     assert "people are not protected" in promise

@@ -76,7 +76,8 @@ def test_the_worst_person_moves_just_what_is_stated(
     """Rows of the largest values, all in one region or each in another, and on both nights."""
     others = [[row(1, "ann", "N", 3), row(2, "bob", "S", 4)], [row(4, "ann", "W", 5)]]
     without, stated, _ = changes(report, others, tmp_path, most=most)
-    l1, l2_squared = [], []
+    l1 = []
+    l2_squared = []
     for apart in (True, False):
         own = [row(1, "x", REGIONS[place if apart else 0]) for place in range(5) if place < 3]
         nights = [[*others[0], *own], [*others[1], row(5, "x", "N"), row(5, "x", "S")]]

@@ -62,7 +62,8 @@ def test_all_that_is_written_comes_back(what: str, options: dict[str, Any], tmp_
         warnings.simplefilter("ignore")
         state = nights(tmp_path, what, **options)
     found = export(state)
-    table, versions = found.table(), found.versions()
+    table = found.table()
+    versions = found.versions()
     assert {"as_of", "lag", "final"} <= set(table.columns)
     assert versions.height > table.height
     for ending in ("csv", "parquet", "json"):

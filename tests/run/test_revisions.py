@@ -49,7 +49,8 @@ def of_others(**options: Any) -> Released:
 
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], *map(long, GUARANTEES[1:])], ids=str)
 def test_a_row_moves_what_is_claimed_at_every_lag(guarantee: dict[str, Any]) -> None:
-    without, used = of_others(**guarantee), []
+    without = of_others(**guarantee)
+    used = []
     for lag in range(4):
         row = (2, "a", "someone", "new", 1.0)
         with_it = released(with_rows([(2 + lag, row)]), **GROUPS, **guarantee)
@@ -87,7 +88,8 @@ def test_a_row_that_comes_twice_counts_once() -> None:
 
 @pytest.mark.parametrize("append", [True, False])
 def test_ids_tell_late_rows_in_files_of_all_events(append: bool) -> None:
-    nights, so_far = list[list[Row]](), list[Row]()
+    nights = list[list[Row]]()
+    so_far = list[Row]()
     for rows in OTHERS:
         so_far = [*so_far, *rows]
         nights.append(so_far)
@@ -124,7 +126,8 @@ def test_an_attacker_chooses_day_and_night_by_what_was_released() -> None:
 @pytest.mark.parametrize("guarantee", [GUARANTEES[0], long(GUARANTEES[1])], ids=str)
 def test_a_user_moves_what_is_claimed(people: dict[str, Any], guarantee: dict[str, Any]) -> None:
     options = {**GROUPS, **guarantee, **people, "user": "user"}
-    without, used = released(OTHERS, **options), []
+    without = released(OTHERS, **options)
+    used = []
     of_user: list[list[tuple[int, Row]]] = [
         [(night, (day, group, "someone", f"{night}{day}", 1.0)) for night, day, group in rows]
         for rows in (
@@ -162,7 +165,8 @@ SUMS: dict[str, Any] = {"value": "value", "lower": 0, "upper": 5, "resolution": 
 )
 def test_other_statistics_move_what_is_claimed(what: str, options: dict[str, Any]) -> None:
     groups = GROUPS if what in ("sum", "average", "quantiles", "report") else {}
-    without, used = released(OTHERS, what, **groups, **options, rho=2), []
+    without = released(OTHERS, what, **groups, **options, rho=2)
+    used = []
     for lag in (0, 2, 3):
         row = (2, "a", "someone", "new", 5.0)
         with_it = released(with_rows([(2 + lag, row)]), what, **groups, **options, rho=2)
@@ -287,7 +291,8 @@ def test_what_was_known_when(tmp_path: Path) -> None:
             **GROUPS,
         )  # fmt: skip
     assert found is not None
-    table, versions = found.table(), found.versions()
+    table = found.table()
+    versions = found.versions()
     assert table["lag"].to_list()[::2] == [2, 2, 2, 2, 1, 0]
     assert table["final"].to_list()[::2] == [True, True, True, True, False, False]
     assert versions.height == 2 * (3 * 4 + 2 + 1)

@@ -65,7 +65,8 @@ def draw_history(seed: int) -> list[list[Row]]:
         for _ in range(4):
             day = draw.randint(max(1, night - 2), night)
             at = f"2024-03-{day:02}T{draw.randrange(3):02}:00"
-            whose, place = draw.choice(USERS), draw.choice(GROUPS)
+            whose = draw.choice(USERS)
+            place = draw.choice(GROUPS)
             kept.append((at, whose, place, draw.randrange(10), f"{night} {draw.randrange(10**6)}"))
         rows = kept
         nights.append(list(rows))

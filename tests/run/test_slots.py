@@ -65,7 +65,8 @@ class Memory:
 
     def write(self, private: Private[Change]) -> None:
         change = open_private(private)
-        gone, kept = set(change.replaced), dict(change.forgotten)
+        gone = set(change.replaced)
+        kept = dict(change.forgotten)
         stay = [one for one in self.sets if (one.kind, one.period) not in gone]
         stay = [one for one in stay if one.period >= kept.get(one.kind, one.period)]
         self.sets = [*stay, *change.added]
@@ -95,7 +96,8 @@ def planned(lags: int, most: int, recounts: int, people: int) -> StreamSpec:
 
 def nights(case: Case) -> Iterator[tuple[bool, int, range]]:
     """Of each night: whether a window is new, the last before, and the windows it may change."""
-    spec, released = planned(*case[3:], len(HELD)), 0
+    spec = planned(*case[3:], len(HELD))
+    released = 0
     windows = spec.terms.windowing.windows
     for ended, short in zip(case.ended, case.short, strict=True):
         covers = f"{max(ended - released, 1) if short else 9}d"

@@ -296,7 +296,8 @@ def check_moved(statistic: Any) -> None:
     moves = [*columns]
     if statistic.neighbours == "replace":  # into another cell, or away
         moves += [one - other for one, other in itertools.combinations(columns, 2)]
-    l1, l2_squared = max(abs(one).sum() for one in moves), max((one**2).sum() for one in moves)
+    l1 = max(abs(one).sum() for one in moves)
+    l2_squared = max((one**2).sum() for one in moves)
     claimed = statistic.contribution(batched=True).pattern
     assert l1 <= claimed.l1
     assert l2_squared <= claimed.l2_squared

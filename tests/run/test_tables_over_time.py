@@ -170,7 +170,8 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     written(tmp_path)
     named = months(tmp_path)
     with run(named) as outcome:
-        statistic, values = outcome.spec.description().statistic, outcome.read().table()["estimate"]
+        statistic = outcome.spec.description().statistic
+        values = outcome.read().table()["estimate"]
     other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
     with run(other.having(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]

@@ -96,7 +96,8 @@ def cases(given: dict[str, list[bytes]]) -> list[Any]:
 
 @pytest.mark.parametrize(("kind", "bad"), cases(BAD))
 def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path: Path) -> None:
-    file, aside = tmp_path / f"e.{kind}", tmp_path / "bad.csv"
+    file = tmp_path / f"e.{kind}"
+    aside = tmp_path / "bad.csv"
     file.write_bytes(among(bad, kind))
     line = {"csv": 3, "jsonl": 2}[kind]
     said = rf"line {line} of .*e\.{kind} cannot be read as {kind} .it "
@@ -208,7 +209,8 @@ def json_line(rng: random.Random) -> bytes:
 def test_all_other_lines_say_what_they_say_without_it(
     bad: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng, columns = random.Random(1), ["time", "page"]
+    rng = random.Random(1)
+    columns = ["time", "page"]
 
     def of(rows: list[bytes]) -> Any:
         pieces = list(text_lines.json_pieces(io.BytesIO(b"".join(rows)), columns))
@@ -230,7 +232,8 @@ def test_all_other_lines_say_what_they_say_without_it(
 
 
 def test_a_format_is_remembered_for_files_whose_names_say_nothing(tmp_path: Path) -> None:
-    log, table = tmp_path / "e.log", tmp_path / "e.csv"
+    log = tmp_path / "e.log"
+    table = tmp_path / "e.csv"
     log.write_bytes(GOOD["jsonl"])
     run(asked(log, "count", tmp_path, file_format="jsonl")).close()
     table.write_bytes(HEADER["csv"] + GOOD["csv"])
@@ -256,7 +259,8 @@ def test_what_is_no_json_lines_is_called_so(tmp_path: Path) -> None:
 
 def test_skippable_frames_of_zstd_are_passed_over(tmp_path: Path) -> None:
     """As pzstd writes them before each frame."""
-    skip, pack = b"\x5a\x2a\x4d\x18\x03\x00\x00\x00abc", zstandard.ZstdCompressor().compress
+    skip = b"\x5a\x2a\x4d\x18\x03\x00\x00\x00abc"
+    pack = zstandard.ZstdCompressor().compress
     file = tmp_path / "e.csv.zst"
     whole = skip + pack(HEADER["csv"]) + skip + pack(GOOD["csv"]) + skip
     file.write_bytes(whole)
@@ -271,7 +275,8 @@ def test_skippable_frames_of_zstd_are_passed_over(tmp_path: Path) -> None:
 def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> None:
     """As far as it shows: where the last field alone is cut, it may be whole."""
     line = b"7,Central,a,2026-09-01T09:17:31+02:00"
-    first, aside = line.index(b"2026"), tmp_path / "bad.csv"
+    first = line.index(b"2026")
+    aside = tmp_path / "bad.csv"
     sizes = {f"{tmp_path}/{size}.csv": size for size in range(first, len(line) + 1)}
     for file, size in sizes.items():
         before = f"id,place,user,time\n8,West,b,2026-09-01T08:00:{size}\n"  # no two are alike

@@ -85,7 +85,8 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     found = released(year.having(release="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
-        start, stop = row["first_step"] - 1, row["last_step"]
+        start = row["first_step"] - 1
+        stop = row["last_step"]
         assert row["std"] == pytest.approx(
             found.numbers.design.errors.window_std(start, stop), rel=1e-12
         )
@@ -217,7 +218,8 @@ def test_all_that_is_missing_is_named_at_once(
 
 
 def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_path: Path) -> None:
-    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events = tmp_path / "e.csv"
+    state = tmp_path / "s.db"
     events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")
     job = Job(
         "sum", events, state, time="at", every="1d", start="2024-03-01", steps=9, value="paid",
@@ -225,7 +227,8 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         until="2024-03-02", watermark="6h", level=0.9,
     )  # fmt: skip
     with run(job) as outcome:
-        created, details = outcome.spec.description(), details_of(outcome)
+        created = outcome.spec.description()
+        details = details_of(outcome)
     assert details["record"] == {
         "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
         "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",

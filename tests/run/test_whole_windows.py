@@ -76,7 +76,8 @@ def test_an_old_export_is_told_and_changes_nothing(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a"), (1, "b")], 1, covers="2d"))
     with run(whole_job(state, [(1, "a")], 1, covers="2d")) as outcome:
-        said, told = differing_rows_note(outcome) or "", counts_of(outcome)
+        said = differing_rows_note(outcome) or ""
+        told = counts_of(outcome)
         assert (told.gone, told.shut) == (0, 0)  # the window is open: no row stays counted for good
         assert outcome.read().numbers.series.estimates.round().tolist() == [[1, 1]]
     assert said.endswith("the next release counts what its rows say of windows that are still open")
@@ -233,7 +234,8 @@ def test_changes_that_the_promise_covers_move_what_noise_is_made_for(
     """And one more moves further, but under rho only for other events than these."""
     options = {**REVISED, "epsilon": None, "recounts": recounts, **guarantee}
     nights = [Night(OTHERS, until, 9) for until in (1, 2, 3, 4)]
-    without, moves = released(nights, **options), [HERE, (1, "b"), HERE]
+    without = released(nights, **options)
+    moves = [HERE, (1, "b"), HERE]
     covered = recounts or 0
     for many in range(covered + 1):
         event = [*moves[: many + 1], *[moves[many]] * (3 - many)]
@@ -349,7 +351,8 @@ def test_changes_are_covered_where_that_is_proven(
 
 def test_every_text_says_what_changes_cost(tmp_path: Path) -> None:
     """By the same words, also where the file alone is left."""
-    state, file = tmp_path / "s.db", tmp_path / "t.csv"
+    state = tmp_path / "s.db"
+    file = tmp_path / "t.csv"
     job = whole_job(state, [(1, "a")], 1, covers="2d", epsilon=1)
     one = "one that changes K times loses up to (1 + 2K) times as much as one that stays"
     with run(job) as outcome:
@@ -387,9 +390,11 @@ def test_the_operator_is_told_how_many_were_counted_before(tmp_path: Path) -> No
 def test_differing_windows_are_those_that_differ() -> None:
     """As one by one: their rows before and now, and how many are new and gone at least."""
     chance = np.random.default_rng(3)
-    step, cell = np.repeat(np.arange(1, 41), 3), np.tile(np.arange(3), 40)
+    step = np.repeat(np.arange(1, 41), 3)
+    cell = np.tile(np.arange(3), 40)
     now, before = chance.integers(0, 3, (2, 120))
-    total, seen = now + chance.integers(0, 2, 120), before + chance.integers(0, 2, 120)
+    total = now + chance.integers(0, 2, 120)
+    seen = before + chance.integers(0, 2, 120)
     places = {"step": step, "cell": cell}
     sums = pl.DataFrame({**places, "rows": now, "total": total})
     kept = pl.DataFrame({**places, "seen_rows": before, "seen_total": seen})
@@ -400,7 +405,8 @@ def test_differing_windows_are_those_that_differ() -> None:
             for at in np.flatnonzero(step == one)
         ]
         alike = sum(a == b and c != d for a, b, c, d in of)
-        new, gone = sum(max(b - a, 0) for a, b, _, _ in of), sum(max(a - b, 0) for a, b, _, _ in of)
+        new = sum(max(b - a, 0) for a, b, _, _ in of)
+        gone = sum(max(a - b, 0) for a, b, _, _ in of)
         if new + gone + alike:
             both = sum(a for a, *_ in of), sum(b for _, b, *_ in of)
             wanted.append((one, *both, new + alike, gone + alike, one > 20))

@@ -35,7 +35,8 @@ class Client:
     """Sends batches until they are acknowledged, whatever happens to the service."""
 
     def __init__(self, service: Running) -> None:
-        self._service, self.answers = service, dict[str, dict[str, object]]()
+        self._service = service
+        self.answers = dict[str, dict[str, object]]()
         self.repeated = 0
 
     def send(self, id: str, body: bytes) -> None:
@@ -71,7 +72,10 @@ def main(
     copy = copied(file)
     service = Running(file, tokens_for(file))
     service.start()
-    killed, databases, over, done = 0, 0, threading.Event(), 0.0
+    killed = 0
+    databases = 0
+    over = threading.Event()
+    done = 0.0
 
     def kill() -> None:
         nonlocal killed, databases
@@ -96,7 +100,9 @@ def main(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    client, sent, came = Client(service), dict[str, bytes](), list[list[bytes]]()
+    client = Client(service)
+    sent = dict[str, bytes]()
+    came = list[list[bytes]]()
     try:
         for minute in range(minutes):
             found = batches_of(minute, chance)

@@ -27,7 +27,8 @@ class Load:
     """Sends batches of the second minute, one after the other, until it is stopped."""
 
     def __init__(self, service: Running) -> None:
-        self.service, self.accepted = service, list[bytes]()
+        self.service = service
+        self.accepted = list[bytes]()
         self.refused: list[str] = []
         self._end = time.monotonic() + HANGS
         self._over, self._thread = threading.Event(), threading.Thread(target=self._send)

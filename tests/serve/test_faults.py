@@ -31,7 +31,9 @@ class Faults:
     """Lets what a service asks of its database fail now and then, before and after it is done."""
 
     def __init__(self, chance: random.Random) -> None:
-        self._chance, self.on, self.seen = chance, False, 0
+        self._chance = chance
+        self.on = False
+        self.seen = 0
 
     def __call__(self, *_given: Any) -> None:
         if self.on and self._chance.random() < 0.015:
@@ -58,7 +60,9 @@ def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: 
     more: dict[str, Any] = {"missing": "skip"} if policies else {}
     job: dict[str, Any] = {**EXACT, **more, "steps": MINUTES, "watermark": "5s"}
     file = job_file(tmp_path, **job)
-    counted, answers, restarts = Counter[str](), Counter[int](), 0
+    counted = Counter[str]()
+    answers = Counter[int]()
+    restarts = 0
     service = Inside(file)
     end = START + timedelta(minutes=MINUTES, seconds=5)
     first, last = (visit(minute)["time"] for minute in (0, MINUTES))
@@ -90,7 +94,8 @@ def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: 
                     assert service.time >= end
                 if number % 10 == 9:
                     service.service.close()
-                    service, restarts = Inside(file), restarts + 1
+                    service = Inside(file)
+                    restarts = restarts + 1
                     service.time = START + came
                 if chance.random() < 0.3:
                     faults.on = True

@@ -59,7 +59,8 @@ class Places:
     @contextmanager
     def deadly(self, place: int) -> Iterator[None]:
         """Whoever passes so many places in this block is killed at the last one."""
-        self.passed, self._deadly = 0, place
+        self.passed = 0
+        self._deadly = place
         transaction = Database.transaction
 
         @contextmanager
@@ -90,9 +91,12 @@ def killed_everywhere(
         numbers: of the places; it ends with the last one that there is.
     """
     (releaser,) = service.service.releasers.values()
-    places, deaths, sent = Places(), 0, []
+    places = Places()
+    deaths = 0
+    sent = []
     for minute, number in enumerate(numbers):
-        died, rows = deaths, [visit(minute + 0.1)] * (1 + minute % 3)
+        died = deaths
+        rows = [visit(minute + 0.1)] * (1 + minute % 3)
         for part in parts:
             answer = service.post(f"{minute}.{part}", rows)
             assert answer.status_code == 202, answer.text
@@ -225,7 +229,9 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
 
     Rows come for windows that go on and for those of long ago.
     """
-    chance, sent, read = random.Random(2026), Counter[int](), list[int]()
+    chance = random.Random(2026)
+    sent = Counter[int]()
+    read = list[int]()
     real = journal.read_observed
 
     def counting(*given: Any) -> Iterator[journal.WindowTotals]:
@@ -292,7 +298,8 @@ def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, miss
 
 def test_a_service_forgets_people_as_its_job_says(tmp_path: Path) -> None:
     """With releases, while it runs; nobody of a day that is over counts once more."""
-    day, people = 24 * 60, {"user": "who", "most": 1, "per": "1d", "retain": "1d"}
+    day = 24 * 60
+    people = {"user": "who", "most": 1, "per": "1d", "retain": "1d"}
     windows = {"every": "1d", "start": "2026-03-01"}  # days and a user's days begin together
     with inside(tmp_path, **EXACT, **windows, unit="user", **people) as service:
         for number in range(4):
@@ -364,7 +371,8 @@ def test_a_run_of_the_service_in_between_is_no_harm(
     people_served: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the stream over, after marks were read and before any is deleted: once more then."""
-    service, users_of = people_served, forgetting._users_of
+    service = people_served
+    users_of = forgetting._users_of
     between: list[int] = []
 
     def served_meanwhile(stream: Stream) -> Any:

@@ -146,7 +146,8 @@ def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
     """A stream that is sent as much as it takes, again and again, counts all of it."""
     job, largest, size = FEW[name]
     with inside(tmp_path, **{**LARGE, "statistic": name, **job}) as service:
-        taken, answers = 0, set[int]()
+        taken = 0
+        answers = set[int]()
         inbox = service.service.state_of("visits").inbox
         for number in range(30):
             minute = 0.1 + 0.1 * number  # some are late when they come
@@ -266,7 +267,8 @@ def test_an_old_copy_takes_nothing_and_shows_nothing(tmp_path: Path) -> None:
 
 def test_steps_of_an_old_copy_are_not_read(tmp_path: Path) -> None:
     """Nor when a reader is the first to come."""
-    state, copy = tmp_path / "visits.db", tmp_path / "copy"
+    state = tmp_path / "visits.db"
+    copy = tmp_path / "copy"
     with inside(tmp_path, **EXACT) as service:
         service.at(1)
         put_back(state, copy)
@@ -276,7 +278,8 @@ def test_steps_of_an_old_copy_are_not_read(tmp_path: Path) -> None:
 
 
 def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
-    state, copy = tmp_path / "visits.db", tmp_path / "copy"
+    state = tmp_path / "visits.db"
+    copy = tmp_path / "copy"
     with inside(tmp_path, **EXACT) as service:
         service.at(1)
         put_back(state, copy)
@@ -290,7 +293,8 @@ def test_a_service_does_not_begin_with_an_old_copy(tmp_path: Path) -> None:
 def test_a_long_series_has_the_form_and_compression_that_its_reader_takes(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.at(40)
-        path, plain = "/v1/streams/visits/series", {"Accept-Encoding": "identity"}
+        path = "/v1/streams/visits/series"
+        plain = {"Accept-Encoding": "identity"}
         for form in ("json", "csv"):
             whole = service("GET", path, params={"format": form}, headers=plain)
             small = service("GET", path, params={"format": form})
@@ -317,7 +321,8 @@ def test_a_client_that_refuses_gzip_gets_none(
 ) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.at(40)
-        path, headers = "/v1/streams/visits/series", {"Accept-Encoding": accepts}
+        path = "/v1/streams/visits/series"
+        headers = {"Accept-Encoding": accepts}
         answer = service("GET", path, headers=headers)
         assert ("Content-Encoding" in answer.headers) == compressed
         assert len(answer.json()["rows"]) == 80
@@ -392,7 +397,8 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
 def test_late_rows_are_in_the_versions_of_a_run(tmp_path: Path) -> None:
     """Rows late by each lag and beyond, and one that comes again: a run's numbers, to the bit."""
     file = job_file(tmp_path, revise="2m", steps=None, id="row")
-    copy, bodies = copied(file), []
+    copy = copied(file)
+    bodies = []
     served = Inside(file)
     with closing(served.service):
         for minute in range(5):
@@ -508,7 +514,8 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
         came = START + timedelta(seconds=0.1)
         send = [(came, "many", [visit(0.01 + n / 10**6, who="one") for n in range(rows_of_one)])]
         for number in range(20):
-            who, later = f"u{number}", came + timedelta(seconds=0.7 + number / 10)
+            who = f"u{number}"
+            later = came + timedelta(seconds=0.7 + number / 10)
             send.append((later, f"{who}-a", [visit(0.02, "home", who=who)]))
             send.append((later + timedelta(seconds=1), f"{who}-b", [visit(0.01, "shop", who=who)]))
         send.sort(key=lambda one: one[0])
@@ -540,7 +547,8 @@ def test_how_long_a_run_takes_decides_nothing_of_other_users(
 def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
     """A batch that takes long to be checked is counted with those that came when it did."""
     with inside(tmp_path, **EXACT) as service:
-        inner, under_way = service.service, service.service.under_way
+        inner = service.service
+        under_way = service.service.under_way
         assert service.post("a", [visit(0.1)]).status_code == 202
         came = under_way.enter("visits")
         service.at(1)
@@ -554,7 +562,8 @@ def test_a_fold_waits_for_what_came_before_it_ends(tmp_path: Path) -> None:
 def test_what_comes_while_the_last_window_is_released_is_refused(tmp_path: Path) -> None:
     """Every batch of the last half second is counted, or told that it is not."""
     with inside(tmp_path, **EXACT, steps=2) as service:
-        inbox, sent = service.service.state_of("visits").inbox, dict[str, int]()
+        inbox = service.service.state_of("visits").inbox
+        sent = dict[str, int]()
         real = releasing.run
 
         def post(place: str) -> None:
@@ -661,8 +670,10 @@ def test_a_service_knows_ids_of_batches_for_35_days(
 ) -> None:
     with inside(tmp_path, **EXACT) as service:
         service.post("a", [visit(0.1)])
-        state, stopping = service.service.state_of("visits"), service.service.stopping
-        state.leads, service.time = frozenset(["visits"]), START + timedelta(days)
+        state = service.service.state_of("visits")
+        stopping = service.service.stopping
+        state.leads = frozenset(["visits"])
+        service.time = START + timedelta(days)
         monkeypatch.setattr("counton.serve.service.monotonic", lambda: 7200.0)
         monkeypatch.setattr(service.service, "_work", lambda _: None)
         monkeypatch.setattr(stopping, "wait", lambda _: stopping.set())

@@ -36,7 +36,8 @@ def test_every_path_has_the_level_of_the_files(
         level = 0.95 if level is None else level
         export(str(tmp_path / "visits.db"), tmp_path / "visits.json")
         written = json.loads((tmp_path / "visits.json").read_text())
-        whole, series = asked(service, "/release"), asked(service, "/series")
+        whole = asked(service, "/release")
+        series = asked(service, "/series")
         for told in (asked(service, ""), whole, series):
             assert told["level"] == level
         ends = [(row["lower"], row["upper"]) for row in written]
@@ -53,17 +54,20 @@ def test_answers_before_the_first_release_are_as_afterwards(
 ) -> None:
     unknown = "/v1/streams/visits/series?group=elsewhere"
     with inside(tmp_path, **job, level=0.8) as service:
-        before, refused = asked(service, "/series"), service("GET", unknown)
+        before = asked(service, "/series")
+        refused = service("GET", unknown)
         columns = service("GET", "/v1/streams/visits/series?format=csv").text.strip().split(",")
         assert {"step", "window_start", *ADDED} <= {*columns}
         assert before["rows"] == asked(service, "/series", group="home")["rows"] == []
         assert before["level"] == asked(service, "")["level"] == 0.8
         service.at(2)
         journal = service.service.journals["visits"]
-        empty, full = journal.page(until="2000-01-01").table, journal.page().table
+        empty = journal.page(until="2000-01-01").table
+        full = journal.page().table
         assert empty.columns == full.columns
         assert (refused.status_code, refused.text) == (422, service("GET", unknown).text)
-        about, whole = asked(service, ""), asked(service, "/release")
+        about = asked(service, "")
+        whole = asked(service, "/release")
         for told in (before, asked(service, "/series")):
             for name in ("unit", "protected", "guarantee"):
                 assert told[name] == about[name] == whole[name]

@@ -102,17 +102,20 @@ def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
     On a busy machine a pause may be so long that the connection is closed: then another begins.
     """
     with httpx.Client(**PLAIN) as client:
-        end, kept = time.monotonic() + HANGS, list[object]()
+        end = time.monotonic() + HANGS
+        kept = list[object]()
         began = asked = time.monotonic()
         while time.monotonic() < began + 2.5:
             answer = client.get(f"{impatient.url}/health")
             assert answer.status_code == 200
-            before, asked = asked, time.monotonic()
+            before = asked
+            asked = time.monotonic()
             kept.append(answer.extensions["network_stream"])
             if kept[-1] is not kept[0]:
                 assert asked - before > 1
                 assert asked < end
-                began, kept = asked, kept[-1:]
+                began = asked
+                kept = kept[-1:]
             time.sleep(0.3)
 
 
@@ -200,7 +203,8 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
         two.start()
         minute(0, one, two)
         minute(1, two, one)
-        end, leads = time.monotonic() + HANGS, list[str]()
+        end = time.monotonic() + HANGS
+        leads = list[str]()
         # On a busy machine the turn may pass on between the two answers.
         while sum('counton_leader{stream="visits"} 1.0\n' in text for text in leads) != 1:
             assert time.monotonic() < end
@@ -228,7 +232,8 @@ def test_a_server_that_does_not_see_the_witness_takes_no_rows(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot tell an old dump; with the folder that the servers share it takes over."""
-    file, homes = job_file(tmp_path, state=postgres), tmp_path / "homes"
+    file = job_file(tmp_path, state=postgres)
+    homes = tmp_path / "homes"
     monkeypatch.setenv("XDG_STATE_HOME", str(homes / "one"))
     with running(file) as one:
         one.post("m0", rows(0, PAGES))

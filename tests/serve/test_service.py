@@ -106,7 +106,8 @@ def test_names_that_are_no_streams(service: Running, name: str) -> None:
 
 
 def test_one_token_writes_and_one_reads(service: Running) -> None:
-    body, url = rows(5, PAGES), f"{service.url}/v1/streams/visits/batches/scoped"
+    body = rows(5, PAGES)
+    url = f"{service.url}/v1/streams/visits/batches/scoped"
     media = {"Content-Type": "application/x-ndjson"}
     assert httpx.post(url, content=body, headers=media, **PLAIN).status_code == 401
     for wrong in ("Bearer x", "Basic x", "Bearer", "Bearer " + "y" * 8000, "Bearer \u00ff"):

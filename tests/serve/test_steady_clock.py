@@ -22,7 +22,8 @@ class Machine:
     """The two clocks of a machine, which a test sets."""
 
     def __init__(self) -> None:
-        self.time, self.seconds = START, 0.0
+        self.time = START
+        self.seconds = 0.0
         self.steady = SteadyClock(lambda: self.time, lambda: self.seconds)
 
     def pass_by(self, seconds: float, *, jump: float = 0.0) -> datetime:
@@ -112,7 +113,8 @@ def test_pause_between_two_readings_is_no_jump() -> None:
 
 
 def test_clocks_of_the_machine_go_on() -> None:
-    first, second = machine_seconds(), machine_seconds()
+    first = machine_seconds()
+    second = machine_seconds()
     assert first <= second
     assert machine_clock().tzinfo is UTC
     assert not SteadyClock(machine_clock, machine_seconds).is_ahead

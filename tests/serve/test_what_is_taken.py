@@ -47,7 +47,8 @@ def test_a_window_that_waits_for_late_rows_is_filled_once(tmp_path: Path) -> Non
     with inside(tmp_path, **LARGE, watermark="1h") as service:
         (served,) = service.service.served.values()
         most = int(SumBounds.of(served.spec).readable * MOST_SENT)
-        size, taken = max(1, most // 2**32 // 3), 0
+        size = max(1, most // 2**32 // 3)
+        taken = 0
         for minute in range(8):
             service.at(minute)
             answer = service.post(f"{minute}", [visit(0.1, number=2**32)] * size)

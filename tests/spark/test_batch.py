@@ -47,10 +47,8 @@ def test_the_bits_are_those_of_one_machine(
     name: str, tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     rows = events()
-    first, second = (
-        rows.filter(pl.col("at") < "2024-03-12"),
-        rows.filter(pl.col("at") >= "2024-03-11"),
-    )
+    first = rows.filter(pl.col("at") < "2024-03-12")
+    second = rows.filter(pl.col("at") >= "2024-03-11")
     for state, append in (("whole", False), ("nights", True)):
         if append and "id" not in JOBS[name][1]:
             second = rows.filter(pl.col("at") >= "2024-03-12")
@@ -146,10 +144,12 @@ def refused(asked: Job, frame: Any, *parts: str) -> None:
 
 
 def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
-    rows, nan = events(rows=40), float("nan")
+    rows = events(rows=40)
+    nan = float("nan")
     bad = {"at": ["never", None, "2024-03-02"], "page": ["a", "b", "?"], "paid": [1.0, 2.0, nan]}
     frame = spread(spark, pl.concat([rows, pl.DataFrame(bad)], how="diagonal"), 3)
-    asked, average = job("groups", tmp_path), job("average", tmp_path)
+    asked = job("groups", tmp_path)
+    average = job("average", tmp_path)
     late: dict[str, Any] = {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip"}
     refused(asked, frame, "a row of the data frame has", "(1 more has another problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
@@ -245,7 +245,8 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     aside = tmp_path / "bad.csv"
     asked = job("groups", tmp_path, missing="skip", bad_rows=f"quarantine:{aside}")
     with run(asked.having(events=lacking, state=tmp_path / "here.db")) as outcome:
-        expected, written = told(outcome), aside.read_text()
+        expected = told(outcome)
+        written = aside.read_text()
     with counton_spark.run(asked, spread(spark, lacking, 2)) as outcome:
         assert told(outcome) == expected
     assert aside.read_text() == written

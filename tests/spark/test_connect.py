@@ -14,7 +14,8 @@ from spark_here import SETTINGS
 pytestmark = pytest.mark.slow
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")
 
-CLIENT, SUPPORT = Path(__file__).with_name("connect_client.py"), Path(__file__).parents[1]
+CLIENT = Path(__file__).with_name("connect_client.py")
+SUPPORT = Path(__file__).parents[1]
 
 
 @pytest.mark.skipif(find_spec("grpc") is None, reason="grpcio is not installed: make test-spark")

@@ -38,7 +38,8 @@ def written(folder: Path, seed: int) -> Path:
         rows = []
         for _ in range(80):
             day = max(0, number - chance.choice((0, 0, 0, 0, 1, 3)))
-            hour, minute = chance.randrange(24), chance.randrange(60)
+            hour = chance.randrange(24)
+            minute = chance.randrange(60)
             rows.append(
                 {
                     "at": f"2024-03-{day + 1:02}T{hour:02}:{minute:02}",

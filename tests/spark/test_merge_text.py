@@ -24,7 +24,8 @@ def test_a_table_is_kept_by_merging_what_is_released(name: str, tmp_path: Path) 
         for night, part in enumerate(nights):
             with run(asked.having(events=part)) as outcome:
                 released = outcome.read()
-                table, text = released.table(), merge_text(released, "lake.visits")
+                table = released.table()
+                text = merge_text(released, "lake.visits")
             table.write_parquet(tmp_path / "released.parquet")
             database.read_parquet(str(tmp_path / "released.parquet")).create_view(
                 "released", replace=True

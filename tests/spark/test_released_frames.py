@@ -51,7 +51,8 @@ def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spa
 
 
 def test_a_folder_of_parquet_is_kept_by_overwriting_steps(tmp_path: Path, spark: Any) -> None:
-    rows, place = events(rows=300), str(tmp_path / "table")
+    rows = events(rows=300)
+    place = str(tmp_path / "table")
     asked = job("groups", tmp_path, append=True)
     nights = rows.filter(pl.col("at") < "2024-03-08"), rows.filter(pl.col("at") >= "2024-03-08")
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

@@ -139,7 +139,8 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
 
 def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, spark: Any) -> None:
     written(tmp_path, nights()[:1])
-    frame, asked = rows_of(spark, tmp_path), job("groups", tmp_path, until=None)
+    frame = rows_of(spark, tmp_path)
+    asked = job("groups", tmp_path, until=None)
     for wrong, words in (
         (asked.having(until="2024-03-03"), "newest event tells which windows have ended"),
         (asked.having(time="when"), "has no column 'when'"),

@@ -157,7 +157,9 @@ def collect(reading: int) -> list[str]:
 def kill(arguments: list[str]) -> dict[str, Any]:
     """Kill writers: half where chance finds them, half in every phase on purpose."""
     state, key_file, count, seed = arguments
-    key, chance, progress = Key.load(key_file), np.random.default_rng(int(seed)), Progress()
+    key = Key.load(key_file)
+    chance = np.random.default_rng(int(seed))
+    progress = Progress()
     Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
     warm_up()
     watch(progress)
@@ -226,7 +228,8 @@ def write(
     progress.enter("opening")
     while True:
         progress.enter("computing")
-        first, count = stream.step + 1, int(batches.choice((1, 1, 2, 5)))
+        first = stream.step + 1
+        count = int(batches.choice((1, 1, 2, 5)))
         progress.set_step(first)
         xs = inputs(first, count)
         seen = {first + i: x for i, x in enumerate(xs)}
@@ -336,7 +339,8 @@ def killed_at(state: str, name: str, deadly: int) -> str:
     value = released_line(state, name, 1)
     kept = 0 if value.startswith(OTHER) else 1
     if kept == 0:
-        of_other, value = value, released_line(state, name, 0)
+        of_other = value
+        value = released_line(state, name, 0)
         if of_other != OTHER + value:
             raise RuntimeError(f"{name}: other data show {of_other}, and its own {value}")
     if (kept == 1 and shown) or shown not in ([], [value]):

@@ -43,7 +43,8 @@ def alone(copy: Path, folder: Path) -> Path:
 
 def test_a_copy_is_complete_by_itself(stream: Stream, tmp_path: Path) -> None:
     """The file of the state is not: what was committed last is in its log."""
-    state, copy = tmp_path / "visits.db", tmp_path / "night.db"
+    state = tmp_path / "visits.db"
+    copy = tmp_path / "night.db"
     naive = alone(state, tmp_path / "naive")
     assert state_summary(naive)["streams"] == []
     assert back_up(state, copy) == copy
@@ -55,7 +56,8 @@ def test_a_copy_is_complete_by_itself(stream: Stream, tmp_path: Path) -> None:
 
 
 def test_the_log_is_merged_where_nobody_is_in_the_way(stream: Stream, tmp_path: Path) -> None:
-    state, log = tmp_path / "visits.db", tmp_path / "visits.db-wal"
+    state = tmp_path / "visits.db"
+    log = tmp_path / "visits.db-wal"
     assert log.stat().st_size > 0
     with closing(sqlite3.connect(state)) as reader:
         reader.execute("BEGIN")
@@ -71,7 +73,8 @@ def test_the_log_is_merged_where_nobody_is_in_the_way(stream: Stream, tmp_path: 
 
 
 def test_copies_under_a_writer_are_whole_and_stop_nobody(stream: Stream, tmp_path: Path) -> None:
-    state, over = tmp_path / "visits.db", threading.Event()
+    state = tmp_path / "visits.db"
+    over = threading.Event()
     errors: list[BaseException] = []
 
     def write() -> None:

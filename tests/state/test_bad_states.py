@@ -157,7 +157,8 @@ def test_a_process_that_was_killed_while_it_merged_its_log_has_truncated_nothing
     log = used.with_name(used.name + "-wal")
     with Stream.open(used, "visits", key=key) as stream:
         stream.release_many(np.ones((300, 20), dtype=int))
-        short, waiting = used.read_bytes(), log.read_bytes()
+        short = used.read_bytes()
+        waiting = log.read_bytes()
         last = stream.releases().values
     first_page = used.read_bytes()[:4096]  # which says how many pages there are
     assert len(short) < used.stat().st_size

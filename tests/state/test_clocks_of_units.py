@@ -67,7 +67,8 @@ def counted(clock: Clock, most: int, log: tuple[int, ...]) -> set[int]:
 
 def moves(subject: Clock, stream: Clock, most: int) -> NDArray[np.float64]:
     """How far a stream moves for each log and unit of a subject, as parts of what it promises."""
-    number, found = numbers(subject), []
+    number = numbers(subject)
+    found = []
     for log in LOGS:
         whole = counted(stream, most, log)
         for period in sorted(set(number)):
@@ -88,7 +89,8 @@ def losses(words: Callable[[str], str]) -> dict[Clock, tuple[float, float]]:
     """
     found = {}
     for subject in SUBJECTS:
-        ledger, lost = Ledger(PureDP(100), unit=words(subject.unit)), np.zeros(1)
+        ledger = Ledger(PureDP(100), unit=words(subject.unit))
+        lost = np.zeros(1)
         # The first one says by which clock the subject is.
         for number, (clock, most) in enumerate([(subject, 1), *STREAMS]):
             try:

@@ -294,7 +294,8 @@ def test_nothing_secret_is_shown(state: str) -> None:
 
 def test_a_turn_is_one_processs(state: str) -> None:
     names = frozenset({"visits", "others"})
-    one, other = Turn(state, names), Turn(state, names)
+    one = Turn(state, names)
+    other = Turn(state, names)
     assert one.mine() == names
     assert not other.mine()
     assert one.mine() == names

@@ -83,7 +83,8 @@ CLIPPED = Contribution.values(0, 10, "0.01")
 def test_values_come_back_to_the_bit_from_few_bytes(
     strategy: StreamStrategy, contribution: Contribution, cut: list[int], tmp_path: Path
 ) -> None:
-    key, file = Key.generate(), tmp_path / "state.db"
+    key = Key.generate()
+    file = tmp_path / "state.db"
     xs = np.arange(3000 * 10).reshape(3000, 10) % 7
     with Stream.create(
         file, "s", strategy, ZCDP(1), key=key, contribution=contribution, shape=(10,)
@@ -132,7 +133,8 @@ def test_what_was_observed_comes_back_whatever_was_written_between(
 ) -> None:
     monkeypatch.setattr("counton.state.journal._ROW", 2600)  # three of the largest windows
     rng = np.random.default_rng(3)
-    file, expected = tmp_path / "state.db", dict[int, NDArray[np.int64]]()
+    file = tmp_path / "state.db"
+    expected = dict[int, NDArray[np.int64]]()
     with Stream.create(file, "s", KAry.best(12), PureDP(1), key=Key.generate()) as stream:
         for _ in range(12):
             shape = [(2, 3), (2, 3), (40, 20), ()][rng.integers(4)]

@@ -191,7 +191,8 @@ class TestPrepared:
         assert len(prints | {Key.load(key).fingerprint}) == 3
 
     def test_another_prepared_key_is_refused(self, tmp_path: Path) -> None:
-        one, two = tmp_path / "one.key", tmp_path / "two.key"
+        one = tmp_path / "one.key"
+        two = tmp_path / "two.key"
         for path in (one, two):
             Key.generate().save(path)
         create(tmp_path / "s.db", key=one).close()

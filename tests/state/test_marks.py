@@ -73,7 +73,8 @@ def test_parts_are_merged_in_the_order_of_digests() -> None:
 
 
 def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
-    secret, subkey = Secret.fresh(), bytes(range(1, 33))
+    secret = Secret.fresh()
+    subkey = bytes(range(1, 33))
     assert Secret.unwrap(secret.wrap(subkey), subkey) == secret
     for wrapped, key in (
         (secret.wrap(subkey), bytes(32)),

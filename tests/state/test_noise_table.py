@@ -20,7 +20,8 @@ from counton.state.stream import NoiseTable
 from counton.strategies import Binary, NormalisedSqrt
 
 KEY = chosen_key()
-CELLS, NIGHTS = 50, 6
+CELLS = 50
+NIGHTS = 6
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +214,8 @@ def test_a_kill_around_it_changes_no_release(
     create(state)
     for step in (1, 2, 3, 4):
         night(state, step)
-    replaced, before = NoiseTable.replace, kept(state)
+    replaced = NoiseTable.replace
+    before = kept(state)
 
     def dies(*_: Any, **__: Any) -> None:
         raise Killed
@@ -244,7 +246,8 @@ def test_noise_that_cannot_be_kept_is_released_all_the_same(
     state: str, expected: NDArray[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(state)
-    transaction, step = Database.transaction, 0
+    transaction = Database.transaction
+    step = 0
 
     def full(self: Database, *, write: bool) -> Any:
         nonlocal step

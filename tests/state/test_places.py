@@ -49,7 +49,8 @@ class Run(NamedTuple):
 
 
 RUNS = [Run(home, named) for home in ("H1", "H2") for named in (None, "W1", "W2")]
-COPY, BACK = "copy", "back"
+COPY = "copy"
+BACK = "back"
 Move = Run | str
 
 
@@ -61,7 +62,8 @@ class World:
     """A state in a folder with its key, two homes, two other places, and what was shown."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, place: Place | None = None) -> None:
-        self.folder, self.patch = folder, patch
+        self.folder = folder
+        self.patch = patch
         self.beside = folder / "beside"
         self.beside.mkdir(parents=True)
         Key.generate().save(self.beside / "my.key")
@@ -83,7 +85,8 @@ class World:
             self.copied = self.place.saved(), [*self.counted]
         elif move == BACK:
             assert self.copied is not None
-            saved, self.counted = self.copied[0], [*self.copied[1]]
+            saved = self.copied[0]
+            self.counted = [*self.copied[1]]
             shutil.rmtree(self.beside)
             shutil.copytree(self.folder / "copy", self.beside)
             self.place.put_back(saved)
@@ -410,7 +413,8 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
 def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
     night(file, 1)
     kept = witness_file(file)
-    right, before = kept.read_bytes(), file.read_bytes()
+    right = kept.read_bytes()
+    before = file.read_bytes()
     kept.unlink()
     if damage is None:
         kept.mkdir()
@@ -438,7 +442,8 @@ def test_a_damaged_witness_is_said(file: Path, damage: bytes | None) -> None:
 
 
 def test_who_goes_back_to_a_place_leaves_the_other(file: Path, tmp_path: Path) -> None:
-    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    one = str(tmp_path / "one")
+    two = str(tmp_path / "two")
     for rows, named in enumerate((one, two, one, None, two), 1):
         night(file, rows, **({} if named is None else {"witness": named}))
     assert folder_of(file) == two
@@ -482,7 +487,8 @@ def test_a_process_killed_while_the_witness_moves(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     """Before the new file, before the earlier one is gone, or before the state says so."""
-    one, two = tmp_path / "one", tmp_path / "two"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
     night(file, 1, witness=one)
     old = file.read_bytes()
     night(file, 2)
@@ -517,7 +523,8 @@ def test_a_move_that_was_cut_short_is_no_witness(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new place does not stand for the earlier one, which went on and is not mounted."""
-    one, two = tmp_path / "one", tmp_path / "two"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
     night(file, 1, witness=one)
     old = file.read_bytes()
     with monkeypatch.context() as patched:
@@ -582,7 +589,8 @@ def test_a_state_on_another_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carried: bool
 ) -> None:
     """Its folders have other names there: with the witness it goes on, without it is refused."""
-    here, there = tmp_path / "here", tmp_path / "there"
+    here = tmp_path / "here"
+    there = tmp_path / "there"
     here.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(here / "home"))
     night(here / "e.db", 1)
@@ -606,7 +614,8 @@ def test_a_state_on_another_machine(
 
 
 def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    one = tmp_path / "one.db"
+    two = tmp_path / "two.db"
     night(one, 1)
     for part in ("", ".key"):
         shutil.copy2(f"{one}{part}", f"{two}{part}")
@@ -630,7 +639,8 @@ def _many(state: str, key: Path, places: list[Path], name: str) -> None:
 @pytest.mark.slow
 def test_processes_that_move_a_witness_at_once(state: str, tmp_path: Path) -> None:
     """Whoever is too late is refused; nothing that was released is forgotten."""
-    key, places = tmp_path / "my.key", [tmp_path / "one", tmp_path / "two"]
+    key = tmp_path / "my.key"
+    places = [tmp_path / "one", tmp_path / "two"]
     Key.generate().save(key)
     for name in "ab":
         Stream.create(state, name, Binary(31), PureDP(1), key=key, witness=places[0]).close()

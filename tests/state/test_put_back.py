@@ -44,8 +44,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
     world = nights(tmp_path / "w", home)
     sources = [None, *world.copies[1:]]  # of night 0 nothing is there
-    first, known = dict(world.shown), dict(world.known)
-    tried, alike = 0, set[Any]()
+    first = dict(world.shown)
+    known = dict(world.known)
+    tried = 0
+    alike = set[Any]()
     every = itertools.product(sources, repeat=len(world.parts))
     for chosen in in_turn(every, 1):
         tried += 1
@@ -57,7 +59,8 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path) -> None:
         if files in alike:  # a key is the same in each night
             continue
         alike.add(files)
-        world.shown, world.known = dict(first), dict(known)
+        world.shown = dict(first)
+        world.known = dict(known)
         for name, copy in zip(world.parts, chosen, strict=True):
             world.put_back(name, copy)
         world.read()
@@ -156,13 +159,15 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
 def test_a_dump_and_the_folder_of_the_key_put_back(
     postgres: str, tmp_path: Path, home: Path, named: bool
 ) -> None:
-    server, folder = Server(postgres), tmp_path / "w"
+    server = Server(postgres)
+    folder = tmp_path / "w"
     folder.mkdir()
     more = {"key": folder / "my.key", **({"witness": tmp_path / "elsewhere"} if named else {})}
     Key.generate().save(folder / "my.key")
     for number in (1, 2):
         night(postgres, number, 0, folder, **more)
-    dump, saved = server.saved(), tmp_path / "saved"
+    dump = server.saved()
+    saved = tmp_path / "saved"
     shutil.copytree(folder, saved)
     night(postgres, 3, 5, folder, **more)
     server.put_back(dump)
@@ -175,7 +180,9 @@ def test_a_dump_and_the_folder_of_the_key_put_back(
 
 def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
     """It is remembered; a state that is moved to another one is checked by both."""
-    state, one, two = tmp_path / "e.db", tmp_path / "one", tmp_path / "two"
+    state = tmp_path / "e.db"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
     night(state, 1, 0, tmp_path, witness=one)
     old = {path: path.read_bytes() for path in tmp_path.glob("e.db*")}
     night(state, 2, 0, tmp_path)
@@ -200,7 +207,8 @@ def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
 
 
 def test_a_folder_that_states_share(tmp_path: Path, home: Path) -> None:
-    folder, place = tmp_path / "w", tmp_path / "witnesses"
+    folder = tmp_path / "w"
+    place = tmp_path / "witnesses"
     folder.mkdir()
     for name in ("e.db", "f.db"):  # it may be of several states
         night(folder / name, 1, 0, folder, witness=place)
@@ -240,7 +248,8 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     tmp_path: Path, home: Path, until: str, older: bool, killed: bool
 ) -> None:
     """Where no step was released since, and before the first one too."""
-    state, events = tmp_path / "w" / "e.db", tmp_path / "visits.csv"
+    state = tmp_path / "w" / "e.db"
+    events = tmp_path / "visits.csv"
     state.parent.mkdir()
     events.write_text("time,who\n2024-03-01T09:00,ann\n2024-03-02T09:00,bob\n")
     asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}

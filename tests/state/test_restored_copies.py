@@ -211,7 +211,8 @@ def test_a_state_moved_and_then_restored(tmp_path: Path) -> None:
     """Its copies are the same state, wherever they lie; another state under its key is not."""
     key = tmp_path / "my.key"
     Key.generate().save(key)
-    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    one = tmp_path / "one.db"
+    two = tmp_path / "two.db"
     old = begun(one, key)
     _stream(one, "second", key)
     two.write_bytes(old)

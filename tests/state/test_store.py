@@ -167,7 +167,8 @@ def test_a_file_that_a_faster_process_made_serves_as_well(
     tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it is there when it is looked for, with its log; once it comes before it is checked."""
-    file, check = tmp_path / "s.db", sqlite_file.check
+    file = tmp_path / "s.db"
+    check = sqlite_file.check
     create(str(file), "a", PureDP(1), key)
     (tmp_path / "s.db-wal").touch()
     sqlite_file.create(file)

@@ -332,7 +332,8 @@ def test_a_state_that_is_dropped_is_closed(
     file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else Python closes it whenever it comes to it, and warns where it is new enough."""
-    plain, made = sqlite3.connect, list[sqlite3.Connection]()
+    plain = sqlite3.connect
+    made = list[sqlite3.Connection]()
 
     def connect(*args: Any, **more: Any) -> sqlite3.Connection:
         made.append(plain(*args, **more))
@@ -525,7 +526,8 @@ def test_a_release_within_a_commit_is_refused(
 ) -> None:
     """As a signal handler would: its step would be shown before the one it follows is kept."""
     with create(file, key) as stream:
-        commit, refused = Stream._commit, []
+        commit = Stream._commit
+        refused = []
 
         def interrupted(writer: Stream, *arguments: Any) -> None:
             with pytest.raises(StreamConflict, match="in the middle of a release"):

@@ -31,7 +31,8 @@ CASES: list[tuple[Statistic, list[list[Any]]]] = [
 def test_it_releases_what_a_running_statistic_does(
     statistic: Statistic, batches: list[list[Any]], state: str
 ) -> None:
-    key, strategy = Key.generate(), Binary(7)
+    key = Key.generate()
+    strategy = Binary(7)
     named: Any = {"guarantee": PureDP(1), "strategy": strategy}
     running = Running.start(statistic, key=key, name="s", batched=True, **named)
     expected = [running.release_batch(batch).release.value for batch in batches]
@@ -142,7 +143,8 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
 def test_a_step_that_could_not_be_noted_is_behind_the_next(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    note, failed = Witness.note, list[str]()
+    note = Witness.note
+    failed = list[str]()
 
     def full(self: Witness, *given: Any, **named: Any) -> None:
         if not failed:

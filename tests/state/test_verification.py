@@ -95,7 +95,8 @@ def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
 
 
 def test_other_sums_in_a_checkpoint_show(tmp_path: Path) -> None:
-    key, terms = Key.generate(), (KAry(20, 4), PureDP(1))
+    key = Key.generate()
+    terms = (KAry(20, 4), PureDP(1))
     for name, last in (("s", [3, 4]), ("other", [3, 5])):
         with Stream.create(tmp_path / f"{name}.db", "s", *terms, key=key, shape=(2,)) as stream:
             stream.release_many([[1, 0], last])
@@ -254,7 +255,8 @@ def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -
 
 
 def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
-    state, names = tmp_path / "s.db", GroupNames([f"g{number}" for number in range(5)])
+    state = tmp_path / "s.db"
+    names = GroupNames([f"g{number}" for number in range(5)])
     make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"domain": names})
     with make as stream:
         stream.amend({"domain": names.plus(["new"]), "also": True})
@@ -278,7 +280,8 @@ def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
 
 
 def test_a_state_with_two_keys_is_verified_with_each(tmp_path: Path) -> None:
-    state, kept = tmp_path / "s.db", [tmp_path / "one.key", tmp_path / "two.key"]
+    state = tmp_path / "s.db"
+    kept = [tmp_path / "one.key", tmp_path / "two.key"]
     for name, key in zip(("a", "b"), kept, strict=True):
         Key.generate().save(key)
         with Stream.create(state, name, KAry(20, 4), PureDP(1), key=key) as stream:

@@ -59,7 +59,8 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
 
 def test_a_witness_through_a_link_is_written_where_it_leads(file: Path, tmp_path: Path) -> None:
     create(file)
-    kept, vault = witness_file(file), tmp_path / "vault"
+    kept = witness_file(file)
+    vault = tmp_path / "vault"
     kept.rename(vault)
     kept.symlink_to(vault)
     go_on(file, None)
@@ -82,7 +83,8 @@ def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_linked_key_of_a_server(postgres: str, tmp_path: Path) -> None:
-    key, server = tmp_path / "my.key", Server(postgres)
+    key = tmp_path / "my.key"
+    server = Server(postgres)
     Key.generate().save(key)
     link = linked(key, "one")
     create(postgres, key)
@@ -246,7 +248,8 @@ def test_several_machines_share_a_folder(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a home of its own, which another machine does not see."""
-    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
+    keys = [tmp_path / "one.key", tmp_path / "two.key"]
+    server = Server(postgres)
     Key.generate().save(keys[0])
     shutil.copy2(keys[0], keys[1])
     shared = tmp_path / "shared"
@@ -276,7 +279,9 @@ def test_several_machines_share_a_folder(
 def test_a_place_that_another_process_names_is_told_at_the_next_release(
     state: str, tmp_path: Path
 ) -> None:
-    key, away, back = tmp_path / "my.key", tmp_path / "away", tmp_path / "back"
+    key = tmp_path / "my.key"
+    away = tmp_path / "away"
+    back = tmp_path / "back"
     Key.generate().save(key)
     for name in "ab":
         create(state, key, name)
@@ -331,7 +336,8 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes it between the opening of the new file and its lock."""
-    path, lock = tmp_path / "a.key.witness", witness._lock
+    path = tmp_path / "a.key.witness"
+    lock = witness._lock
 
     def note(stream: str) -> None:
         entry = {"key": "k", "state": "s", "stream": stream, "step": 1, "digest": stream}

@@ -115,7 +115,8 @@ def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
 
 def test_errors_follow_from_those_of_the_two_cells() -> None:
     """By distances and slopes, without draws: a tenth less is seen."""
-    level, normal = 0.9, 1.64485
+    level = 0.9
+    normal = 1.64485
     running = started(
         Average(-2, 6, "1/4"), guarantee=ZCDP("1/50"), strategy=Binary(3), batched=True
     )

@@ -31,7 +31,8 @@ def test_a_sighting_moves_as_much_as_claimed() -> None:
         lowest = statistic.bounds.lower or 0
         kept = [edge for edge in edges if edge is None or edge[2] >= lowest]
         others = [None] if statistic.neighbours == "add_remove" else [e for e in kept if e]
-        before, after = edges[2], edges[1]
+        before = edges[2]
+        after = edges[1]
         pairs: Any = [
             tuple([*[before] * own, event, *[after] * (2 - own)] for event in (one, other))
             for own, one, other in itertools.product(range(3), kept, others)
@@ -87,7 +88,8 @@ def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice(
 
 def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> None:
     """Released integers must not wrap: with 16 bits of fractions 2^45 is the end of the range."""
-    cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)
+    cuts = Cuts(4, lower=-(2**40), upper=2**40, resolution=1)
+    strategy = LookAhead.best(9)
     most = 2**61 >> strategy.facts.fraction_bits
     assert most < 2**61
     counter: Any = started(cuts, guarantee=ZCDP(10**9), strategy=strategy, batched=True)
@@ -137,7 +139,8 @@ def test_noise_of_a_cut_is_as_stated(runs: int) -> None:
             Cuts(7), guarantee=PureDP(1), key=Key.generate(), name=str(number), strategy=Binary(3)
         )
         reading = counter.release_many([(0, 1), (2, 3), (0, 4)])[-1]
-        small, large = reading.cut([5], [6]), reading.cut([0, 2, 5])
+        small = reading.cut([5], [6])
+        large = reading.cut([0, 2, 5])
         assert large.std == pytest.approx(12**0.5 * small.std)
         found.append([small.value / small.std, (large.value - 3) / large.std, small.std])
     scores = np.array(found)

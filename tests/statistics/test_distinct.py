@@ -41,7 +41,8 @@ def test_no_user_moves_more_than_claimed() -> None:
 
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_no_user_who_comes_and_goes_moves_more_than_claimed(changes: int) -> None:
-    comes, goes = ("a", True), ("a", False)
+    comes = ("a", True)
+    goes = ("a", False)
     moves = with_and_without([[], [comes], [goes], [comes, goes, comes]])
     check_sensitivity(Distinct(changes=changes), HORIZON, moves, slack=1.0)
 
@@ -54,7 +55,8 @@ def test_what_is_counted() -> None:
 
     seen: tuple[Any, ...] = ["a", "a"], [], ["b", 7], ["7", "a"]
     assert counted(Distinct(), *seen) == [1, 1, 3, 4]
-    comes, goes = ("a", True), ("a", False)
+    comes = ("a", True)
+    goes = ("a", False)
     moves = [comes, comes], [goes], [goes, ("b", True)], [comes], [goes, goes]
     assert counted(Distinct(changes=9), *moves) == [1, 0, 1, 2, 1]
     assert counted(Distinct(changes=3), *moves) == [1, 0, 1, 2, 2]

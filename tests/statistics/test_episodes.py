@@ -32,7 +32,9 @@ def _occurrences(word: str, stream: str) -> int:
 
 def _one_by_one(word: str, stream: str) -> list[int]:
     """Minimal occurrences after each letter: from where beginnings of the word can be read."""
-    latest, found, after = [-1] * (len(word) + 1), 0, []
+    latest = [-1] * (len(word) + 1)
+    found = 0
+    after = []
     for place, letter in enumerate(stream):
         latest[0] = place
         for i in range(len(word), 0, -1):
@@ -127,11 +129,13 @@ def test_no_stream_changes_more_than_is_stated() -> None:
         statistic = Episodes(alphabet, longest)
         pattern = statistic.contribution().pattern
         assert isinstance(pattern, BoundedChange)
-        cells, largest = np.arange(statistic.cells[0]), np.zeros(2)
+        cells = np.arange(statistic.cells[0])
+        largest = np.zeros(2)
         for _ in range(2):
             far = ["".join(random.permutation(list(alphabet))) for _ in range(8)]
             near = ["".join(random.permutation(list(alphabet[2:]))) for _ in range(8)]
-            before, after = "".join(far[:4] + near[:4]), "".join(near[4:] + far[4:])
+            before = "".join(far[:4] + near[:4])
+            after = "".join(near[4:] + far[4:])
             ends = []
             for letter in "ab":
                 exact = statistic.begin()
@@ -143,7 +147,8 @@ def test_no_stream_changes_more_than_is_stated() -> None:
                     )
                 )
             change = ends[1] - ends[0]
-            more, fewer = (change > 0).sum(axis=0), (change < 0).sum(axis=0)
+            more = (change > 0).sum(axis=0)
+            fewer = (change < 0).sum(axis=0)
             largest = np.maximum(largest, [(more + fewer).sum(), (more**2 + fewer**2).sum()])
         assert largest[0] <= pattern.l1
         assert largest[1] <= pattern.l2_squared

@@ -115,7 +115,8 @@ def test_dropping_moves_three_edges_of_a_histogram_and_not_their_root(nodes: int
         largest_norms(degrees, strategies, pairs),  # type: ignore[arg-type]
         strict=True,
     ):
-        alone, claimed = unit_sensitivities(one, strategy), unit_sensitivities(degrees, strategy)
+        alone = unit_sensitivities(one, strategy)
+        claimed = unit_sensitivities(degrees, strategy)
         assert (claimed.l1, claimed.l2_squared) == (3 * alone.l1, 9 * alone.l2_squared)
         unit = 2.0**strategy.facts.lattice_bits
         assert unit * l1 <= claimed.l1
@@ -179,7 +180,8 @@ def heaviest_first(edges: list[tuple[int, int, int]]) -> int:
     part = {node: node for edge in edges for node in edge[:2]}
     total = 0
     for one, other, weight in sorted(edges, key=lambda edge: edge[2]):
-        first, second = part[one], part[other]
+        first = part[one]
+        second = part[other]
         if first != second:
             total += weight
             part = {node: first if p == second else p for node, p in part.items()}
@@ -211,7 +213,8 @@ def test_at_one_go_and_one_by_one_count_the_same(monkeypatch: pytest.MonkeyPatch
         Stars(20, 2, beyond="drop"),
         Degrees(20, beyond="drop"),
     ):
-        at_once, later = statistic.begin(), statistic.begin()
+        at_once = statistic.begin()
+        later = statistic.begin()
         whole = at_once.take(edges, stops)
         with monkeypatch.context() as patched:
             patched.setattr(graphs, "_MANY", 10**9)

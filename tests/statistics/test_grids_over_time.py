@@ -145,7 +145,9 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
     counter = Running.start(
         Contingency(COLUMNS), 4, PureDP(1), key=chosen_key(), name="m", batched=True
     )
-    short, unknown, no_text = ("f",), ("x", "n"), (["f"], "n")
+    short = ("f",)
+    unknown = ("x", "n")
+    no_text = (["f"], "n")
     for event, words in (
         (short, "a label for each"),
         (unknown, "not among the labels"),
@@ -168,7 +170,8 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
 
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:
     hours = Ranges([str(hour) for hour in range(24)])
-    laplace, gaussian = hours.settle(PureDP(1)), hours.settle(ZCDP(1), 99)
+    laplace = hours.settle(PureDP(1))
+    gaussian = hours.settle(ZCDP(1), 99)
     assert laplace.grid == hours._choose(1)
     assert gaussian.grid == hours._choose(2)
     assert isinstance(gaussian.grid, Grid)

@@ -63,7 +63,8 @@ def one_by_one(reading: Any, groups: Sequence[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("inner", KINDS, ids=lambda one: type(one).__name__)
 def test_all_groups_at_once_say_what_each_says(inner: Statistic) -> None:
     readings = readings_of(inner)
-    first, last = readings[0], readings[3]
+    first = readings[0]
+    last = readings[3]
     for reading in (first, last, last.since(first)):
         grouped: Any = reading
         same(grouped.numbers().columns(0.9), one_by_one(grouped, GROUPS))

@@ -41,7 +41,8 @@ def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
 
 
 def test_a_count_is_as_many_events() -> None:
-    once, often = Hierarchy(TREE).settle(PureDP(1)), Hierarchy(TREE, counts=True).settle(PureDP(1))
+    once = Hierarchy(TREE).settle(PureDP(1))
+    often = Hierarchy(TREE, counts=True).settle(PureDP(1))
     events = [("N", "a")] * 4 + [("S",)]
     same = [(("N", "a"), 3), (("N", "a"), 1), (("S",), 1), (("T", "x"), 0)]
     assert (changes_of(once, [events]) == changes_of(often, [same])).all()
@@ -53,7 +54,8 @@ def test_a_count_is_as_many_events() -> None:
 def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     """Each node is a linear function of what is measured: its row, written out."""
     statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).settle(PROMISES[norm])
-    measuring, count = statistic.measuring, statistic.places
+    measuring = statistic.measuring
+    count = statistic.places
     leaves = np.eye(count, dtype=np.int64)
     through = measuring.estimates(measuring.cells(leaves))
     for found, exact in zip(through, measuring.node_sums(leaves), strict=True):
@@ -107,7 +109,8 @@ def test_intervals_and_tables_are_those_of_nodes() -> None:
 
 def test_the_weights_are_chosen_for_the_guarantee() -> None:
     statistic = Hierarchy(TREE)
-    laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
+    laplace = statistic.settle(PureDP(1))
+    gaussian = statistic.settle(ZCDP(1), 99)
     chosen = [one._measurement for one in (laplace, gaussian)]
     assert chosen == [statistic._choose(1), statistic._choose(2)]
     assert statistic.settle(ApproxDP(1, "1e-5"), 99) == gaussian

@@ -153,7 +153,8 @@ def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
 
 def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDArray[Any]:
     """Weights of the sum of cells that is 0 where a number has this value, in units of a row."""
-    x, y = means["x"], means["y"]
+    x = means["x"]
+    y = means["y"]
     own = {"x": (x, 1, 3), "y": (y, 2, 4)}
     found = np.zeros(6)
     if name[0] == "mean":
@@ -172,7 +173,9 @@ def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDAr
 
 def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
-    rng, level, nearest = np.random.default_rng(3), 0.9, dict[str, float]()
+    rng = np.random.default_rng(3)
+    level = 0.9
+    nearest = dict[str, float]()
     terms = started(TWO, 1, ZCDP(1), batched=True).design
     numbers: tuple[Any, ...] = (
         *(("mean", "x"), ("variance", "x"), ("variance", "y"), ("covariance", "x", "y")),

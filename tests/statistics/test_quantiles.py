@@ -33,7 +33,8 @@ def test_no_value_moves_more_than_claimed(line: Any) -> None:
 
 def test_the_line_is_chosen_for_the_guarantee() -> None:
     statistic = Quantiles(lower=0, upper=1, cells=40)
-    laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
+    laplace = statistic.settle(PureDP(1))
+    gaussian = statistic.settle(ZCDP(1), 99)
     assert unit_sensitivity(statistic, Binary(7), 1) == unit_sensitivity(laplace, Binary(7), 1)
     assert unit_sensitivity(statistic, Binary(7), 2) == unit_sensitivity(gaussian, Binary(7), 2)
     assert (laplace.line, gaussian.line) == (statistic._choose(1), statistic._choose(2))
@@ -79,7 +80,8 @@ def test_wrong_values_change_nothing() -> None:
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
 def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
-    edge, cell = np.arange(5)[:, None], np.arange(4)
+    edge = np.arange(5)[:, None]
+    cell = np.arange(4)
     weights = (cell < edge) - 0.3
     found = [line.functional_variance(row[None]) for row in weights]
     np.testing.assert_allclose(Quantiles(EDGES, line=line).excess_variance(0.3), found)
@@ -91,11 +93,13 @@ def test_what_a_quantile_tests_has_the_stated_variance(line: Any) -> None:
 )
 def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most: float) -> None:
     """Of quantiles, neither too seldom nor always."""
-    statistic, level = Quantiles(lower=0, upper=64, cells=64), 0.9
+    statistic = Quantiles(lower=0, upper=64, cells=64)
+    level = 0.9
     values = np.random.default_rng(3).gamma(4, 6, 5000)
     running = started(statistic, guarantee=guarantee, strategy=strategy, batched=True)
     exact = changes_of(running.statistic, [values.tolist()])[0]
-    shares, runs = (0.1, 0.5, 0.9), 250
+    shares = (0.1, 0.5, 0.9)
+    runs = 250
     truth = np.sort(np.clip(values, 0, 64))[[int(np.ceil(s * len(values))) - 1 for s in shares]]
     held, near = np.zeros((2, len(shares)))
     for reading in simulated(running, exact, 3, runs):
@@ -162,7 +166,8 @@ def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
 
 
 def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
-    events, statistic = tmp_path / "e.csv", Quantiles(lower=0, upper=5, cells=20)
+    events = tmp_path / "e.csv"
+    statistic = Quantiles(lower=0, upper=5, cells=20)
     for last in (2, 3):
         rows = "".join(f"2024-03-0{1 + value},{value}.5\n" for value in range(last))
         events.write_text("day,delay\n" + rows)

@@ -28,7 +28,8 @@ from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic
 
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
-DAYS, PAGES = 21, ("b", "a", "c")
+DAYS = 21
+PAGES = ("b", "a", "c")
 #: When, who, and on which page.
 Row = tuple[datetime, str, str]
 
@@ -64,7 +65,8 @@ class Released(NamedTuple):
 
 def nights(seed: int, rows: int = 40) -> list[list[Row]]:
     """Rows of three nights of a week each, some of them late: of the week before."""
-    chance, made = random.Random(seed), []
+    chance = random.Random(seed)
+    made = []
     for night in range(3):
         found = []
         for number in range(rows):
@@ -130,7 +132,8 @@ def check_exact(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Pat
     """What is released is what the rule says."""
     changes, definition = released(way, given, folder)
     of: Any = definition.inner
-    expected, pages = by_the_rule(way, given), PAGES if "by" in way else ("",)
+    expected = by_the_rule(way, given)
+    pages = PAGES if "by" in way else ("",)
     for place, (page, k) in enumerate((page, k) for page in pages for k in of.at_least):
         wanted = [expected[day, page, k] for day in range(DAYS)]
         assert changes[:, place].tolist() == wanted, (page, k)
@@ -141,7 +144,8 @@ def check_neighbours(
 ) -> tuple[int, int]:
     """Without any one unit nothing moves by more than is stated; the norms of the largest move."""
     changes, definition = released(way, given, folder)
-    stated, most = definition.contribution, (0, 0)
+    stated = definition.contribution
+    most = (0, 0)
     bound: Any = stated.pattern or stated.sensitivities(Sensitivity(1, 1), changes.shape[1])
     units = Counter((who, period(way, at)) for rows in given for at, who, _ in rows)
     for unit, _ in units.most_common(most_units):
@@ -298,7 +302,8 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path
 
 
 def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path) -> None:
-    given, state = nights(0), tmp_path / "s.db"
+    given = nights(0)
+    state = tmp_path / "s.db"
     run(job(WAYS[0], state, given[0], 1)).close()
     for changed in ({"at_least": "1,2"}, {"per": "1d"}):
         with pytest.raises(StateError, match="differs from stream 'reach' in"):
@@ -313,7 +318,8 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
 
 def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:
     """As many of each as the largest threshold; later rows of a period that is over count not."""
-    state, way = tmp_path / "s.db", {"at_least": "1,3", "per": "1w", "release": "totals"}
+    state = tmp_path / "s.db"
+    way = {"at_least": "1,3", "per": "1w", "release": "totals"}
     often = [(START + timedelta(hours=hour), "ann", "a") for hour in range(9)]
     later = [(START + timedelta(days=8), "ann", "a")]
     run(job(way, state, often, 1)).close()

@@ -242,7 +242,8 @@ def test_weights_are_as_small_as_they_can_be() -> None:
 
 def test_measured_once_is_better_than_twice() -> None:
     """A count beside an average: half-widths with what follows, and of a count of its own."""
-    guarantee, steps = PureDP(1), 12
+    guarantee = PureDP(1)
+    steps = 12
     once = Report({"n": Count(), "paid": Average(0, 10, resolution=1)}, columns={"paid": "paid"})
     own: dict[str, Any] = {"n": Sum(0, 1, resolution=1), "paid": once.statistics["paid"]}
     twice = Report(own, columns={"n": "one", "paid": "paid"})
@@ -257,7 +258,8 @@ def test_measured_once_is_better_than_twice() -> None:
 
 
 def test_a_hierarchy_of_counts_does_not_say_how_many_rows_there_are() -> None:
-    rows, counts = Hierarchy(TREE), Hierarchy(TREE, counts=True)
+    rows = Hierarchy(TREE)
+    counts = Hierarchy(TREE, counts=True)
     assert (rows.gives(None), counts.gives(None), rows.gives(0)) == ({"count": ()}, {}, {})
 
 

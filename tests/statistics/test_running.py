@@ -73,7 +73,8 @@ def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
 
 def test_noise_belongs_to_the_statistic_too() -> None:
     """One key, name, shape, contribution and strategy: other cells, or batches, other noise."""
-    key, coarse = Key.generate(), [2.0 * edge for edge in range(17)]
+    key = Key.generate()
+    coarse = [2.0 * edge for edge in range(17)]
     found = []
     for edges, batched in ((range(17), True), (coarse, True), (coarse, False)):
         statistic = Quantiles(list(edges), line="identity")
@@ -125,7 +126,8 @@ def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_interrupted_release_counts_nothing_twice(
     statistic: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, strategy = Key.generate(), KAry.best(9)
+    key = Key.generate()
+    strategy = KAry.best(9)
     running = Running.start(statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy)
     running.release_many("ab")
     saved = running.checkpoint()
@@ -165,7 +167,8 @@ def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
     alone.release_batch([])
     other.release_many(["a", "b", "a", "b"])
     assert (alone.step, other.step) == (5, 4)
-    without, whole = alone._exact, other._exact
+    without = alone._exact
+    whole = other._exact
     assert np.frombuffer(without.save()[8:], "V16,<i8,<i8").shape == (1,)
     assert np.frombuffer(whole.save()[8:], "V16,<i8,<i8").shape == (2,)
     assert "all other events stay in their steps" in alone.describe()
@@ -237,7 +240,8 @@ def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:
     of = Average(-2, 6, resolution=0.5).error_of
     running = started(Average(-2, 6, resolution=0.5), 1, PureDP(50), batched=True)
     one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error
-    times_sum, times_mean = 20**0.5, 8 / 2**0.5
+    times_sum = 20**0.5
+    times_mean = 8 / 2**0.5
     assert f"sum: times {times_sum:.3g}; " in of.what
     assert f"up to times {times_mean:.3g} / n" in of.what
     assert one.std("sum") == pytest.approx(one.std("count") * times_sum)

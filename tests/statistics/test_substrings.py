@@ -121,7 +121,8 @@ def test_counts_are_those_of_words() -> None:
 
 
 def _found(text: str, word: str) -> list[int]:
-    places, at = [], text.find(word)
+    places = []
+    at = text.find(word)
     while at >= 0:
         places.append(at)
         at = text.find(word, at + 1)
@@ -129,7 +130,8 @@ def _found(text: str, word: str) -> list[int]:
 
 
 def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
-    key, letters = Key.generate(), ["JFK", "LAX", "ORD"]
+    key = Key.generate()
+    letters = ["JFK", "LAX", "ORD"]
     statistic = Substrings(letters, 3)
     stream = [letters[place] for place in np.random.default_rng(4).integers(0, 3, 40)]
     running = Running.start(statistic, 40, PureDP(1), key=key, name="flown")
@@ -154,7 +156,8 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
 
 
 def test_noise_has_the_deviation_that_is_stated() -> None:
-    statistic, stream = Substrings("ACGT", 2), "GATTACA" * 3
+    statistic = Substrings("ACGT", 2)
+    stream = "GATTACA" * 3
     truth = changes_of(statistic, stream).sum(axis=0)
     found = []
     for guarantee, strategy in ((PureDP(1), KAry.best(21)), (ZCDP(1), SqrtToeplitz(21))):

@@ -102,7 +102,9 @@ def test_rankings_say_what_intervals_allow(
 def test_rankings_claim_no_more_than_they_must() -> None:
     """At the ends of the intervals those who are not sure fall out, and others come in."""
     rng = np.random.default_rng(5)
-    values, half, k = rng.integers(0, 60, 4000), 6, 7
+    values = rng.integers(0, 60, 4000)
+    half = 6
+    k = 7
     found = rank_largest(range(4000), values, half, k)
     assert found.names == tuple(np.argsort(-values, kind="stable")[:k].tolist())
     for place in found.others:
@@ -133,7 +135,8 @@ def holds(truth: NDArray[Any], k: int, down: int, up: int, hidden: int | None = 
     belong = set(np.flatnonzero((truth[None] > truth[:, None]).sum(axis=1) < k).tolist())
     held = np.zeros(len(THREE), bool)
     for place, noise in enumerate(THREE):
-        values, there = truth + noise, [0, 1, 2]
+        values = truth + noise
+        there = [0, 1, 2]
         if hidden is not None:
             there = [one for one in there if one == 0 or values[one] >= hidden]
         found = rank_largest(there, values[there], down, k, upward=up, hidden=hidden)
@@ -152,7 +155,8 @@ def holds(truth: NDArray[Any], k: int, down: int, up: int, hidden: int | None = 
 @pytest.mark.parametrize(("k", "down", "up"), [(1, 3, 1), long(1, 2, 0), long(2, 3, 2)])
 def test_upper_ends_need_to_allow_for_the_largest_alone(k: int, down: int, up: int) -> None:
     """Whatever the truth is, also where groups are hidden, by all noise there is."""
-    too_high, too_low = MASS[down < DRAWS].sum(), MASS[-up > DRAWS].sum()
+    too_high = MASS[down < DRAWS].sum()
+    too_low = MASS[-up > DRAWS].sum()
     stated = (1 - too_high - too_low) ** k * (1 - too_high) ** (3 - k)
     truths = [(0, 0, 0), (3, 0, 0), (0, 3, 3), (7, 8, 8), (2, 9, 9), (0, 6, 12), (0, 20, 20)]
     found = [holds(np.array(truth), k, down, up) for truth in truths]
@@ -177,7 +181,9 @@ def test_lower_ends_allow_for_all_groups_and_upper_ends_for_those_shown() -> Non
 def test_intervals_hold_for_all_groups_at_once() -> None:
     """Independent groups: seldom wrong, as often as stated, while single intervals often are."""
     groups = [f"g{number}" for number in range(40)]
-    statistic, level, keys = TopK(groups, k=3), 0.9, 400
+    statistic = TopK(groups, k=3)
+    level = 0.9
+    keys = 400
     truth = np.array([50, 40, 38, *range(37)])
     events = np.repeat(groups, truth)
     held = alone = right = 0

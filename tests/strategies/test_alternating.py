@@ -50,7 +50,8 @@ def test_five_changes_in_fourteen_steps() -> None:
         SmoothBinary.best(14, norm=2),
         SqrtToeplitz(14),
     ):
-        moved, one = pattern_sensitivity(strategy, Alternating(5)), sensitivities(strategy)
+        moved = pattern_sensitivity(strategy, Alternating(5))
+        one = sensitivities(strategy)
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {

@@ -44,8 +44,10 @@ LONG: dict[str, st.SearchStrategy[StreamStrategy]] = {
 @settings(max_examples=40)
 @given(data=st.data(), wide=st.booleans())
 def test_windows_anywhere_up_to_1e18(kind: str, data: st.DataObject, wide: bool) -> None:
-    tree, table = data.draw(LONG[kind]), HashedNoise((40,) if wide else ())
-    start, length = data.draw(st.integers(1, 10**18 - 100)), data.draw(st.integers(1, 100))
+    tree = data.draw(LONG[kind])
+    table = HashedNoise((40,) if wide else ())
+    start = data.draw(st.integers(1, 10**18 - 100))
+    length = data.draw(st.integers(1, 100))
     noise = tree.noise(table, range(start, start + length))
     for step in (start, start + length // 2, start + length - 1):
         row = tree.row(step)
@@ -248,7 +250,8 @@ def test_windows_of_the_square_root_by_length_and_by_start() -> None:
     b = np.array([float(x) for x in strategy.root.row(340)])
 
     def exact(start: int, stop: int) -> float:
-        late, early = b[:stop][::-1], np.zeros(stop)
+        late = b[:stop][::-1]
+        early = np.zeros(stop)
         early[:start] = b[:start][::-1]
         return math.fsum((late - early) ** 2)
 

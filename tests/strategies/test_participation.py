@@ -197,7 +197,8 @@ def _leaves(strategy: SmoothBinary) -> Iterator[int]:
 def test_one_step_is_what_it_was(horizon: int) -> None:
     for strategy in strategies(horizon):
         unit = 2**strategy.facts.lattice_bits
-        l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
+        l1 = strategy.l1_sensitivity()
+        squared = strategy.squared_sensitivity()
         entries = ((unit, int(l1)),) if strategy.facts.unit_columns else None
         expected = Sensitivity(int(l1 * unit), int(squared * unit**2), entries)
         assert sensitivities(strategy) == sensitivities(strategy, steps=1, separation=9) == expected
@@ -323,7 +324,8 @@ def _dense(horizon: int) -> NDArray[Any]:
 @pytest.mark.parametrize("separation", [1, 2, 5, 9])
 def test_square_root_moves_to_the_left(separation: int) -> None:
     """The schedule from step 1 on against random ones, over more steps than can be enumerated."""
-    matrix, rng = _dense(60), np.random.default_rng(separation)
+    matrix = _dense(60)
+    rng = np.random.default_rng(separation)
     for steps in (3, 7):
         claimed = sensitivities(SqrtToeplitz(60), steps=steps, separation=separation).l2_squared
         for _ in range(200):
@@ -409,7 +411,8 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
     @cache
     def best(part: participation.Stretch | None) -> NDArray[Any]:
         room = most if part is None else min(most, -(-part.steps // schedule.apart))
-        total, divisions = np.zeros(1, np.int64), tree.structure.divisions(part)
+        total = np.zeros(1, np.int64)
+        divisions = tree.structure.divisions(part)
         for division, times in divisions:
             for _ in range(min(times, room)):
                 total = both(total, best(division), room)

@@ -31,7 +31,8 @@ def test_both_ways_have_one_variance(strategy: StreamStrategy) -> None:
         if found is None:
             assert strategy.saved_name in {"Epochs", "Expiring", "GrowingSquareRoot", "Octave"}
             return
-        low, high = np.minimum(stops[:, None], stops), np.maximum(stops[:, None], stops)
+        low = np.minimum(stops[:, None], stops)
+        high = np.maximum(stops[:, None], stops)
         apart = noise_variance(strategy, LAW, high, since=low)
         alone = np.asarray(noise_variance(strategy, LAW, stops, since=0 * stops))
         assert found == pytest.approx(weights @ (alone[:, None] + alone - apart) @ weights / 2)

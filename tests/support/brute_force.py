@@ -83,7 +83,8 @@ def simulated(
     running: Running, exact: np.ndarray[Any, Any] | int, step: int, runs: int
 ) -> Iterator[Any]:
     """Readings of a step with these exact totals in grid units, as so many other keys give them."""
-    terms, statistic = running.design, running.statistic
+    terms = running.design
+    statistic = running.statistic
     field = NoiseField(
         Key.generate().derive(b"runs", b""),
         lambda level: node_law(terms.strategy, terms.law, level),

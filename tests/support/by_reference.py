@@ -79,7 +79,8 @@ def state_by_reference(state: Path | str, key: keyfile.Kept = None) -> int:
             row = connection.first("SELECT * FROM counton_streams")
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         kept = _Recomputation(database, row, held)
-        terms, parts = kept._terms, []
+        terms = kept._terms
+        parts = []
         if terms.statistic is not None and statistic_of(terms.statistic)[0].on_demand:
             return 0
         start = write_checkpoint(terms.text, held.fingerprint, StreamProgress.start(terms))
@@ -129,7 +130,8 @@ def recomputed(
         Unreadable: bits that are read twice.
     """
     stream = reference.Stream(described(released._design), secret, matrices)
-    count, versions = len(released), stream.strategy.versions
+    count = len(released)
+    versions = stream.strategy.versions
     values = released.values.reshape(count, -1, versions)
     inputs = xs.reshape(values.shape)
     sums = inputs if stream.strategy.windows else inputs.cumsum(axis=0)
@@ -151,7 +153,8 @@ class AnyNumbers:
     """z that is whatever it is: numbers by node, drawn as they are asked for."""
 
     def __init__(self, seed: int, most: int) -> None:
-        self._chance, self._most = random.Random(seed), most
+        self._chance = random.Random(seed)
+        self._most = most
         self.drawn: dict[reference.Node, int] = {}
 
     def __call__(self, level: int, index: int) -> int:
@@ -172,7 +175,8 @@ def check_it_estimates(
     Raises:
         AssertionError: a release hangs on more than what is measured, or counts something else.
     """
-    last, z = len(columns), AnyNumbers(seed, 2**45)
+    last = len(columns)
+    z = AnyNumbers(seed, 2**45)
     x = [random.Random(seed + step).randrange(-100, 100) for step in range(last)]
     counted: dict[reference.Node, int] = {}
     for one, column in zip(x, columns, strict=True):
@@ -200,10 +204,12 @@ def sums_of(state: Path, out: Path) -> Path:
     with Store(state) as store:
         (name,) = (one["name"] for one in store.summary()["streams"])
         reader = store.reader(name)
-        terms, values = reader.design, reader.releases().values
+        terms = reader.design
+        values = reader.releases().values
         labels = list(open_private(reader.labels()))
     told = json.loads(Path(f"{out}.json").read_text())["description"]
-    flat, steps = values.reshape(len(values), -1), range(1, len(values) + 1)
+    flat = values.reshape(len(values), -1)
+    steps = range(1, len(values) + 1)
     width = flat.shape[1] if terms.counters is not None else None
     names = labels or told["groups"] or ["all"]
     if "cells" in told:

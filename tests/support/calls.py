@@ -7,7 +7,8 @@ import pytest
 
 def calls_of(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any, ...]]:
     """The arguments of each call from now on, of a function that does what it did."""
-    made, right = list[tuple[Any, ...]](), getattr(owner, name)
+    made = list[tuple[Any, ...]]()
+    right = getattr(owner, name)
 
     def noted(*given: Any, **named: Any) -> Any:
         made.append(given)

@@ -137,7 +137,8 @@ def change_rows(chance: random.Random, rows: pl.DataFrame) -> pl.DataFrame:
 def change(chance: random.Random, file: Path, to: Path) -> Path:
     """A changed copy of a file of a release, with what it carries; its path."""
     to = to.with_suffix(file.suffix)
-    beside, copied = file.with_name(f"{file.name}.json"), to.with_name(f"{to.name}.json")
+    beside = file.with_name(f"{file.name}.json")
+    copied = to.with_name(f"{to.name}.json")
     data = file.read_bytes()
     if beside.exists():
         copied.write_bytes(beside.read_bytes())

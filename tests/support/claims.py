@@ -202,13 +202,15 @@ def sentence(pattern: str) -> Callable[[Check], Check]:
 
 def check_text(text: str, truth: Truth) -> int:
     """Check all sentences of a text; return how many there are."""
-    place, found = 0, 0
+    place = 0
+    found = 0
     while place < len(text):
         for pattern, check in SENTENCES:
             match = pattern.match(text, place)
             if match is not None and match.end() > place:
                 check(match, truth)
-                place, found = match.end(), found + 1
+                place = match.end()
+                found = found + 1
                 break
         else:
             raise AssertionError(
@@ -346,7 +348,8 @@ def _(match: re.Match[str], truth: Truth) -> None:
 
 def check_change(change: str, truth: Truth, match: re.Match[str]) -> None:
     """What one unit changes: how many rows count, and how each changes the measured numbers."""
-    rest, place = change, truth.noun
+    rest = change
+    place = truth.noun
     user = truth.unit != "event"
     groups = "group" if truth.is_additive else "cell"
     grouped = truth.job.value_of("by") is not None or not truth.is_additive
@@ -640,7 +643,8 @@ def check_besides(text: str, truth: Truth, match: re.Match[str]) -> None:
 
 def expected_besides(truth: Truth) -> Iterator[str]:
     """Patterns of the lines on other errors, in their order."""
-    what, user = str(truth.job.statistic), truth.unit != "event"
+    what = str(truth.job.statistic)
+    user = truth.unit != "event"
     unit = UNITS[truth.unit]
     if truth.lags:
         change = "still come in and are added to it" if user else "may still come, go and change"

@@ -12,7 +12,8 @@ from counton.strategies.strategy import node_law
 
 def drawn_noise(strategy: StreamStrategy, law: NoiseDistribution, runs: int, key: Key) -> Floats:
     """Noise in data units, shape ``(runs, steps)``; ``law`` is that of one node."""
-    subkey, last = key.derive(b"simulation"), strategy.horizon
+    subkey = key.derive(b"simulation")
+    last = strategy.horizon
     assert last is not None
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))

@@ -25,7 +25,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 #: So many pairs of states times values of words are tried, and so many states found.
-PAIRS, STATES = 3e11, 150_000.0
+PAIRS = 3e11
+STATES = 150_000.0
 OTHERS = "zwuvy"
 
 
@@ -102,7 +103,8 @@ def _changes(word: str) -> tuple[Array, Array]:
         ends = [(new[i] > new[j]) - (old[i] > old[j]) for i, j in itertools.pairwise(firsts)]
         if strict[-1]:
             ends.append((word[-1] == "b") - (word[-1] == "a"))
-        more, fewer = ends.count(1), ends.count(-1)
+        more = ends.count(1)
+        fewer = ends.count(-1)
         number[before, after] = more + fewer
         squares[before, after] = more**2 + fewer**2
     return number, squares

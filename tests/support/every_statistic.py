@@ -40,7 +40,9 @@ ONCE = ("quantiles", "hierarchy", "ranges", "contingency")
 
 def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
     name, _, once = name.partition(" ")
-    events, state, own = written(folder, rows), folder / "s.db", {**OWN, **TABLES}[name]
+    events = written(folder, rows)
+    state = folder / "s.db"
+    own = {**OWN, **TABLES}[name]
     if once:
         return Job(name, events, state, epsilon=1, name="it", **own)
     return Job(

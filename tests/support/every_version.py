@@ -54,7 +54,8 @@ class EveryVersion(StreamStrategy):
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)
-        found, at = np.empty((len(steps), *field.shape), np.int64), 0
+        found = np.empty((len(steps), *field.shape), np.int64)
+        at = 0
         while at < len(steps):
             window, lag = self._version(steps[at])
             lags = range(lag, min(self.windows.lags + 1, lag + len(steps) - at))

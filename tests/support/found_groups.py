@@ -64,9 +64,12 @@ def shown_by_numbers_alone(outcome: RunResult, last: int) -> dict[str, int]:
     A name is that of the row's night, a hyphen, and a number; about as many groups of the first
     night are there as the exact probability says.
     """
-    values, terms = np.asarray(releases_of(outcome)), design_of(outcome)
+    values = np.asarray(releases_of(outcome))
+    terms = design_of(outcome)
     names = labels_of(outcome)
-    cells, windows, law = outcome.spec.description().cells, terms.strategy, terms.law
+    cells = outcome.spec.description().cells
+    windows = terms.strategy
+    law = terms.law
     assert isinstance(cells, Discovery)
     assert isinstance(windows, WindowVersions)
     assert isinstance(law, DiscreteLaplace)
@@ -96,7 +99,8 @@ def chance_of_being_shown(
     The row is the first of its group. It belongs to the window ``arrived``, and comes by its end;
     releases go on until ``last``. If a group has several cells, a node here is the sum of theirs.
     """
-    q, reach = np.exp(-1 / float(law.scale)), 24
+    q = np.exp(-1 / float(law.scale))
+    reach = 24
     places, row_adds = found.compared
     one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
     weights = one

@@ -60,7 +60,8 @@ class History:
 
     def __init__(self, folder: Path, places: list[Place]) -> None:
         self.draw = random.Random(0)  # of each move its own
-        self.folder, self.places = folder, places
+        self.folder = folder
+        self.places = places
         key = folder / "my.key"
         Key.generate().save(key)
         self.names = [key]  # by which the key is known; all machines share the witness's folder
@@ -133,7 +134,8 @@ class History:
         try:
             if (place, opened.name) in self.ended:
                 return
-            values, before = self.values(), opened.step
+            values = self.values()
+            before = opened.step
             counted = self.counted[place].get(opened.name, [])
             try:
                 opened.release_many(values)
@@ -204,7 +206,8 @@ class History:
 
     def moves_in_part(self, place: int) -> None:
         """It is killed before the earlier file is gone, or before the state says so."""
-        right, name = Witness._begin, self.draw.choice(["move_to", "_begin"])
+        right = Witness._begin
+        name = self.draw.choice(["move_to", "_begin"])
 
         def end(*given: Any) -> None:
             if name == "_begin":

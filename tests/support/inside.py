@@ -23,7 +23,9 @@ class Inside:
     """
 
     def __init__(self, file: Path, seconds: float | None = None) -> None:
-        self.file, self.time, self.seconds = file, START, seconds
+        self.file = file
+        self.time = START
+        self.seconds = seconds
         self.tokens = tokens_for(file)
         steady = None if seconds is None else lambda: self.seconds or 0.0
         self.service = Service(file, clock=lambda: self.time, seconds=steady)

@@ -27,7 +27,8 @@ class _Kept(Exact):
             raise InvalidInput(f"letters are {events!r}; they must be a or b")
         starts = [0, *stops.tolist()]
         new = ["".join(events[a:b]) for a, b in pairwise(starts)]
-        self.before, self.steps = self.steps, (*self.steps, *new)
+        self.before = self.steps
+        self.steps = (*self.steps, *new)
         if self.statistic.on_demand:
             return np.zeros((len(stops), 0), np.int64)
         counts = [[step.count(letter) for letter in "ab"] for step in new]

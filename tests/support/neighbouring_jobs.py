@@ -161,7 +161,9 @@ def published(
         keys: names of the columns.
         thorough: whether words, facts and verification are said too.
     """
-    said, values, so_far = list[str](), np.zeros((0, 0)), list[Row | str]()
+    said = list[str]()
+    values = np.zeros((0, 0))
+    so_far = list[Row | str]()
     contribution = design = table = None
     with job_folder() as folder:
         if options.get("bad_rows"):
@@ -248,7 +250,8 @@ def claimed(contribution: Contribution, cells: int) -> tuple[int, int]:
 
 def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """C x of all steps so far, in units of the calibrated noise, as one long vector."""
-    strategy, steps = design.strategy, len(totals)
+    strategy = design.strategy
+    steps = len(totals)
     columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
     places = sorted({node[:2] for column in columns for node in column})
     matrix = np.zeros((len(places), steps))
@@ -306,7 +309,9 @@ def published_once(
     nights: Sequence[Sequence[Row]], kind: str, what: str, options: dict[str, Any]
 ) -> Published:
     """Nights of all rows of the first one, in another order and file; at last of others."""
-    said, changes, contribution = list[str](), np.zeros((0, 0)), None
+    said = list[str]()
+    changes = np.zeros((0, 0))
+    contribution = None
     with job_folder() as folder:
         if options.get("bad_rows"):
             options = {**options, "bad_rows": f"quarantine:{folder}/bad.csv"}

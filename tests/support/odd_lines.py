@@ -34,7 +34,8 @@ LINES = ("", " ", "# a comment", '"', '""', ",,", "\ufeff", '"2024-03-01,home,fi
 def draw(chance: random.Random) -> Drawn:
     """Draw a file."""
     separator = chance.choice(",,,;\t|")
-    odd, quoted = chance.choice([0, 0.1, 0.4]), chance.choice([0, 0.7, 1])
+    odd = chance.choice([0, 0.1, 0.4])
+    quoted = chance.choice([0, 0.7, 1])
     lines = list[str]()
     for _ in range(chance.randrange(1, 12)):
         fields = [f"2024-03-0{chance.randrange(1, 5)}", chance.choice(["home", "shop"]), "fine"]

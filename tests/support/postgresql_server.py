@@ -39,7 +39,8 @@ class Server:
     """
 
     def __init__(self, folder: Path, user: str | None) -> None:
-        self.folder, self._user = folder, user
+        self.folder = folder
+        self._user = user
         programs = server_programs()
         assert programs is not None
         self._programs = programs

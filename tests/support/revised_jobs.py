@@ -60,7 +60,8 @@ def released(
             several; None: night k ends day k.
         options: of the job.
     """
-    told, values = list[Any](), np.zeros((0, 1, 1))
+    told = list[Any]()
+    values = np.zeros((0, 1, 1))
     with job_folder() as folder:
         for night, given in enumerate(nights, 1):
             rows = given(values) if callable(given) else given
@@ -74,7 +75,8 @@ def released(
             )  # fmt: skip
             with run(job) as outcome:
                 told.append(counts_of(outcome))
-                design, definition = design_of(outcome), outcome.spec.description()
+                design = design_of(outcome)
+                definition = outcome.spec.description()
                 found = np.asarray(releases_of(outcome))
             values = found.reshape(len(found), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)
@@ -96,7 +98,8 @@ def share_of(without: Nights, with_it: Nights) -> float:
     design = with_it.design
     step = float(design.units.released)
     known = np.rint((with_it.values - without.values) / step * step / float(design.units.exact))
-    change, strategy = known.astype(np.int64), design.strategy
+    change = known.astype(np.int64)
+    strategy = design.strategy
     arrived = arrivals_of(change, np.zeros_like(change[0]))  # (nights, cells, versions)
     moved = _moved_windows(arrived, strategy)
     most = sensitivity_of(strategy, design.contribution, design.shape)
@@ -107,7 +110,8 @@ def share_of(without: Nights, with_it: Nights) -> float:
 
 def _moved_windows(arrived: np.ndarray[Any, Any], strategy: Any) -> np.ndarray[Any, Any]:
     """How far arrivals move the nodes of windows, in lattice units: shape (nodes, cells)."""
-    last, versions = len(arrived), arrived.shape[-1]
+    last = len(arrived)
+    versions = arrived.shape[-1]
     windows = WindowVersions(last, strategy.inner)
     every = EveryVersion(windows)
     enters = np.asarray(matrices(every)[1], np.float64)

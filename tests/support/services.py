@@ -237,9 +237,13 @@ class Running:
     def __init__(
         self, file: Path, tokens: Mapping[str, str], changed: Mapping[str, float] | None = None
     ) -> None:
-        self.folder, self.tokens, self._place = file.parent, dict(tokens), kept_port()
+        self.folder = file.parent
+        self.tokens = dict(tokens)
+        self._place = kept_port()
         self.port: int = self._place.getsockname()[1]
-        self.log, self.url, self._pid = self.folder / "log", "", 0
+        self.log = self.folder / "log"
+        self.url = ""
+        self._pid = 0
         if not (self.folder / "clock").exists():
             self.at(-1)
         with self.log.open("ab") as log:
@@ -321,7 +325,8 @@ class Running:
         self._wait()
 
     def _wait(self) -> int:
-        pid, self._pid = self._pid, 0
+        pid = self._pid
+        self._pid = 0
         return self._ask("wait", pid)
 
     def stop(self) -> int:

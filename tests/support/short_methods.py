@@ -18,7 +18,8 @@ _VALUES = (("estimate", ""), ("window_estimate", "window_"), ("value", ""))
 
 def check_short_methods(released: Any) -> None:
     """Five sentences or so, no terms, numbers as in the table and in the whole account."""
-    text, full = released.methods(), released.methods(full=True)
+    text = released.methods()
+    full = released.methods(full=True)
     address = re.search(r"https://\S+(?=\.)", text)
     assert address is not None
     told = text.replace(address[0], "")
@@ -28,7 +29,8 @@ def check_short_methods(released: Any) -> None:
     besides = "".join(one for one in sentences if one.startswith("Besides noise: "))
     assert len(text.split()) - len(besides.split()) < 150
     assert not _TERMS.search(text), text
-    numbers, definition = released.numbers, released.numbers.definition
+    numbers = released.numbers
+    definition = released.numbers.definition
     if definition.cut.timed:
         span = definition.cut.span(released.steps)
         assert told.count(span) == 1

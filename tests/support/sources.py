@@ -138,7 +138,8 @@ def _users(numbered: bool) -> dict[str, Any]:
 
 
 def _row(chance: random.Random, begin: int, end: int, numbered: bool) -> dict[str, Any]:
-    day, user = chance.randrange(begin, end), int(chance.expovariate(0.2))
+    day = chance.randrange(begin, end)
+    user = int(chance.expovariate(0.2))
     whole = chance.choice([0, 86_399, chance.randrange(86_400)])
     at = START + timedelta(days=day, seconds=whole, microseconds=chance.choice([0, 0, 1, 999_999]))
     return {

@@ -9,7 +9,8 @@ import polars as pl
 
 from counton.run import Job
 
-PAGES, PLACES = "abcdef", "xyz"
+PAGES = "abcdef"
+PLACES = "xyz"
 
 
 @cache

@@ -62,7 +62,8 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    state, job = folder / "visits.db", folder / "jobs.toml"
+    state = folder / "visits.db"
+    job = folder / "jobs.toml"
     places = {Path(name).stem: folder / name for name in texts}
     places |= {"state": state, "place": state, "source": state, "file": job, "job": job}
     places |= {"key": folder / "visits.key", "folder": folder}

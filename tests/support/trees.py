@@ -18,7 +18,9 @@ def tree_of_parents(parents: Any) -> Tree:
             below.setdefault(parent, []).append(node)
     tops = [node for node in dict.fromkeys([*below, *parents]) if parents.get(node) is None]
     current = below.get(tops[0], []) if len(tops) == 1 else tops
-    found, labels, place = [], [], np.zeros(len(current), np.int64)
+    found = []
+    labels = []
+    place = np.zeros(len(current), np.int64)
     while current:
         found.append(place)
         labels.append(np.array([*current, None], dtype=object)[:-1])
@@ -55,13 +57,16 @@ def membership(tree: Any) -> Any:
 
 def measured_matrix(measurement: Any) -> Any:
     """C by levels, written out from its definition."""
-    tree, below = measurement.tree, membership(measurement.tree)
+    tree = measurement.tree
+    below = membership(measurement.tree)
     rows = {0: [measurement.total * below[0][0]]}
     for level in range(len(tree.parents)):
         rows[level + 1] = []
         for node in range(tree.sizes[level]):
-            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
-            p, q = int(measurement.own[level][node]), int(measurement.shared[level][node])
+            start = int(tree.starts[level][node])
+            m = int(tree.children[level][node])
+            p = int(measurement.own[level][node])
+            q = int(measurement.shared[level][node])
             if m == 2:
                 rows[level + 1].append(q * (below[level + 1][start] - below[level + 1][start + 1]))
             elif m > 2:
@@ -99,7 +104,8 @@ def covariances_of(law: HierarchyLaw, place: Place) -> list[Floats]:
     Arrays have the shape (nodes,). The time is proportional to the number of nodes.
     """
     tree, (depth, node) = law.tree, place
-    path, shares = [node], [1.0]
+    path = [node]
+    shares = [1.0]
     for level in range(depth - 1, -1, -1):
         path.insert(0, int(tree.parents[level][path[0]]))
         shares.insert(0, shares[0] / int(tree.children[level][path[0]]))
@@ -108,7 +114,8 @@ def covariances_of(law: HierarchyLaw, place: Place) -> list[Floats]:
         m = np.maximum(tree.children[level], 1).astype(np.float64)
         below = (found[-1] / m)[parents]
         if level < depth:
-            above, own = path[level], path[level + 1]
+            above = path[level]
+            own = path[level + 1]
             start, size = (int(of[level][above]) for of in (tree.starts, tree.children))
             shared = float(law.variances[level][above]) / size**2
             shared -= float(law.spread[level][above]) / size

@@ -51,7 +51,8 @@ class Calendar:
     @cached_property
     def edges(self) -> list[float]:
         """Where window k + 1 begins, in seconds."""
-        begin, zone = datetime.fromisoformat(self.start), ZoneInfo(self.zone)
+        begin = datetime.fromisoformat(self.start)
+        zone = ZoneInfo(self.zone)
         days = [(begin + timedelta(n)).replace(tzinfo=zone).timestamp() for n in range(60)]
         return days if self.every == "1d" else [days[0] + 21600 * n for n in range(60)]
 
@@ -67,7 +68,8 @@ class Calendar:
 
     def reaches(self, covers: str, last: int) -> list[float]:
         """The moments from which on an input may have its rows; two if clocks change meanwhile."""
-        amount, days = int(covers[:-1]), covers.endswith("d")
+        amount = int(covers[:-1])
+        days = covers.endswith("d")
         hours = self.edges[last] - amount * (86400 if days else 3600)
         then = self.local(last).replace(tzinfo=None) - timedelta(amount)
         clock = then.replace(tzinfo=ZoneInfo(self.zone)).timestamp()
@@ -117,7 +119,10 @@ def changes_of(
 
     ``steps``: what is released after each night; ``covers``: the windows that each covers.
     """
-    released, known, seen, changes = 0, dict[int, Place](), False, 0
+    released = 0
+    known = dict[int, Place]()
+    seen = False
+    changes = 0
     for number, where in enumerate(event):
         after = max(int(nights[number].until), released) if steps is None else steps[number]
         windows = covered(nights[number], released) if covers is None else covers[number]
@@ -141,7 +146,8 @@ class _Killed(BaseException):
 @contextmanager
 def _killed(after: int | None) -> Iterator[None]:
     """The process ends after so many transactions, each of which releases one window."""
-    take, left = Stream.take, [np.inf if after is None else after]
+    take = Stream.take
+    left = [np.inf if after is None else after]
 
     def takes(*given: Any, **more: Any) -> None:
         if not left[0]:
@@ -186,7 +192,8 @@ def released(
             }  # fmt: skip
             events: Any = found
             if door == "query":
-                events, new["query"] = _written(found, Path(folder, f"{number}.db")), _QUERY
+                events = _written(found, Path(folder, f"{number}.db"))
+                new["query"] = _QUERY
             covers = f"{night.covers}d" if isinstance(night.covers, int) else night.covers
             step: Any = None
             try:
@@ -206,7 +213,8 @@ def released(
             return Nights(np.zeros(0), told, None, None)
         with Store(state) as store:
             reader = store.reader(store.streams[0])
-            values, design = np.asarray(reader.releases().values), reader.design
+            values = np.asarray(reader.releases().values)
+            design = reader.design
             definition = StreamSpec.of_stream(reader).description()
     values = values.reshape(len(values), -1, design.strategy.facts.versions)
     return Nights(values, told, design, definition)

@@ -74,7 +74,8 @@ def test_descriptions_of_no_hats_are_refused(changed: dict[str, Any], said: str)
 @pytest.mark.parametrize("norm", [1, 2])
 def test_columns_at_the_largest_knots_are_exact(norm: Any) -> None:
     """Far knots make hats level: no product on the way leaves int64."""
-    height, last = 2**23 - 1, hats.LARGEST_KNOT
+    height = 2**23 - 1
+    last = hats.LARGEST_KNOT
     far = Hats(8, (last, (5, last)), [[height] * 2, [height // 2] * 2], norm, hats.MOST_BITS)
     matrix = far.matrix().astype(object)
     assert matrix.min() >= 0

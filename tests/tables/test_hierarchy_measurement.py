@@ -26,7 +26,8 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
         measurement, _ = tree_strategy_for(tree, wanted, norm)
     matrix = measured_matrix(measurement)
     whole = np.vstack(list(matrix.values()))
-    one, moved = measurement.sensitivities(), measurement.sensitivities("move")
+    one = measurement.sensitivities()
+    moved = measurement.sensitivities("move")
     assert one.l1 == np.abs(whole).sum(axis=0).max()
     assert one.l2_squared == (whole**2).sum(axis=0).max()
     leaves = whole.shape[1]

@@ -115,7 +115,8 @@ def test_few_queries_on_many_cells() -> None:
 @pytest.mark.parametrize("cells", [2**6, 2**8, 2**10])
 def test_haar_weights_make_the_cascade_12_to_18_percent_better(cells: Any) -> None:
     asked = AllRanges(cells)
-    cascade, best = Haar.cascade(cells), Haar.best(asked, 2)
+    cascade = Haar.cascade(cells)
+    best = Haar.best(asked, 2)
     assert 0.12 < 1 - gaussian_cost(best, asked) / gaussian_cost(cascade, asked) < 0.18
 
 
@@ -146,7 +147,8 @@ def test_variances_of_long_lines_stay_consistent() -> None:
     strategy = SquareRoot(20000)
     first = np.sqrt(np.diff(strategy._cumulative))
     for low, high in ((15000, 15001), (15000, 15100), (70, 20000), (19999, 20000)):
-        end, start = first[:high][::-1], np.zeros(high)
+        end = first[:high][::-1]
+        start = np.zeros(high)
         start[:low] = first[:low][::-1]
         exact = ((end - start) ** 2).sum()
         assert strategy.variance(np.array([low]), np.array([high]))[0] == pytest.approx(
@@ -286,7 +288,8 @@ def test_as_many_threads_as_there_are_change_no_digit() -> None:
     """What a file gives is what the run gave, which may have looked for its strategy meanwhile."""
     rows = np.random.default_rng(5).integers(-40, 40, (300, 257))
     low, high = np.triu_indices(258, 1)
-    measured, found = np.arange(300), []
+    measured = np.arange(300)
+    found = []
     for most in (1, 2, 1):
         with threadpoolctl.threadpool_limits(limits=most, user_api="blas"):
             line = Dense(rows, "drawn")

@@ -27,8 +27,10 @@ from tools.shape_search import (
 def hats(rng: np.random.Generator, cells: int, levels: int) -> tuple[Slots, np.ndarray]:
     """Slots with random weights and turns, and the rows of H that they stand for."""
     slots = 2 * levels
-    weights, turns = rng.random((cells, slots)), []
-    rows, alive = [np.zeros(cells) for _ in range(slots)], list(range(slots))
+    weights = rng.random((cells, slots))
+    turns = []
+    rows = [np.zeros(cells) for _ in range(slots)]
+    alive = list(range(slots))
     for cell in range(cells):
         for slot in range(slots):
             if cell and rng.random() < 0.3:
@@ -49,7 +51,8 @@ def test_variances_and_slopes_are_those_of_least_squares() -> None:
         np.testing.assert_allclose(own, inverse.diagonal(), rtol=1e-10)
         prefixes = np.tri(12)
         np.testing.assert_allclose(totals, (prefixes @ inverse @ prefixes.T).diagonal(), rtol=1e-10)
-        by_totals, by_own = rng.random(12), rng.random(12)
+        by_totals = rng.random(12)
+        by_own = rng.random(12)
         by_weights, by_squares = slopes(by_totals, by_own)
 
         def value(weights: np.ndarray, squares: np.ndarray, slots: Slots = slots) -> float:
@@ -71,7 +74,8 @@ def test_variances_and_slopes_are_those_of_least_squares() -> None:
 
 def test_inside_a_cell_is_least_squares_over_its_tree() -> None:
     shares = (0.3, 0.45, 0.25)
-    gram, size = np.eye(24) * shares[0] ** 2, 1
+    gram = np.eye(24) * shares[0] ** 2
+    size = 1
     for radix, share in zip((3, 4), shares[1:], strict=True):
         size *= radix
         gram += share**2 * np.kron(np.eye(24 // size), np.ones((size, size)))
@@ -159,7 +163,8 @@ def test_a_weak_shape_is_mended_from_its_neighbours() -> None:
 def test_the_search_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, wanted = tmp_path / "shapes.json", [Problem(2), Problem(3), Problem(4)]
+    path = tmp_path / "shapes.json"
+    wanted = [Problem(2), Problem(3), Problem(4)]
     monkeypatch.setattr(shape_search, "problems", lambda: wanted[:2])
     run(path)
     first = json.loads(path.read_text())

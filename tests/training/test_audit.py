@@ -19,7 +19,8 @@ from counton.training import TrainingNoise
 from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
 RUNS = 200_000
-EPSILON, DELTA = 2.0, 1e-5
+EPSILON = 2.0
+DELTA = 1e-5
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz.fit(8, 2, scaling="equal"),
     lambda: Echo.fit(8, 2, 1, "free"),
@@ -42,12 +43,14 @@ def epsilon_found(strategy: TrainingStrategy, narrower: float) -> float:
     matrix, _ = strategy.increments()
     best = np.linalg.solve(matrix @ matrix.T, canary)  # the likelihood ratio's direction
     score = best @ drawn
-    without, present = score[:RUNS], score[RUNS:] + best @ canary
+    without = score[:RUNS]
+    present = score[RUNS:] + best @ canary
     found = 0.0
     for share in (0.3, 0.1, 0.03, 0.01, 0.003, 0.001):
         threshold = np.quantile(without[: RUNS // 4], 1 - share)  # chosen on other runs
         rest = without[RUNS // 4 :]
-        false, true = int((rest > threshold).sum()), int((present > threshold).sum())
+        false = int((rest > threshold).sum())
+        true = int((present > threshold).sum())
         most_false = stats.beta.ppf(1 - 1e-6, false + 1, len(rest) - false)
         least_true = stats.beta.ppf(1e-6, true, RUNS - true + 1)
         found = max(found, math.log((least_true - DELTA) / most_false))

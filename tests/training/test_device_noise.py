@@ -59,7 +59,9 @@ def by_torch(noise: TrainingNoise, size: int, steps: range = range(1, 7)) -> Flo
 def by_jax(noise: TrainingNoise, size: int) -> Floats:
     zeros = {"w": jnp.zeros(size)}
     transformation = private_aggregate(noise, batch_size=1, per_example=False)
-    state, update, made = transformation.init(zeros), jax.jit(transformation.update), []
+    state = transformation.init(zeros)
+    update = jax.jit(transformation.update)
+    made = []
     for _ in range(6):
         found, state = update(zeros, state)
         made.append(np.asarray(found["w"], float))
@@ -137,7 +139,8 @@ def test_a_node_has_the_normal_law(nodes_of: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("made_by", [by_torch, by_jax])
 def test_keys_names_and_budgets_have_noise_of_their_own(made_by: Callable[..., Floats]) -> None:
-    strategy, size = STRATEGIES[1], 9999
+    strategy = STRATEGIES[1]
+    size = 9999
     first = made_by(noise_of(strategy), size)[0]
     assert (made_by(noise_of(strategy), size)[0] == first).all()
     others = [
@@ -174,7 +177,8 @@ def test_a_restart_draws_the_same_normals_again(strategy: TrainingStrategy) -> N
     by_torch(first, 50, range(1, 4))
     state = first.state_dict()
     wanted = by_torch(first, 50, range(4, 7))
-    loaded, resumed = noise_of(strategy), noise_of(strategy)
+    loaded = noise_of(strategy)
+    resumed = noise_of(strategy)
     loaded.load_state_dict(state)
     resumed.resume(4, first.run)
     for again in (loaded, resumed):
@@ -183,7 +187,8 @@ def test_a_restart_draws_the_same_normals_again(strategy: TrainingStrategy) -> N
 
 def test_under_an_own_key_only_earlier_normals_are_drawn_again() -> None:
     """Echo's third step of two epochs repeats a normal of the first; its own is new."""
-    strategy, key = Echo.fit(4, 2), Key.generate()
+    strategy = Echo.fit(4, 2)
+    key = Key.generate()
     first = noise_of(strategy, key)
     before = by_torch(first, MANY, range(1, 3))
     ends = []
@@ -200,9 +205,11 @@ def test_under_an_own_key_only_earlier_normals_are_drawn_again() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:3])
 def test_a_resumed_state_of_jax_keeps_the_law(strategy: TrainingStrategy) -> None:
-    noise, zeros = noise_of(strategy, Key.generate()), {"w": jnp.zeros(MANY)}
+    noise = noise_of(strategy, Key.generate())
+    zeros = {"w": jnp.zeros(MANY)}
     transformation = private_aggregate(noise, batch_size=1, per_example=False)
-    state, made = transformation.init(zeros), []
+    state = transformation.init(zeros)
+    made = []
     for step in range(1, 7):
         if step in (3, 5):
             state = resume(state)
@@ -229,7 +236,8 @@ def test_nothing_as_long_as_a_parameter_crosses_to_the_host() -> None:
 
 def test_a_compiled_program_does_not_show_the_key() -> None:
     """Whoever reads a dump of the program could draw the noise, and take it off."""
-    noise, zeros = noise_of(STRATEGIES[1]), {"w": jnp.zeros(9)}
+    noise = noise_of(STRATEGIES[1])
+    zeros = {"w": jnp.zeros(9)}
     transformation = private_aggregate(noise, batch_size=1, per_example=False)
     program = jax.jit(transformation.update).lower(zeros, transformation.init(zeros))
     words = np.frombuffer(noise.subkey("w", 9, "")[:8], "<u4")
@@ -244,7 +252,8 @@ def test_the_twister_of_a_cpu_has_more_than_the_32_bits_of_a_seed() -> None:
 
 
 def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    key, strategy = Key.generate(), STRATEGIES[1]
+    key = Key.generate()
+    strategy = STRATEGIES[1]
     with pytest.raises(InvalidInput, match="give 'host' or 'device'"):
         noise_of(strategy, where="gpu")
     noise = noise_of(strategy, key)
@@ -277,7 +286,8 @@ def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_a_run_states_its_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that does not could be continued, or joined, where other noise is drawn."""
-    key, zeros = Key.generate(), {"w": torch.zeros(3)}
+    key = Key.generate()
+    zeros = {"w": torch.zeros(3)}
     noise = noise_of(STRATEGIES[1], key)
     before = noise.fingerprint
     with pytest.raises(StateError, match="cannot say yet which generator"):
@@ -319,7 +329,8 @@ def test_what_is_refused_binds_no_generator() -> None:
 
 
 def test_a_state_of_jax_is_that_of_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    key, zeros = Key.generate(), {"w": jnp.zeros(3)}
+    key = Key.generate()
+    zeros = {"w": jnp.zeros(3)}
     begun = private_aggregate(noise_of(STRATEGIES[1], key), batch_size=1, per_example=False)
     _, state = begun.update(zeros, begun.init(zeros))
     monkeypatch.setattr(jax, "__version__", "99")

@@ -74,7 +74,8 @@ def test_noise_is_that_of_add_under_jit_and_scan(strategy: TrainingStrategy) -> 
     zeros = jax.tree_util.tree_map(jnp.zeros_like, parameters())
     right = wanted(strategy, 6)
 
-    state, update = transformation.init(parameters()), jax.jit(transformation.update)
+    state = transformation.init(parameters())
+    update = jax.jit(transformation.update)
     for step in range(3):
         found, state = update(zeros, state)
         assert near(found, right[step])
@@ -185,9 +186,11 @@ def zeros_and_ones() -> tuple[Any, Any]:
 def test_a_fresh_state_is_another_run(jitted: bool) -> None:
     zeros, ones = zeros_and_ones()
     transformation = private_aggregate(own_noise(), batch_size=1, per_example=False)
-    init, update = transformation.init, transformation.update
+    init = transformation.init
+    update = transformation.update
     if jitted:
-        init, update = jax.jit(init), jax.jit(update)
+        init = jax.jit(init)
+        update = jax.jit(update)
     states = [init(zeros) for _ in range(3)]
     assert len({np.asarray(state.run).tobytes() for state in states}) == 3
     update(ones, states[0])
@@ -247,7 +250,8 @@ def test_a_state_of_another_process_is_resumed(
     monkeypatch.setattr("counton.noise.witness._known", {})
     shown = []
     for _ in range(3):
-        chain, own = begun(), resume(state)
+        chain = begun()
+        own = resume(state)
         update = jax.jit(chain.update)
         for _ in range(3):
             found, own = update(ones, own)
@@ -345,7 +349,8 @@ def test_parts_of_batches_are_added_up_before_their_noise() -> None:
     noise = own_noise()
     inner = private_aggregate(noise, batch_size=1, per_example=False)
     several = optax.MultiSteps(inner, every_k_schedule=2)
-    state, shown = several.init(zeros), []
+    state = several.init(zeros)
+    shown = []
     update = jax.jit(several.update)
     for _ in range(4):
         found, state = update(ones, state)

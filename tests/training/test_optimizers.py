@@ -50,7 +50,9 @@ FITTED = pytest.mark.parametrize(
 
 def descended(optimizer: SGD, gradients: np.ndarray) -> np.ndarray:
     """The weights after each step, from 0, as the documents of torch.optim.SGD define them."""
-    weights, buffer, found = np.zeros(gradients.shape[1]), np.zeros(gradients.shape[1]), []
+    weights = np.zeros(gradients.shape[1])
+    buffer = np.zeros(gradients.shape[1])
+    found = []
     for rate, gradient in zip(optimizer.rates(len(gradients)), gradients, strict=True):
         gradient = gradient + optimizer.weight_decay * weights
         buffer = optimizer.momentum * buffer + gradient
@@ -168,7 +170,8 @@ def test_a_banded_root_with_momentum_has_another_address() -> None:
 @pytest.mark.long
 def test_plans_with_random_batches_are_for_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_plan, "multiplier", lambda *_: 1.0)  # it takes half a minute
-    key, optimizer = Key.generate(), SGD(0.9, rate=falling)
+    key = Key.generate()
+    optimizer = SGD(0.9, rate=falling)
     for sampler in (
         SecretPlaces(48, steps_per_epoch=6, epochs=2, key=key, name="secret"),
         PoissonBatches(480, rate=0.1, steps=12, key=key, name="poisson"),

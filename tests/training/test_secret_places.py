@@ -114,7 +114,8 @@ def test_the_bound_of_independent_noise_is_tight(steps: int) -> None:
 
 
 def test_noise_keeps_the_definition_and_a_little_less_does_not() -> None:
-    strategy, promised = independent(3, 1), ApproxDP(0.5, 1e-3)
+    strategy = independent(3, 1)
+    promised = ApproxDP(0.5, 1e-3)
     std = places_multiplier(promised, strategy, 3)
     means = means_of_places(strategy, 3)
     assert max(exact_deltas(means, std, 0.5)) <= 1e-3
@@ -198,7 +199,8 @@ def test_what_is_not_covered_is_not_amplified() -> None:
 
 def test_what_the_end_of_the_normals_may_show_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for every place, with epsilon + ln(places); where delta does not cover it, no gain."""
-    guarantee, strategy = ApproxDP(1, 1e-5), independent(16, 1)
+    guarantee = ApproxDP(1, 1e-5)
+    strategy = independent(16, 1)
     free = places_multiplier(guarantee, strategy, 16)
     asked = []
 
@@ -217,7 +219,8 @@ def test_what_the_end_of_the_normals_may_show_is_paid_for(monkeypatch: pytest.Mo
 def simulated_losses(places: int, epochs: int, std: float, epsilon: float) -> tuple[float, float]:
     """Mean and error of the larger divergence of places drawn anew, by 400,000 runs."""
     runs = np.random.default_rng(7)
-    ratio, without = np.ones(400_000), np.ones(400_000)
+    ratio = np.ones(400_000)
+    without = np.ones(400_000)
     for _ in range(epochs):
         drawn = runs.standard_normal((len(ratio), places)) / std
         without *= np.exp(drawn - std**-2 / 2).mean(axis=1)
@@ -256,8 +259,10 @@ def test_places_drawn_anew_lose_no_more_than_their_bound(
 
     def rounded_down(atoms: Any) -> PrivacyLossDistribution:
         logs = np.log(atoms.values[1:]) / 0.25
-        present, without = atoms.masses[1:] * atoms.values[1:], atoms.masses[1:]
-        up, down = Counter[int](), Counter[int]()
+        present = atoms.masses[1:] * atoms.values[1:]
+        without = atoms.masses[1:]
+        up = Counter[int]()
+        down = Counter[int]()
         for at, one, other in zip(logs, present, without, strict=True):
             up[int(np.floor(at))] += one
             down[int(np.floor(-at))] += other
@@ -337,7 +342,8 @@ def test_places_are_even_secret_and_kept() -> None:
     for step in range(1, 6):
         assert np.array_equal(sampler.batch(step), sampler.batch(step + 5))
     key = Key.generate()
-    one, other = secret(key), secret(key)
+    one = secret(key)
+    other = secret(key)
     assert not np.array_equal(one.batch(1), other.batch(1))
     assert "one example more or less" in repr(one)
     assert "drawn by chance and in secret" in repr(one)
@@ -354,7 +360,8 @@ def noise_with(sampler: SecretPlaces, key: Key, name: str = "run") -> TrainingNo
 def test_noise_is_amplified_and_says_why() -> None:
     key = chosen_key()
     noise = noise_with(secret(key, 16), key)
-    strategy, wide = noise.strategy, noise.std
+    strategy = noise.strategy
+    wide = noise.std
     plain = TrainingNoise(strategy, key=key, name="run", guarantee=noise.guarantee).std
     needed = places_multiplier(noise.guarantee, strategy, 16)
     assert wide == pytest.approx(needed * np.sqrt(strategy.squared_sensitivity()), rel=1e-3)

@@ -145,7 +145,8 @@ def test_a_run_that_says_no_terms_is_refused() -> None:
 
 @pytest.mark.parametrize("name", FITS)
 def test_the_noise_of_a_run_is_made_of_what_the_run_says(name: str) -> None:
-    strategy, key = fitted(name), chosen_key()
+    strategy = fitted(name)
+    key = chosen_key()
     first = noise_of(strategy, key, clip=0.25, guarantee=ApproxDP(1, "1e-6"))
     right = [first.read(step, "w", 7) for step in range(1, 25)]
     again = TrainingNoise.of_run(through_json(first.run), key=key)
@@ -228,7 +229,8 @@ def test_a_run_says_nothing_that_hangs_on_one_example() -> None:
 
 def test_a_run_keeps_the_batches_that_it_began_with() -> None:
     """Other batches from the middle on let an example count more often than is promised."""
-    key, strategy = Key.generate(), fitted("buffers")
+    key = Key.generate()
+    strategy = fitted("buffers")
     first = noise_of(strategy, key, sampler=FixedEpochs(120, 10, 2))
     with pytest.raises(StateError, match="its sampler is"):
         noise_of(strategy, key, sampler=FixedEpochs(120, 10, 2, seed=1)).resume(14, first.run)

@@ -242,7 +242,8 @@ def flat(model: Any) -> Any:
 
 def test_a_sweep_of_learning_rates_shares_no_noise() -> None:
     key, (inputs, labels) = Key.generate(), data()
-    strategy, moved = BufferedToeplitz.fit(8), []
+    strategy = BufferedToeplitz.fit(8)
+    moved = []
 
     def trained(name: str, rate: float, draws: TrainingNoise | None = None) -> Any:
         model = model_of()

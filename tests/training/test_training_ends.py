@@ -115,9 +115,11 @@ def lost(epsilon: float, shift: float) -> float:
     Where one disc reaches and the other does not: the lesser of the densities, epsilon included.
     """
     radius = math.sqrt(LARGEST_SQUARED_RADIUS)
-    along, across = np.linspace(-radius, shift / 2, 601), np.linspace(0, radius, 401)
+    along = np.linspace(-radius, shift / 2, 601)
+    across = np.linspace(0, radius, 401)
     x, y = np.meshgrid(along, across)
-    own, moved = x**2 + y**2, (x - shift) ** 2 + y**2
+    own = x**2 + y**2
+    moved = (x - shift) ** 2 + y**2
     least = np.exp(np.minimum(-own / 2, epsilon - moved / 2))
     least *= (own <= radius**2) & (moved > radius**2)
     return float(2 * least.sum() * (along[1] - along[0]) * (across[1] - across[0]) / (2 * math.pi))

@@ -66,8 +66,10 @@ def test_noise_is_the_matrix_times_the_normals(
 def test_shards_have_the_bits_of_the_whole(
     make: Callable[[], TrainingStrategy], shards: int, key: Key
 ) -> None:
-    strategy, size = make(), BLOCK + 1001
-    whole, parts = noise_of(strategy, key), [noise_of(strategy, key) for _ in range(shards)]
+    strategy = make()
+    size = BLOCK + 1001
+    whole = noise_of(strategy, key)
+    parts = [noise_of(strategy, key) for _ in range(shards)]
     ends = [size * number // shards for number in range(shards + 1)]
     zeros = np.zeros(size)
     for step in (1, 2):
@@ -99,7 +101,8 @@ def test_buffers_are_resumed_from_a_checkpoint_or_drawn_again(
         first.add(step, zeros)
     state = first.state_dict()
     wanted = [first.add(step, zeros) for step in (6, 7)]
-    loaded, replayed = noise_of(make(), key), noise_of(make(), key)
+    loaded = noise_of(make(), key)
+    replayed = noise_of(make(), key)
     loaded.load_state_dict(state)
     replayed.resume(6)
     for step, right in zip((6, 7), wanted, strict=True):

@@ -78,7 +78,8 @@ def test_plan_with_larger_separation_has_no_more_error() -> None:
 @pytest.mark.parametrize("draws", [None, 6])
 def test_banded_optimum_in_fixed_order_has_its_own_sensitivity(draws: int | None) -> None:
     """The largest over places of the sum of products of columns, by loops."""
-    steps, epochs = 24, 4
+    steps = 24
+    epochs = 4
     fixed = BandedOptimum.fit(steps, epochs, draws=draws, order="fixed")
     matrix = fixed.encoder()
     gram = np.abs(matrix.T @ matrix)

@@ -157,7 +157,8 @@ def test_a_checkpoint_continued_twice_has_two_noises(strategy: TrainingStrategy,
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 def test_a_run_of_several_sessions_has_the_law_of_the_strategy(strategy: TrainingStrategy) -> None:
     """Its noise is std * K z with one independent normal at each node, whoever drew it."""
-    key, size = Key.generate(), 3
+    key = Key.generate()
+    size = 3
     noise = noise_of(strategy, key)
     made = []
     for step in range(1, 13):
@@ -186,8 +187,10 @@ def squared_sensitivity_of_two_ways(strategy: TrainingStrategy, last: int) -> fl
     """Of what is shown up to a step and of two ways to go on from it, by matrices written out."""
     matrix, nodes = strategy.increments()
     old = np.array([strategy.first_step(*node) <= last for node in nodes])
-    common, own = np.where(old, matrix, 0), np.where(old, 0, matrix)
-    first, second = (common[last:], own[last:], 0 * own[last:]), (common[last:], 0 * own[last:])
+    common = np.where(old, matrix, 0)
+    own = np.where(old, 0, matrix)
+    first = (common[last:], own[last:], 0 * own[last:])
+    second = (common[last:], 0 * own[last:])
     shown = np.block(
         [[common[:last], own[:last], 0 * own[:last]], list(first), [*second, own[last:]]]
     )
@@ -250,8 +253,10 @@ def test_a_state_that_is_refused_changes_nothing() -> None:
 
 
 def test_workers_of_one_step_join_the_run_of_the_first() -> None:
-    key, strategy = Key.generate(), STRATEGIES[1]
-    first, other = noise_of(strategy, key), noise_of(strategy, key)
+    key = Key.generate()
+    strategy = STRATEGIES[1]
+    first = noise_of(strategy, key)
+    other = noise_of(strategy, key)
     other.join(first.run)
     whole = noise_of(strategy, key)
     whole.join(first.run)
@@ -302,7 +307,8 @@ def test_noise_is_neither_copied_nor_pickled() -> None:
 
 def test_threads_do_not_take_one_step_twice() -> None:
     noise = noise_of(STRATEGIES[4], Key.generate())
-    together, given = threading.Barrier(4), []
+    together = threading.Barrier(4)
+    given = []
 
     def take() -> None:
         together.wait()
@@ -401,7 +407,8 @@ def by_chance(key: Key) -> PoissonBatches:
 def test_batches_by_chance_serve_one_run() -> None:
     """Two runs with the same batches are no two runs by chance: whoever is in one is in both."""
     key = Key.generate()
-    sampler, independent = by_chance(key), BandedInverseSquareRoot(8, 1, training_schedule(8, 8))
+    sampler = by_chance(key)
+    independent = BandedInverseSquareRoot(8, 1, training_schedule(8, 8))
 
     def run(name: str, sampler: PoissonBatches) -> TrainingNoise:
         promised = ApproxDP(1, 1e-5)

@@ -357,7 +357,8 @@ def test_poisson_batches_are_independent_and_have_their_rate() -> None:
 
 @pytest.mark.long
 def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
-    sampler, guarantee = poisson(), ApproxDP(1, 1e-5)
+    sampler = poisson()
+    guarantee = ApproxDP(1, 1e-5)
     best = plan(sampler=sampler, dimension=9, guarantee=guarantee).best
     noise = best.noise(key=chosen_key(), name="run")
     once = poisson_multiplier(guarantee, 0.2, 8)
@@ -375,7 +376,8 @@ def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
 @pytest.mark.parametrize("rate", [0.3, *(long(one) for one in (0.05, 1.0))])
 def test_amplified_noise_keeps_the_definition(rate: float) -> None:
     """One step, by integrals: hockey-stick divergence both ways, and a little less noise fails."""
-    epsilon, delta = 0.5, 1e-3
+    epsilon = 0.5
+    delta = 1e-3
     sigma = poisson_multiplier(ApproxDP(epsilon, delta), rate, 1)
 
     def lost(std: float) -> float:

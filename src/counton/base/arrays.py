@@ -75,10 +75,12 @@ def extremes(numbers: NDArray[Any]) -> tuple[int, int]:
         return 0, 0
     flat = numbers.reshape(-1)
     # Scan in parts, so that the second scan finds the numbers still in the cache.
-    smallest, largest = int(flat[0]), int(flat[0])
+    smallest = int(flat[0])
+    largest = int(flat[0])
     for at in range(0, flat.size, _CACHED):
         part = flat[at : at + _CACHED]
-        smallest, largest = min(smallest, int(part.min())), max(largest, int(part.max()))
+        smallest = min(smallest, int(part.min()))
+        largest = max(largest, int(part.max()))
     return smallest, largest
 
 
@@ -119,9 +121,11 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
     """Decode the text of `integers_to_text` to int64 of the stated shape."""
     widths = "1:", "2:", "4:", "8:"
     if type(text) is str and text[:2] in widths and min(shape, default=0) >= 0:
-        width, count = int(text[0]), math.prod(shape)
+        width = int(text[0])
+        count = math.prod(shape)
         with suppress(ValueError, zlib.error):
-            unpacker, packed = zlib.decompressobj(), base64.b64decode(text[2:], validate=True)
+            unpacker = zlib.decompressobj()
+            packed = base64.b64decode(text[2:], validate=True)
             # one byte more than wanted, so that no text fills the memory
             planes = unpacker.decompress(packed, count * width + 1)
             if len(planes) == count * width and unpacker.eof:
@@ -185,7 +189,8 @@ def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None 
     True
     """
     flat = np.ascontiguousarray(numbers)
-    row, flat = flat.size // max(1, len(flat)), flat.ravel()
+    row = flat.size // max(1, len(flat))
+    flat = flat.ravel()
     blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
     whole = read or (lambda some: some.astype("<i8"))
     largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
@@ -254,7 +259,8 @@ def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool =
     array([[ 5,  7],
            [ 6, -2]])
     """
-    head, body = packed[0] if packed else 0, memoryview(packed)[1:]
+    head = packed[0] if packed else 0
+    body = memoryview(packed)[1:]
     width = head & ~_PLAIN
     if not 1 <= width <= 8:
         raise ValueError(

@@ -16,7 +16,8 @@ from counton.base.lazy import require
 from counton.base.outside_input import shown_name
 
 #: Codes of values that are missing, and of values that are not among the declared ones.
-MISSING, OUTSIDE = -1, -2
+MISSING = -1
+OUTSIDE = -2
 
 
 #: Separator between the values of several columns of groups, in the label of a group.
@@ -132,7 +133,8 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     Nothing else rounds published numbers. Files for machines keep every digit, so that the
     difference of two consecutive totals is exactly the number of the window between them.
     """
-    errors, found = errors_of(columns), []
+    errors = errors_of(columns)
+    found = []
     for name, values in columns.items():
         stds = errors.get(name, [None] * len(values))
         found.append(

@@ -67,9 +67,11 @@ def hide_secrets(text: str) -> str:
     if ":/" in text:
         lines = (line.rpartition("@") for line in text.split("\n"))  # the rest has no password
         text = "\n".join(_USER.sub(rf"\1:{_LEFT_OUT}@", head + at) + end for head, at, end in lines)
-    shown, place = "", 0
+    shown = ""
+    place = 0
     for found in _NAMED.finditer(text):
-        name, in_address = unquote(found[1]), text.endswith(("?", "&", ";"), 0, found.start())
+        name = unquote(found[1])
+        in_address = text.endswith(("?", "&", ";"), 0, found.start())
         is_secret = _PASSWORD.fullmatch(name) or (in_address and _TOKEN.fullmatch(name))
         if is_secret and found.start() >= place and (value := _VALUE.match(text, found.end())):
             shown += text[place : found.end()] + _LEFT_OUT
@@ -153,7 +155,8 @@ class CountonError(Exception):
                 return names[whole]
             if found[1] not in names:
                 return whole
-            told, plain = names[found[1]], found[2] in ("", "True")
+            told = names[found[1]]
+            plain = found[2] in ("", "True")
             if told.endswith(" ="):
                 return f"{told[:-2] if plain else f'{told} {found[2]}'} (in a job file)"
             return told if plain else f"{told} {found[2]}"

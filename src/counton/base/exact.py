@@ -84,7 +84,9 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
-    found, cause, given = None, None, cast("object", None if isinstance(value, bool) else value)
+    found = None
+    cause = None
+    given = cast("object", None if isinstance(value, bool) else value)
     if isinstance(given, Rational):
         found = Fraction(int(given.numerator), int(given.denominator))
     elif isinstance(given, (str, Decimal, Real)):
@@ -162,7 +164,8 @@ def root_rounded_up(square: Fraction) -> Fraction:
     >>> 0 <= root_rounded_up(Fraction(2)) ** 2 - 2 < 1e-9
     True
     """
-    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    top = math.isqrt(square.numerator)
+    bottom = math.isqrt(square.denominator)
     if Fraction(top, bottom) ** 2 == square:
         return Fraction(top, bottom)
     size = (square.numerator.bit_length() - square.denominator.bit_length()) // 2

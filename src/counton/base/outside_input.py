@@ -178,7 +178,8 @@ def _marks() -> Any:
     import numpy as np
 
     found = np.zeros(256, np.int8)
-    found[[*b"[{"]], found[[*b"]}"]] = 1, -1
+    found[[*b"[{"]] = 1
+    found[[*b"]}"]] = -1
     return found
 
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 #: Largest number of parts of the time axis, which has a logarithmic scale, and of steps computed in
 #: each part.
-_PARTS, _OF_EACH = 100, 16
+_PARTS = 100
+_OF_EACH = 16
 #: Largest number of letters in a line of a name beside a curve.
 _LETTERS = 17
 
@@ -93,11 +94,14 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
         ends.append((name, least, FAINT))
     below = [(name, colour) for name, _, colour in ends]
     width = check_width(width)
-    lowest, names = foot_inches(foot, width), names_inches(below, width)
-    words, right = Caption(title, subtitle, "", foot, width), 0.2 if names else 0.26 * WIDTH
+    lowest = foot_inches(foot, width)
+    names = names_inches(below, width)
+    words = Caption(title, subtitle, "", foot, width)
+    right = 0.2 if names else 0.26 * WIDTH
     figure, ax = _axes(words, 3.6, above=0.3, below=0.62 + names, left=0.675, right=right)
     for curve in reversed(curves):
-        low, high = curve.std.min(axis=1), curve.std.max(axis=1)
+        low = curve.std.min(axis=1)
+        high = curve.std.max(axis=1)
         ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
         ax.plot(middles, curve.line, color=curve.colour, linewidth=curve.width)
     if least:
@@ -124,7 +128,8 @@ def _axes(
 ) -> tuple[Figure, Axes]:
     """Return an empty chart with one pair of axes; all lengths are in inches."""
     figure, bottom, top = frame(words, tall, above=above, below=below)
-    ax, wide = figure.subplots(), words.width
+    ax = figure.subplots()
+    wide = words.width
     figure.subplots_adjust(left=left / wide, right=1 - right / wide, bottom=bottom, top=top)
     return figure, ax
 
@@ -199,7 +204,8 @@ def plot_loss(
         f"{plan.unit} {parameter:g}: typical error {plan.best.errors.rmse:,.1f}"
     )
     # The loss by the paper's analysis rises and falls with age: drawn behind the others.
-    loss, ages_shown = plan.best.errors.loss, shown.tolist()
+    loss = plan.best.errors.loss
+    ages_shown = shown.tolist()
     curves = {
         "the paper's analysis\nof this plan": (loss(ages_shown, "paper"), _LIGHT, 0.9),
         "this plan": (loss(ages_shown), PALETTE[0], 1.7),
@@ -207,7 +213,8 @@ def plot_loss(
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
     names = names_inches(below, width)
-    words, lower = Caption(title, subtitle, width=width), 0.6 + names + 0.25 * (names > 0)
+    words = Caption(title, subtitle, width=width)
+    lower = 0.6 + names + 0.25 * (names > 0)
     right = 0.35 if names else 0.27 * WIDTH
     figure, ax = _axes(words, 3.9, above=0.25, below=lower, left=0.525, right=right)
     for losses, colour, thick in curves.values():

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 #: darker yellow).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
 
-INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
+INK = "#1a1a1a"
+FAINT = "#6b6b6b"
+GRID = "#e6e6e6"
 #: Default width of a chart, and smallest and largest allowed width, in inches.
-WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
+WIDTH = 7.5
+NARROWEST = 3.0
+WIDEST = 30.0
 #: Width in inches below which the names of curves are under a chart, not beside it.
 NARROW = 5.5
 #: Largest number of letters of a name beside a chart.
 LONGEST_NAME = 24
-_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS = 50, 88, 104
+_TITLE_LETTERS = 50
+_SUBTITLE_LETTERS = 88
+_FOOT_LETTERS = 104
 #: Fonts that have letters which matplotlib's font lacks; installed ones are tried in this order.
 _FONTS = (
     "Noto Sans",
@@ -198,7 +204,8 @@ def frame(
 
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
     """Write title and subtitle; dollar signs do not begin a formula."""
-    tall, wide = figure.get_figheight(), figure.get_figwidth()
+    tall = figure.get_figheight()
+    wide = figure.get_figwidth()
     above, below = _lines(title, subtitle, wide)
     styles: tuple[dict[str, Any], ...] = (
         {"size": 15, "weight": "bold", "color": INK},
@@ -241,7 +248,8 @@ def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
 
 def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
     """Write the names of curves, from top to bottom, below a narrow chart."""
-    tall, width = figure.get_figheight(), figure.get_figwidth()
+    tall = figure.get_figheight()
+    width = figure.get_figwidth()
     y = bottom + names_inches(names, width)
     for name, colour in names:
         for line in _name_lines(name, width):
@@ -251,7 +259,9 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
 
 def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
     """Write names beside the ends of curves (fractions of the axis), moved apart."""
-    found, free, floor = [], 1.0, 0.0
+    found = []
+    free = 1.0
+    floor = 0.0
     for name, end, colour in sorted(ends, key=lambda one: -one[1]):
         height = 0.0058 * size * (name.count("\n") + 1)
         middle = min(end, free - height / 2)
@@ -352,7 +362,8 @@ def shorten_all(names: Sequence[str], longest: Sequence[int]) -> list[str]:
 
 def _is_ambiguous(name: str, tail: int, longest: int, others: Collection[str]) -> bool:
     """Return whether a cut name may be one of the others."""
-    begin, end = name[: longest - 1 - tail], name[len(name) - tail :]
+    begin = name[: longest - 1 - tail]
+    end = name[len(name) - tail :]
     if _cut(name, tail, longest) in others:
         return True
     return any(other.startswith(begin) and other.endswith(end) for other in others)

@@ -44,7 +44,8 @@ _LARGEST_RATIO = 8.0  # groups with sizes of a larger ratio do not share a scale
 _THIN = 0.005  # part of the axis: a narrower band is hidden by its line
 _LETTERS = 12.3  # letters per inch of a heading above a chart
 _VALUE_INCHES = 0.078  # width of a letter of a number
-_COLOUR, _HATCH = PALETTE[0], "#d0d0d0"
+_COLOUR = PALETTE[0]
+_HATCH = "#d0d0d0"
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,10 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     curves = curves.thin()
     if curves.noted is not None and curves.noted.any():
         words = words.adding("; hollow: with a note")
-    together, wide = [*range(len(curves.groups))], words.width
-    count, sizes = len(together), curves.sizes
+    together = [*range(len(curves.groups))]
+    wide = words.width
+    count = len(together)
+    sizes = curves.sizes
     alike = count > 1 and sizes.max() <= _LARGEST_RATIO * sizes.min()
     parts = [together if alike else [index] for index in together]
     if any(_is_thin(curves, part) for part in parts):
@@ -166,11 +169,13 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     words = words.adding(f"; {words.axis}" if words.axis else "")
     if count > 1:
         words = words.adding("; all on one scale" if alike else "; each chart with its own scale")
-    values, scales = values_in_words(curves), [reach(curves, part) for part in parts]
+    values = values_in_words(curves)
+    scales = [reach(curves, part) for part in parts]
     longest = max(len(f"{end:,.0f}") for ends in scales for end in ends)
     left = 0.3 + _VALUE_INCHES * max(4, longest)
     names = [min(len(shorten(name)), 20) for name in curves.groups]
-    between, most = "   ", 3 if count > 8 else 2
+    between = "   "
+    most = 3 if count > 8 else 2
     needed = max(one + 3 + len(value) for one, value in zip(names, values, strict=True))
     for columns in range(min(most, count), 0, -1):
         each = (wide - 0.22) / columns
@@ -235,14 +240,16 @@ def reach(curves: Curves, panel: Sequence[int]) -> tuple[float, float]:
     shown = [part[:, panel] for part in (curves.estimates, curves.lower, curves.upper)]
     finite = [part[np.isfinite(part)] for part in shown]
     values = finite[0] if finite[0].size else np.zeros(1)
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     if finite[1].size and finite[2].size:
         half = (shown[2] - shown[1]) / 2
         half = half[np.isfinite(half)]
         room = max(high - low, 4 * float(np.median(half)) if half.size else 0.0)
         low = min(low, max(float(finite[1].min()), low - room))
         high = max(high, min(float(finite[2].max()), high + room))
-    low, high = min(0.0, low), max(0.0, high)
+    low = min(0.0, low)
+    high = max(0.0, high)
     margin = 0.03 * max(high - low, 1e-9 * max(abs(high), 1.0))
     return low - (0 if low == 0 else margin), high + margin
 
@@ -263,7 +270,8 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
         ax.plot(middles[at], estimates[at], "o", color=_COLOUR, markerfacecolor="white", zorder=3)
     low, high = ax.get_ylim()
     room = high - low  # an infinite band is drawn beyond the axis
-    lower, upper = np.clip(lower, low - room, None), np.clip(upper, None, high + room)
+    lower = np.clip(lower, low - room, None)
+    upper = np.clip(upper, None, high + room)
     if curves.starts is not None:
         ax.set_xlim(float(starts[0]), float(times[-1]))
         if curves.provisional:
@@ -303,7 +311,8 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     """
     from matplotlib.dates import AutoDateLocator, date2num
 
-    times, starts = curves.times, curves.starts
+    times = curves.times
+    starts = curves.starts
     if starts is None and len(times) == 1:
         ticks = np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]
         ax.set_xticks(ticks, tick_names(ticks, float(ticks[0])))
@@ -357,21 +366,27 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
     """
     moments = [np.datetime64(round(one * 86_400), "s").item() for one in ticks.tolist()]
     gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
-    found, shown = [], None
+    found = []
+    shown = None
     for place, one in enumerate(moments):
         date = day_in_words(one)
         if gap >= 360:
-            name, above = f"{one.year}", ""
+            name = f"{one.year}"
+            above = ""
         elif gap >= 27 and all(other.day == 1 for other in moments):
-            name, above = month_name(one), f"{one.year}"
+            name = month_name(one)
+            above = f"{one.year}"
         elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
-            name, above = date, f"{one.year}"
+            name = date
+            above = f"{one.year}"
         else:
-            name, above = f"{one:%H:%M}", day_in_words(one, year=True)
+            name = f"{one:%H:%M}"
+            above = day_in_words(one, year=True)
             if gap < 1 / 1440:
                 name = f"{one:%H:%M:%S}"
             if place and ticks[place] >= end - 1e-9 and name == "00:00":
-                name, above = "24:00", shown or ""
+                name = "24:00"
+                above = shown or ""
         found.append(name if above == shown or not above else f"{name}\n{above}")
         shown = above
     return found
@@ -393,7 +408,8 @@ def window_names(
     for start, end in zip(
         starts.astype("datetime64[s]"), ends.astype("datetime64[s]"), strict=True
     ):
-        first, days = start.item(), (end - start) / np.timedelta64(1, "D")
+        first = start.item()
+        days = (end - start) / np.timedelta64(1, "D")
         last = end.item()
         midnight = first.time() == last.time() == time()
         above = f"{first.year}"
@@ -401,7 +417,8 @@ def window_names(
             last -= timedelta(days=1)
         years = first.year != last.year
         if midnight and first.day == first.month == 1 and 364 < days < 367:
-            name, above = f"{first.year}", ""
+            name = f"{first.year}"
+            above = ""
         elif midnight and first.day == 1 and 27 < days < 32:
             name = month_name(first)
         elif midnight and days == 1:
@@ -410,7 +427,8 @@ def window_names(
             name = f"{day_in_words(first, year=years)} –\n{day_in_words(last, year=years)}"
         elif days < 1:
             name = f"{first:%H:%M}–\n{last:%H:%M}"
-            above, years = day_in_words(first, year=True), False
+            above = day_in_words(first, year=True)
+            years = False
         else:
             begin = f"{day_in_words(first, year=years)} {first:%H:%M}"
             name = f"{begin} –\n{day_in_words(last, year=years)} {last:%H:%M}"
@@ -429,7 +447,9 @@ def values_in_words(curves: Curves) -> list[str]:
     >>> values_in_words(Curves(day, ["a", "b"], np.array([[20.0, 0.25]]), *ends))
     ['20.0 ± 2.0', '0.25 (0 to 2)']
     """
-    last, low, high = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    last = curves.estimates[-1]
+    low = curves.lower[-1]
+    high = curves.upper[-1]
     halves = (high - low) / 2
     whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
     values = []

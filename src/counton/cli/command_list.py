@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 #: Headings of the list of commands.
-RELEASE, PLAN = "Release", "Plan, before anything is spent"
-READ, KEEP = "Read and publish what was released", "Keep a state"
+RELEASE = "Release"
+PLAN = "Plan, before anything is spent"
+READ = "Read and publish what was released"
+KEEP = "Keep a state"
 
 #: Statistics that are commands of their own, with their lines in the list of commands. The list
 #: loads none of these statistics.

@@ -52,7 +52,8 @@ class Console:
     """
 
     def __init__(self, *, stderr: bool = False, **more: Any) -> None:
-        self._stderr, self._more = stderr, more
+        self._stderr = stderr
+        self._more = more
         self._file: TextIO = more.get("file") or (sys.stderr if stderr else sys.stdout)
 
     @cached_property

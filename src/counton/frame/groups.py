@@ -64,7 +64,8 @@ class _Many:
     """Group names as a polars column of texts, or as encoded blocks until the column is needed."""
 
     def __init__(self, column: pl.Series | None, blocks: Sequence[bytes] = ()) -> None:
-        self._column, self.blocks = column, blocks
+        self._column = column
+        self.blocks = blocks
 
     @property
     def column(self) -> pl.Series:
@@ -137,16 +138,20 @@ class GroupNames(Sequence[str]):
         self._held: _Few | _Many
         self._digest: str | None = None
         if isinstance(names, GroupNames):
-            self._held, self._count, self._digest = names._held, len(names), names._digest
+            self._held = names._held
+            self._count = len(names)
+            self._digest = names._digest
             return
         few = names if isinstance(names, list | tuple) and len(names) <= _SHOWN else None
         if few is not None and all(isinstance(name, str) and is_text(name) for name in few):
-            self._held, self._count = _Few(few), len(few)
+            self._held = _Few(few)
+            self._count = len(few)
             return
         import polars as pl
 
         given = names if isinstance(names, pl.Series) else pl.Series(list(names), dtype=pl.String)
-        self._held, self._count = _Many(given.rechunk().alias("group")), len(given)
+        self._held = _Many(given.rechunk().alias("group"))
+        self._count = len(given)
 
     @property
     def column(self) -> pl.Series:
@@ -190,7 +195,8 @@ class GroupNames(Sequence[str]):
         little = blocks[0] if len(blocks) == 1 and len(blocks[0]) <= _LITTLE else b""
         if little.startswith(b"["):
             texts = _read(json.loads, little)
-            names._held, names._count = _Few(texts), len(texts)
+            names._held = _Few(texts)
+            names._count = len(texts)
             names._held.blocks = blocks
             return names
         import polars as pl
@@ -202,7 +208,8 @@ class GroupNames(Sequence[str]):
 
         if little:
             column = _read(pl.read_ipc, io.BytesIO(little))["group"]
-            names._held, names._count = _Many(column, blocks), len(column)
+            names._held = _Many(column, blocks)
+            names._count = len(column)
         else:
             names._count = sum(_read(count, block) for block in blocks)
             names._held = _Many(None, blocks)
@@ -310,7 +317,8 @@ def _finder(
     def slots(texts: pl.Series) -> NDArray[np.int64]:
         return (texts.hash(seed).to_numpy() >> np.uint64(64 - bits)).view(np.int64)
 
-    table, own = np.zeros(1 << bits, np.int32), slots(names.gather(places) if seed else names)
+    table = np.zeros(1 << bits, np.int32)
+    own = slots(names.gather(places) if seed else names)
     table[own] = places
     rest = _finder(names, places[table.take(own) != places], seed + 1)
 
@@ -344,7 +352,8 @@ def _encode(part: pl.Series) -> bytes:
     """Return a part of the names as a table of Arrow, in a layout that all versions read."""
     import polars as pl
 
-    file, table = io.BytesIO(), part.to_frame().rechunk()
+    file = io.BytesIO()
+    table = part.to_frame().rechunk()
     table.write_ipc(file, compression="zstd", compat_level=pl.CompatLevel.oldest())
     return file.getvalue()
 

@@ -101,7 +101,8 @@ def _calendar_edges(
     zone = load_zone(timezone)
     first = start.astimezone(zone)
     local = first.replace(tzinfo=None)
-    begin, length = microseconds(start), amount * _NOMINAL_DAYS[unit] * _DAY
+    begin = microseconds(start)
+    length = amount * _NOMINAL_DAYS[unit] * _DAY
     no_changes = unit != "mo" and zone.utcoffset(None) is not None  # clocks are never set
     alike = no_changes and begin + steps * length < microseconds(_LATEST)
     edges = begin + length * np.arange(steps + 1) if alike else np.empty(steps + 1, np.int64)
@@ -139,7 +140,8 @@ def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
     if before >= after:  # the time comes once, or twice
         return first
     # Skipped. Clocks jump between these two moments; bisect, to the microsecond.
-    low, high = time.replace(tzinfo=UTC) - after, first
+    low = time.replace(tzinfo=UTC) - after
+    high = first
     while high - low > _MICROSECOND:
         middle = low + (high - low) // 2
         skipped = middle.astimezone(zone).utcoffset() == before
@@ -264,7 +266,8 @@ class Windows:
         ['up to 2024-03-01 12:00', 'to the end of 2024-03-01']
         """
         us = microseconds(time) if isinstance(time, datetime) else int(time)
-        local, before = self.local(us), self.local(us - 1)
+        local = self.local(us)
+        before = self.local(us - 1)
         if before.date() < local.date():  # also where clocks skip midnight
             return f"to the end of {before.date()}"
         text = local.replace(tzinfo=None).isoformat(" ")
@@ -289,7 +292,8 @@ class Windows:
         if self.length is not None:
             return self._origin, self.length
         edges = self._edges()
-        length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
+        length = int(np.gcd.reduce(edges))
+        most = int(np.diff(edges).max())
         return (0, length) if most <= _PIECES * length else None
 
     def starts(self, steps: range) -> NDArray[np.int64]:
@@ -374,9 +378,12 @@ class Windows:
                 f"{field('covers', length)} is not a length of time: write a whole number above 0 "
                 "and a unit, as in 7d"
             )
-        amount, unit = int(found[1]), found[2]
-        end, begin = int(self.ends(range(last, last + 1))[0]), self._origin
-        zone, fixed = load_zone(self.timezone), _FIXED | {"d": _DAY, "w": 7 * _DAY}
+        amount = int(found[1])
+        unit = found[2]
+        end = int(self.ends(range(last, last + 1))[0])
+        begin = self._origin
+        zone = load_zone(self.timezone)
+        fixed = _FIXED | {"d": _DAY, "w": 7 * _DAY}
         with suppress(OverflowError, ValueError):  # else it is before the year 1
             if unit not in _FIXED:
                 local = self.local(end).replace(tzinfo=None)
@@ -632,7 +639,8 @@ class PlainSteps(Once):
 
     @override
     def span(self, steps: range) -> str:
-        first, last = steps[0], steps[-1]
+        first = steps[0]
+        last = steps[-1]
         if first == last:
             return f"step {last:,}"
         return f"steps {first:,} to {last:,}"

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class WindowOptions(Section):
     """The windows of time, and which of them a run releases."""
 
-    heading, scope = "Time", STREAM
+    heading = "Time"
+    scope = STREAM
 
     time: v.Column | None = option("Column with the time of each row.", OFTEN)
     every: v.Length | None = option("Length of a window: 15m, 1h, 1d, 1w or 1mo.", OFTEN)
@@ -75,7 +76,8 @@ class WindowOptions(Section):
 class DomainOptions(Section):
     """The declared groups or cells, which are public."""
 
-    heading, scope = "Groups", STREAM
+    heading = "Groups"
+    scope = STREAM
 
     domain: v.Domain | None = option("All groups, from public knowledge: a file, or A,B,C.", OFTEN)
 
@@ -83,7 +85,8 @@ class DomainOptions(Section):
 class GroupOptions(DomainOptions):
     """The columns whose values are the groups of rows."""
 
-    heading, scope = "Groups", STREAM
+    heading = "Groups"
+    scope = STREAM
 
     by: v.Columns | None = option("Column with the group of each row, or several: A,B.", OFTEN)
     other: v.Text | None = option("Name of one more group, for rows of undeclared groups.")
@@ -92,7 +95,8 @@ class GroupOptions(DomainOptions):
 class UnlistedGroupOptions(Section):
     """What happens to rows of groups that nobody declared."""
 
-    heading, scope = "Groups", REMEMBERED
+    heading = "Groups"
+    scope = REMEMBERED
 
     unknown: Literal["refuse", "drop"] | None = option(
         "What happens to rows of undeclared groups. [default: refuse]"
@@ -102,7 +106,8 @@ class UnlistedGroupOptions(Section):
 class DiscoveredGroupOptions(Section):
     """The same for statistics that can publish undeclared groups above a noisy threshold."""
 
-    heading, scope = "Groups", REMEMBERED
+    heading = "Groups"
+    scope = REMEMBERED
 
     unknown: Literal["refuse", "drop", "discover"] | None = option(
         "What happens to rows of undeclared groups; discover publishes large ones. "
@@ -113,7 +118,8 @@ class DiscoveredGroupOptions(Section):
 class PrivacyOptions(Section):
     """The privacy loss."""
 
-    heading, scope = "Guarantee", STREAM
+    heading = "Guarantee"
+    scope = STREAM
 
     epsilon: v.Loss | None = option(
         "Privacy loss of one event or user. Smaller protects more and adds noise.", OFTEN
@@ -148,7 +154,8 @@ class PrivacyOptions(Section):
 class SeriesOptions(Section):
     """The released series."""
 
-    heading, scope = "Noise", STREAM
+    heading = "Noise"
+    scope = STREAM
 
     release: Literal["totals", "windows", "both"] | None = option(
         "Which numbers to publish. [default: totals]", OFTEN
@@ -158,7 +165,8 @@ class SeriesOptions(Section):
 class PeriodSeriesOptions(Section):
     """The released series where a user counts anew in each period."""
 
-    heading, scope = "Noise", STREAM
+    heading = "Noise"
+    scope = STREAM
 
     release: Literal["totals", "windows", "both", "periods"] | None = option(
         "Which numbers to publish; periods are totals since a period began. [default: totals, "
@@ -170,7 +178,8 @@ class PeriodSeriesOptions(Section):
 class NoiseOptions(Section):
     """The strategy that shares noise between windows, and its error metric."""
 
-    heading, scope = "Noise", STREAM
+    heading = "Noise"
+    scope = STREAM
 
     strategy: v.StrategyName | None = option(
         f"Strategy: auto, {PUBLISHED}, {', '.join(KINDS)}, {', '.join(PAPERS)}, or a file "
@@ -189,7 +198,8 @@ class NoiseOptions(Section):
 class UserOptions(Section):
     """The column of users, who are protected in place of single rows."""
 
-    heading, scope = "People", STREAM
+    heading = "People"
+    scope = STREAM
 
     user: v.Column | None = option("Column of users, who are then protected.", OFTEN)
     most: v.MostEvents | None = option("How many rows of a user count.", OFTEN)
@@ -198,7 +208,8 @@ class UserOptions(Section):
 class UserPeriodOptions(UserOptions):
     """Users who are protected in each period anew."""
 
-    heading, scope = "People", STREAM
+    heading = "People"
+    scope = STREAM
 
     per: v.Length | None = option("Period in which so many rows of a user count, as in 1d.")
     retain: v.Length | None = option(
@@ -211,7 +222,8 @@ class UserPeriodOptions(UserOptions):
 class UserRowOptions(UserPeriodOptions):
     """Users of whom several rows count, one in each window, or one for ever."""
 
-    heading, scope = "People", STREAM
+    heading = "People"
+    scope = STREAM
 
     most_a_window: v.Positive | None = option(
         "How many rows of a user count in one window.", FILE_ONLY
@@ -226,7 +238,8 @@ class UserRowOptions(UserPeriodOptions):
 class InputOptions(Section):
     """The form of rows, which rows a run's files hold, and what happens to unreadable ones."""
 
-    heading, scope = "Rows", REMEMBERED
+    heading = "Rows"
+    scope = REMEMBERED
 
     file_format: Literal["csv", "parquet", "jsonl"] | None = option(
         "Format of the files. [default: by their endings]", RUN_ONLY, key="format"
@@ -267,7 +280,8 @@ class InputOptions(Section):
 class OutputOptions(Section):
     """The files and charts that a run writes, and their form."""
 
-    heading, scope = "Output", OUTPUT
+    heading = "Output"
+    scope = OUTPUT
 
     out: v.File | None = option(
         "File for the released table: .parquet, .csv or .json.", RUN_ONLY, OFTEN
@@ -283,7 +297,8 @@ class OutputOptions(Section):
 class StateOptions(Section):
     """The state (database) that keeps the stream, and its secrets."""
 
-    heading, scope = "State", EACH_RUN
+    heading = "State"
+    scope = EACH_RUN
 
     state: v.State | None = option(
         "SQLite file or database URL that keeps the stream. It is secret.", OFTEN

@@ -73,7 +73,8 @@ class OwnStatisticJob(
 class CustomStatisticJob(OwnStatisticJob):
     """A statistic that is stated as an object, or by its class and its parameters in JSON."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["custom"] = "custom"
     definition: v.StatisticObject | None = option(
         'The statistic: its class and parameters as JSON: {"statistic": "Average", "lower": 0, ...}'

@@ -69,7 +69,8 @@ def explain_error(error: ValidationError, model: type[Section]) -> str:
     if first["type"] == "extra_forbidden":
         return explain_unknown_option(key, model)
     name = _name_of(key, model)
-    value, context = first["input"], first.get("ctx", {})
+    value = first["input"]
+    context = first.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, CountonError):
         return cause.template

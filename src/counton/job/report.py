@@ -133,7 +133,8 @@ class ReportJob(
 ):
     """Several statistics of the same rows, under one guarantee and one bound on people."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["report"] = "report"
     statistics: Members | None = option(
         "Statistics by name, each with its options; in a command, a TOML or JSON file."

@@ -9,7 +9,8 @@ from counton.job.option_fields import REMEMBERED, Section, option
 class OverOptions(Section):
     """Numbers that can be shown for the last steps alone."""
 
-    heading, scope = "Output", REMEMBERED
+    heading = "Output"
+    scope = REMEMBERED
     over: v.NotNegative | None = option(
         "Show the numbers of this many last windows, in place of all; 0 shows all again."
     )
@@ -18,7 +19,8 @@ class OverOptions(Section):
 class ShareOptions(Section):
     """The choice of quantiles to show."""
 
-    heading, scope = "Output", REMEMBERED
+    heading = "Output"
+    scope = REMEMBERED
     shares: v.Numbers | None = option(
         "Quantiles to show, as in 0.25,0.5,0.75. [default: those three]"
     )
@@ -27,5 +29,6 @@ class ShareOptions(Section):
 class IntervalOptions(Section):
     """The choice of intervals of cells to show."""
 
-    heading, scope = "Output", REMEMBERED
+    heading = "Output"
+    scope = REMEMBERED
     ask: v.Names | None = option("Intervals of cells to show, in place of single cells.")

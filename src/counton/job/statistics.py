@@ -32,21 +32,24 @@ from counton.job.shown_numbers import IntervalOptions, OverOptions, ShareOptions
 class CountColumnOptions(Section):
     """A table of counts: a row stands for several events."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     counts: v.Column | None = option("Column with the number of events that each row stands for.")
 
 
 class ReplaceOptions(Section):
     """Protection of a row's values, where its presence is public."""
 
-    heading, scope = "Guarantee", STREAM
+    heading = "Guarantee"
+    scope = STREAM
     replace: bool = option("Protect the values of a row, not its presence.", default=False)
 
 
 class UpstreamBoundOptions(Section):
     """A bound on one user's share of a table of counts, which its maker vouches for."""
 
-    heading, scope = "People", STREAM
+    heading = "People"
+    scope = STREAM
     moves: v.MostEvents | None = option(
         "Largest number of one user's events in a table of counts, which its maker ensured.",
         FILE_ONLY,
@@ -56,7 +59,8 @@ class UpstreamBoundOptions(Section):
 class BoundOptions(Section):
     """A column of values, which are clipped to bounds and rounded to a grid."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     value: v.Column | None = option("Column of the values, whose mean or sum is shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
     upper: v.Exact | None = option("Larger values count as this value.")
@@ -122,7 +126,8 @@ class QuantilesJob(
 ):
     """How values are distributed: median and other quantiles."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["quantiles"] = "quantiles"
     value: v.Column | None = option("Column of the values, whose quantiles are shown.")
     lower: v.Exact | None = option("Smaller values count as this value.")
@@ -150,7 +155,8 @@ class TopKJob(
 ):
     """The largest groups of a histogram, with intervals that hold for all of them at once."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["top-k"] = "top-k"
     top: v.Positive | None = option("Number of groups to show. [default: 10]", REMEMBERED)
     room: v.Positive | None = option(
@@ -168,7 +174,8 @@ class TopKJob(
 class DistinctJob(OverOptions, SeriesOptions, UnlistedGroupOptions, GroupOptions, UserOptions, Job):
     """How many different users there are so far; each counts once, for ever."""
 
-    heading, scope = "People", STREAM
+    heading = "People"
+    scope = STREAM
     statistic: Literal["distinct"] = "distinct"
     first: bool = option("Each user counts once, as always here.", default=False)
     summary: ClassVar = "How many different users there are so far."
@@ -182,7 +189,8 @@ class ReachJob(
 ):
     """How many users have at least 1, 5, 100 rows in a period."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["reach"] = "reach"
     at_least: v.WholeNumbers | None = option(
         "Least number of rows of a user: one number, or several as in 1,5,100. [default: 1]"
@@ -205,7 +213,8 @@ class HierarchyJob(
 ):
     """How many rows each place of a hierarchy has, such as region and city; counts add up."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["hierarchy"] = "hierarchy"
     levels: v.Names | None = option("Columns of the levels, coarsest first: A,B,C.")
     target: v.NumbersByName | None = option(
@@ -232,7 +241,8 @@ class ContingencyJob(
 ):
     """How many rows have each combination of some columns' values, with all margins."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["contingency"] = "contingency"
     columns: v.Names | None = option("Columns that the statistic reads, in this order: A,B.")
     equal: bool = option("Give every margin the same accuracy.", default=False)
@@ -258,7 +268,8 @@ class RangesJob(
 ):
     """A line of counts, accurate in every interval."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["ranges"] = "ranges"
     label: v.Column | None = option("Column that names the cells of a line.")
     workload: v.Text | None = option("What is accurate: ranges or prefixes. [default: ranges]")
@@ -276,7 +287,8 @@ class MomentsJob(
 ):
     """Means, variances and covariances of columns."""
 
-    heading, scope = "Statistic", STREAM
+    heading = "Statistic"
+    scope = STREAM
     statistic: Literal["moments"] = "moments"
     columns: v.Names | None = option("Columns that the statistic reads, in this order: A,B.")
     bounds: v.Names | None = option("Lowest and highest value of each column: 0:100,0:20.")

@@ -372,7 +372,8 @@ _DELAY = re.compile(r"\d{1,6}[smhd]")
 #: Names of strategies.
 STRATEGIES = ("auto", PUBLISHED, *KINDS, *PAPERS)
 #: The time at which a run begins, and the time of the newest event.
-NOW, LATEST_ROW = "now", "newest"
+NOW = "now"
+LATEST_ROW = "newest"
 #: Begins a value of ``bad_rows`` that names a file.
 QUARANTINE = "quarantine:"
 

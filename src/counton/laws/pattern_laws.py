@@ -22,7 +22,8 @@ NORMS: tuple[Norm, Norm] = (1, 2)
 _WRITTEN_OUT = 64
 #: Largest horizon on which stated bounds must not be too large, and the largest allowed ratio of a
 #: squared bound to the true value.
-_SHORT, _SLACK = 16, Fraction(5, 4)
+_SHORT = 16
+_SLACK = Fraction(5, 4)
 #: Sets of runs to try, with various lengths, offsets, sizes, repetitions and first steps.
 _RUNS: tuple[tuple[Run, ...], ...] = (
     (Run(1),),
@@ -75,7 +76,8 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
 
     On short horizons all sets of steps are tried; on long ones, equally spaced steps.
     """
-    horizon, found = matrix.shape[1], []
+    horizon = matrix.shape[1]
+    found = []
     best = (0, 0)
     for changes in range(1, min(most, horizon) + 1):
         if horizon <= _SHORT:

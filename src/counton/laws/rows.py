@@ -207,7 +207,8 @@ def reads_of(strategy: StreamStrategy, count: int) -> Reads:
     steps = np.array([0, *rows])
     if strategy.facts.workload == "windows":
         together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]
-        steps, weights = steps[together], np.cumsum(weights, axis=0)[together]
+        steps = steps[together]
+        weights = np.cumsum(weights, axis=0)[together]
     return Reads(steps, nodes, weights)
 
 

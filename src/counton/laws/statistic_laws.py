@@ -136,9 +136,11 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     That is at once or one by one, undone and repeated, saved and restored. Cells on demand must be
     at most ``largest``.
     """
-    whole, exact = cell_changes(statistic, batches), statistic.begin()
+    whole = cell_changes(statistic, batches)
+    exact = statistic.begin()
     for step, batch in enumerate(batches, 1):
-        first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
+        first = _take_steps(statistic, exact, [batch], step)
+        saved = exact.save()
         exact.undo()
         repeated = _take_steps(statistic, exact, [batch], step)
         require(
@@ -202,7 +204,8 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     least, most = statistic.row_bounds()
     if not all(isinstance(place, int) for place, _ in statistic.entries(codes)):
         codes = codes[codes >= 0]  # codes below 0 have no place
-    rows, pairs = np.arange(len(codes)), statistic.entries(codes)
+    rows = np.arange(len(codes))
+    pairs = statistic.entries(codes)
     adds = np.zeros((len(codes), statistic.places), np.int64)
     for place, amount in pairs:
         places = np.broadcast_to(place, codes.shape)
@@ -230,14 +233,16 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     additive = not statistic.additive or np.array_equal(measured, units)
     require(additive, "additive is True, but measure() does not return the sums themselves")
     each = statistic.measure(units if statistic.counts_rows else adds)
-    largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
+    largest = int(np.abs(each).max(initial=0))
+    entry = statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
     complaint = (
         f"largest_entry is {entry}, which allows {bound} in a cell of one row, but measure() gives "
         f"{largest}; state a larger one"
     )
     require(largest <= bound, complaint)
-    total, raised = statistic.row_total, statistic.measure(adds).reshape(len(adds), -1).sum(axis=1)
+    total = statistic.row_total
+    raised = statistic.measure(adds).reshape(len(adds), -1).sum(axis=1)
     require(
         total is None or bool((raised == total).all()),
         f"row_total is {total}, but a row raises the sum of all cells by "
@@ -245,7 +250,8 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     )
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
-        cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
+        cells = statistic.measure(own[None])
+        most_told = statistic.largest_measured(sizes)
         complaint = (
             f"largest_measured() returns {most_told:g}, but measure() gives a larger cell for "
             "these rows; return an upper bound"
@@ -286,7 +292,8 @@ def _check_neighbours(
     steps = len(batches)
     whole = cell_changes(statistic, batches).reshape(steps, -1)
     contribution = statistic.contribution(batched=batched)
-    name, replaced = f"contribution(batched={batched})", contribution.relation == "replace"
+    name = f"contribution(batched={batched})"
+    replaced = contribution.relation == "replace"
     near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = contribution.signed or bool((whole >= 0).all())
     require(falls, "a cell is negative, but contribution() has signed=False")
@@ -316,7 +323,8 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
         return f"changes {len(rows)} steps"
     if contribution.pattern is not None or contribution.most is not None:
         return None  # norms say the rest
-    steps, apart = contribution.steps, np.diff(rows)
+    steps = contribution.steps
+    apart = np.diff(rows)
     if steps is not None and len(rows) > steps:
         return f"changes {len(rows)} steps"
     if (apart < contribution.separation).any():
@@ -538,7 +546,8 @@ def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
     if not step:
         return np.zeros(len(cells), np.int64)
     found = np.asarray(exact.counts(cells, step))
-    most, largest = int(np.abs(found).max(initial=0)), exact.largest
+    most = int(np.abs(found).max(initial=0))
+    largest = exact.largest
     require(
         most <= largest,
         f"largest is {largest}, but counts() returns {most} for a cell; return an upper bound",

@@ -186,7 +186,8 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     if is_integral(strategy):
         rows = rows_by_step(strategy, count)
         place = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
-        reads, enters = np.zeros((count, len(place))), np.zeros((len(place), count))
+        reads = np.zeros((count, len(place)))
+        enters = np.zeros((len(place), count))
         for (step, row), column in zip(rows.items(), columns, strict=True):
             reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
             enters[[place[node] for node in column], step - 1] = list(column.values())
@@ -386,7 +387,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     count = count_steps(strategy, None)
     matrix = matrix_of(strategy)
     columns = range(matrix.shape[1])
-    lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
+    lengths = np.abs(matrix).sum(axis=0)
+    products = np.abs(matrix.T @ matrix)
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
         """Return both norms of the change by a unit in each set of steps: (sets, 2)."""
@@ -406,7 +408,8 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
         sets = [tuple(run[:size]) for run in runs for size in sizes]
     apart = np.array([min((b - a for a, b in pairwise(s)), default=separation) for s in sets])
-    members, norms = np.array([len(s) for s in sets]), norms_moved(sets)
+    members = np.array([len(s) for s in sets])
+    norms = norms_moved(sets)
     one = sensitivities(strategy)
 
     def check_stated(claimed: Sensitivity, l1: int, squared: int, which: str) -> None:

@@ -97,7 +97,9 @@ class Key:
         if not isinstance(secret, bytes) or len(secret) != 32:
             raise WrongKey("a key must be 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
-        key._secret, key._salt, key._file = secret, None, None
+        key._secret = secret
+        key._salt = None
+        key._file = None
         return key
 
     @classmethod
@@ -138,7 +140,8 @@ class Key:
         """
         text = secrets.token_hex(16) if salt is None else salt
         key = Key._holding(self.derive(b"salted", text.encode()))
-        key._salt, key._file = text, self._file
+        key._salt = text
+        key._file = self._file
         return key
 
     @property
@@ -248,7 +251,8 @@ class Key:
 
 
 #: Beginning of a key's text in any format, and its digits.
-_BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
+_BEGINS = re.compile(r"counton-key-\d+:")
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
@@ -295,7 +299,8 @@ class InsecureSeededKey(Key):
         self._secret = HKDF(algorithm=SHA256(), length=32, salt=None, info=material).derive(
             b"insecure"
         )
-        self._salt, self._file = None, None
+        self._salt = None
+        self._file = None
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> InsecureSeededKey:

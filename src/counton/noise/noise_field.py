@@ -69,9 +69,13 @@ class NoiseField:
                 f"{self.shape}: give smaller numbers"
             )
         part = NoiseField.__new__(NoiseField)
-        part._source, part._law, part._samplers = self._source, self._law, self._samplers
+        part._source = self._source
+        part._law = self._law
+        part._samplers = self._samplers
         part.cipher = self.cipher
-        part.shape, part._size, part._first = (cells,), cells, self._first + first
+        part.shape = (cells,)
+        part._size = cells
+        part._first = self._first + first
         return part
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -94,9 +98,11 @@ class NoiseField:
         if sampler is None:
             law = self._law(level) if callable(self._law) else self._law
             sampler = self._samplers[level] = sampler_for(law)
-        tile, rows = Tile(0, 1, nodes.start, count), out.reshape(1, -1)
+        tile = Tile(0, 1, nodes.start, count)
+        rows = out.reshape(1, -1)
         if self.shape:
-            tile, rows = Tile(nodes.start, count, self._first, self._size), out.reshape(count, -1)
+            tile = Tile(nodes.start, count, self._first, self._size)
+            rows = out.reshape(count, -1)
         for part, place in tile.parts(SPAN):
             window = rows[place]
             if window.flags.c_contiguous:

@@ -39,7 +39,8 @@ _RARE = 2**8
 #: Bits of sqrt(1/2) as float32: mantissas are taken within [sqrt(1/2), sqrt(2)).
 _ROOT_BITS = 0x3F3504F3
 #: Bits of 2^32 less those of 1, and the mask of an exponent's bits.
-_THIRTY_TWO, _EXPONENT = 32 << 23, np.int32(-(2**23))
+_THIRTY_TWO = 32 << 23
+_EXPONENT = np.int32(-(2**23))
 
 # -2 ln m = s (L0 + L1 s^2 + L2 s^4), s = (m - 1) / (m + 1)
 _LOG = tuple(map(np.float32, (-4.000000476837158, -1.3330440521240234, -0.8259548544883728)))
@@ -109,7 +110,8 @@ class NormalField:
         for block in self.blocks(first, stop):
             drawn = self.block(level, index, block)
             begin = block * BLOCK
-            low, high = max(first, begin), min(stop, begin + len(drawn))
+            low = max(first, begin)
+            high = min(stop, begin + len(drawn))
             out[low - first : high - first] = drawn[low - begin : high - begin]
         return out
 
@@ -155,7 +157,8 @@ def _box_muller(uniform: Singles, angle: NDArray[np.int32], low: Singles, high: 
     count = len(uniform)
     a, b, c, d = (part[:count] for part in (_scratch.a, _scratch.b, _scratch.c, _scratch.d))
     # u * 2^32 = m 2^e: radius^2 = -2 ln m - 2 (e - 32) ln 2; the mantissa is kept as m 2^32
-    bits, power = uniform.view(np.int32), b.view(np.int32)
+    bits = uniform.view(np.int32)
+    power = b.view(np.int32)
     np.subtract(bits, _ROOT_BITS + _THIRTY_TWO, out=power)
     np.bitwise_and(power, _EXPONENT, out=power)
     np.subtract(bits, power, out=bits)

@@ -65,7 +65,9 @@ class _Powers:
     # + 1. So the n-th value errs by at most 2 n + 1 units of 2**-(bits + guard_bits).
 
     def __init__(self, first: Fraction, rate: Fraction, guard_bits: int = 64) -> None:
-        self._first, self._rate, self._guard_bits = first, rate, guard_bits
+        self._first = first
+        self._rate = rate
+        self._guard_bits = guard_bits
         self._known: dict[int, tuple[int, list[int]]] = {}
 
     def bracket(self, n: int, bits: int) -> tuple[int, int]:
@@ -80,7 +82,8 @@ class _Powers:
         while len(powers) <= n:
             powers.append(powers[-1] * ratio >> finer)
         error = 2 * n + 1
-        low, high = max(powers[n] - error, 0), powers[n] + error
+        low = max(powers[n] - error, 0)
+        high = powers[n] + error
         return low >> self._guard_bits, -(-high >> self._guard_bits)
 
 
@@ -118,7 +121,8 @@ class SignedGeometric(CumulativeLaw):
 
     def __init__(self, scale: Fraction, block_bits: int) -> None:
         rate = (1 << block_bits) / scale
-        self._below, self._above = _Powers(1 / scale, rate), _Powers(Fraction(0), rate)
+        self._below = _Powers(1 / scale, rate)
+        self._above = _Powers(Fraction(0), rate)
 
     @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
@@ -208,11 +212,14 @@ class GaussianBlocks(CumulativeLaw):
     @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
         if bits not in self._sums:
-            work, half = bits + 64, 0
+            work = bits + 64
+            half = 0
             while exp_bracket(self._rate * self.nearest(half) ** 2, work + 64)[1] > 4:
                 half = max(2 * half, 1)
-            lowest, highest = -half - 1, half
-            before, after = self._weights(1, -lowest, work), self._weights(0, highest + 1, work)
+            lowest = -half - 1
+            highest = half
+            before = self._weights(1, -lowest, work)
+            after = self._weights(0, highest + 1, work)
             sums = list(accumulate([*reversed(before), *after]))
             # Each weight errs by at most 2; the tails beyond the ends are below 2**-60 of one unit.
             self._sums[bits] = (lowest, sums, 2 * len(sums) + 1)
@@ -222,7 +229,8 @@ class GaussianBlocks(CumulativeLaw):
             return 0, 1
         if position >= len(sums):
             return (1 << bits) - 1, 1 << bits
-        part, whole = sums[position], sums[-1]
+        part = sums[position]
+        whole = sums[-1]
         low = (max(part - error, 0) << bits) // (whole + error)
         high = -((-(part + error) << bits) // (whole - error))
         return low, min(high, 1 << bits)
@@ -249,12 +257,15 @@ class InverseTable:
 
     def _thresholds(self) -> tuple[int, list[int]]:
         """Return a value below which F < 2**-64, and F * 2**64 rounded down from there on."""
-        law, top = self._law, 2**64 - 1
+        law = self._law
+        top = 2**64 - 1
         lowest = law.first if law.first is not None else 0
         if law.first is None:
             while law.floor(lowest, 64) >= 1:
                 lowest = 2 * lowest - 1
-            low, high = lowest, 0  # floor is 0 at low and above 0 at high, or both are 0
+            # floor is 0 at low and above 0 at high, or both are 0
+            low = lowest
+            high = 0
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if law.floor(middle, 64) == 0 else (low, middle)
@@ -333,7 +344,9 @@ class Uniform:
         self._source = source
         self._address = address
         self._place = np.array([row], np.uint64), np.array([column], np.uint64)
-        self._value, self._bits, self._lane = sixteen, 16, 0
+        self._value = sixteen
+        self._bits = 16
+        self._lane = 0
         self._read_on()
 
     def below(self, bracket: Callable[[int], tuple[int, int]]) -> bool:
@@ -363,7 +376,11 @@ class Uniform:
 
 
 # Purposes: the uses of random bits inside one sample.
-_MAIN, _ACCEPT, _OFFSET, _RETRY, _DIGIT = 0, 1, 2, 3, 16
+_MAIN = 0
+_ACCEPT = 1
+_OFFSET = 2
+_RETRY = 3
+_DIGIT = 16
 
 #: With these limits, tables fit into the cache, and at most some 0.5% (Laplace) and 3% (Gaussian)
 #: of the draws need more than sixteen bits.
@@ -472,7 +489,8 @@ class GaussianBlockSampler(TileSampler):
         sixteen = source.words_of_tile(BlockAddress(_ACCEPT, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
         at = np.divmod(doubtful, tile.columns)
-        known, blocks = sixteen[at].astype(np.uint64), out[at]
+        known = sixteen[at].astype(np.uint64)
+        blocks = out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
         places = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
         out <<= self._bits

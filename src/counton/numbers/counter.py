@@ -41,7 +41,8 @@ class OneAtATime:
     """A lock on a stream, which one thread at a time holds, in the process that made it."""
 
     def __init__(self, what: str, *, elsewhere: str) -> None:
-        self._what, self._elsewhere = what, elsewhere
+        self._what = what
+        self._elsewhere = elsewhere
         self._process = os.getpid()
         # The lock is reentrant, since a signal handler in its own thread would wait for ever.
         self.lock = threading.RLock()
@@ -160,7 +161,8 @@ class Counter:
         width = None if terms.counters is None else len(done.sums)
         #: The noise of the next steps, computed when a step is released.
         self._lookahead = NoiseAhead(terms.strategy, terms.noise_field(key, width))
-        self._std_window, self._stds = range(0), np.empty(0)
+        self._std_window = range(0)
+        self._stds = np.empty(0)
         self._done = Private(done)
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
@@ -257,7 +259,8 @@ class Counter:
         True
         """
         with self._turn.take():
-            there, most = len(np.atleast_1d(self._progress().sums)), self.design.cells
+            there = len(np.atleast_1d(self._progress().sums))
+            most = self.design.cells
             if self.design.counters is None or not there <= cells <= most:
                 raise InvalidInput(
                     f"stream {self.design.name!r} cannot have {cells:,} cells: it has {there:,} "
@@ -267,7 +270,8 @@ class Counter:
                 return
             field = self.design.noise_field(key, cells)
             self._lookahead = NoiseAhead(self.design.strategy, field)
-            self._std_window, self._stds = range(0), np.empty(0)
+            self._std_window = range(0)
+            self._stds = np.empty(0)
             self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
@@ -341,17 +345,20 @@ class Counter:
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """Add noise to totals of shape ``(n, *self.shape)``; return releases and new progress."""
-        terms, facts = self.design, self.design.strategy.facts
+        terms = self.design
+        facts = self.design.strategy.facts
         step, sums, waiting = self._progress()
         count = len(totals)
         if facts.delay:
             queue = np.concatenate([waiting, totals])
-            totals, waiting = queue[:count], queue[count:]
+            totals = queue[:count]
+            waiting = queue[count:]
         if count == 1 and self._lookahead.by_cells:
             released, sums = self._compute_by_cells(totals, sums, step + 1)
             return released, StreamProgress(step + 1, sums, waiting)
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
-        released, start = values, 0
+        released = values
+        start = 0
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
             exact = values[part]
@@ -378,10 +385,12 @@ class Counter:
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Add noise to one step, ``(1, *self.shape)``, for some cells at a time to save memory."""
-        terms, carried = self.design, self.design.strategy.facts.workload == "totals"
+        terms = self.design
+        carried = self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
-        released, taken = values, totals.reshape(-1)
+        released = values
+        taken = totals.reshape(-1)
         for cells, noise in self._lookahead.cells_of(step):
             exact = values.reshape(-1)[cells]
             exact[...] = taken[cells]

@@ -206,7 +206,8 @@ class Checkpoint(NamedTuple):
     def progress(self, terms: Design) -> StreamProgress:
         """Return the step and exact sums, checked to be possible with this design."""
         start = StreamProgress.start(terms)
-        horizon, most = last_served_step(terms.strategy), largest_sum(terms.strategy)
+        horizon = last_served_step(terms.strategy)
+        most = largest_sum(terms.strategy)
         if (
             type(self.step) is not int
             or self.step < 0

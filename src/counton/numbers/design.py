@@ -146,7 +146,8 @@ class Design(Generic[S]):
     def units(self) -> Units:
         """The sizes, in data units, of which sums, noise and released values are multiples."""
         exact = self.contribution.resolution if self.part is None else self.part.one
-        exact, facts = Fraction(1) if exact is None else exact, self.strategy.facts
+        exact = Fraction(1) if exact is None else exact
+        facts = self.strategy.facts
         noise, released = (Fraction(2) ** b for b in (facts.lattice_bits, facts.fraction_bits))
         return Units(exact, exact / noise, exact / released)
 
@@ -384,7 +385,8 @@ def _rebuilt(terms: str) -> Design:
 
 
 def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
-    counters, statistic = saved.get("counters"), saved.get("statistic")
+    counters = saved.get("counters")
+    statistic = saved.get("statistic")
     noise_id = saved.get("noise_id")
     if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
         raise InvalidInput("noise_id must be 32 hexadecimal digits: give it as the state has it")

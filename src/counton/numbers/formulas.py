@@ -42,7 +42,8 @@ from counton.strategies.strategy import window_rounding
 #: Largest number of steps between which covariances of noise are computed pair by pair.
 _FEW_ENDS = 32
 #: Largest number of iterations in the search for an end of an interval, and its relative precision.
-_TURNS, _CLOSE = 200, 2.0**-20
+_TURNS = 200
+_CLOSE = 2.0**-20
 
 
 class Term(NamedTuple):
@@ -258,13 +259,15 @@ class Ratio(Estimate):
     @property
     @override
     def value(self) -> float:
-        x, y = self.above.value, self.below.value
+        x = self.above.value
+        y = self.below.value
         return self.scale * (x / y) + self.moved if y else math.nan
 
     @property
     @override
     def std(self) -> float:
-        x, y = self.above.value, self.below.value
+        x = self.above.value
+        y = self.below.value
         if not y or not math.isfinite(x / y):
             return math.inf
         return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
@@ -276,9 +279,11 @@ class Ratio(Estimate):
         return self._clip(ends[0], ends[1])
 
     def _ends(self, level: float) -> tuple[float, float]:
-        above, below = self.above, self.below
+        above = self.above
+        below = self.below
         law = _Law([above, below])
-        x, y = above.raw, below.raw
+        x = above.raw
+        y = below.raw
         if not y or not abs(y) > law.half(below, level, full=True) or not math.isfinite(x / y):
             return -math.inf, math.inf
 
@@ -301,9 +306,13 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
         sign: 1 for the upper end, -1 for the lower.
         step: the first distance from ``middle`` to try.
     """
-    inner, low, outer = 0.0, excess(middle), step
+    inner = 0.0
+    low = excess(middle)
+    outer = step
     while (high := excess(middle + sign * outer)) <= 0:
-        inner, low, outer = outer, high, 2 * outer
+        inner = outer
+        low = high
+        outer = 2 * outer
         if outer > 1e300:
             return sign * math.inf
     for turn in range(_TURNS):
@@ -318,9 +327,11 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
         if at in (inner, outer):
             break
         if (found := excess(middle + sign * at)) > 0:
-            outer, high = at, found
+            outer = at
+            high = found
         else:
-            inner, low = at, found
+            inner = at
+            low = found
     return middle + sign * outer
 
 
@@ -513,7 +524,8 @@ class PairEstimate(Estimate):
     @property
     @override
     def value(self) -> float:
-        one, other = self.one.value, self.other.value
+        one = self.one.value
+        other = self.other.value
         if not self.over:
             return one - other
         return self.scale * (one / other) + self.moved if other else math.nan
@@ -582,7 +594,8 @@ class _Law:
         grain = 0.0
         for each, weight in one.sums:
             place = _place(self._streams, each.design)
-            keys, grain = self._streams[place][1], grain + abs(weight) * each.grain
+            keys = self._streams[place][1]
+            grain = grain + abs(weight) * each.grain
             for part in each.parts:
                 if not math.isfinite(part.weight):
                     raise InvalidInput(
@@ -619,7 +632,8 @@ class _Law:
             if each not in found:
                 above, grain = self._vectors(each.above)
                 below, rounded = self._vectors(each.below)
-                share, divisor = _over(each), each.below.raw
+                share = _over(each)
+                divisor = each.below.raw
                 off = [a - share * b for a, b in zip(above, below, strict=True)]
                 found[each] = _Read(share, divisor, off, below, grain, rounded)
             return found[each]
@@ -627,7 +641,8 @@ class _Law:
         for each, weight in one.quotients:
             of(each).weight += weight
         for first, second, weight in one.products:
-            a, b = of(first), of(second)
+            a = of(first)
+            b = of(second)
             a.weight += weight * b.share
             b.weight += weight * a.share
         return found if all(math.isfinite(each.share) for each in found.values()) else None
@@ -644,7 +659,8 @@ class _Law:
         reads = self._read(one)
         if reads is None:
             return math.inf
-        widest, more = 1.0, grain
+        widest = 1.0
+        more = grain
         for each in reads.values():
             size = abs(each.divisor)
             moved = self._half(each.below, level, True) + each.rounded
@@ -750,7 +766,9 @@ class _Noise:
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
         """Covariances of a cell's noise between the steps at which windows start or stop."""
-        at, law, strategy = self._ends, self._design.law, self._design.strategy
+        at = self._ends
+        law = self._design.law
+        strategy = self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
         first = np.minimum(at[:, None], at[None, :])
@@ -769,7 +787,8 @@ class _Noise:
 
     def _deviation(self, at: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
-            law, strategy = self._design.law, self._design.strategy
+            law = self._design.law
+            strategy = self._design.strategy
             found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
             if None not in found:
                 return math.sqrt(max(math.fsum(np.array(found, np.float64)), 0.0))
@@ -784,7 +803,8 @@ class _Noise:
         # together have the variance, each with the largest weight of any node.
         if not weights.any():
             return 0.0
-        at, magnitudes = self._at_ends(weights), np.abs(weights)
+        at = self._at_ends(weights)
+        magnitudes = np.abs(weights)
         std = self._deviation(at)
         by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
         largest = self._full * float(by_cell.max())

@@ -106,7 +106,8 @@ def _within(
     if high is None:
         step = max(low // 16, 1)
         while not tail(low + step) <= 1 - level:
-            low, step = low + step, 2 * step
+            low = low + step
+            step = 2 * step
         high = low + step
     while high - low > 1:
         middle = (low + high) // 2
@@ -129,7 +130,8 @@ def _halfwidths_of_draws(
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
         first, last = open_stretches.pop()
-        low, high = int(found[first]), int(found[last])
+        low = int(found[first])
+        high = int(found[last])
         if low == high:
             found[first:last] = low
         elif last - first > 1:
@@ -205,7 +207,9 @@ def window_halfwidths(
     level = check_level(level)
     cells = check_integer("cells", cells, 1)
     first, last = check_ends(strategy, starts, stops)
-    shape, first, last = first.shape, first.ravel(), last.ravel()
+    shape = first.shape
+    first = first.ravel()
+    last = last.ravel()
     if strategy.facts.fraction_bits == 0:
         exact = _tree_halfwidths(strategy, law, first, last, level, cells)
         if exact is not None:
@@ -481,7 +485,8 @@ def _smooth_law(
     # The values of N are not evenly spaced. V, at most half of jitter, is a sum of eight uniform
     # variables. The transform of N + V, with a power of a sine, falls so quickly that few
     # frequencies give the law to 1e-11.
-    largest, std = max(weight for weight, _ in weights), _std(law, weights)
+    largest = max(weight for weight, _ in weights)
+    std = _std(law, weights)
     jitter = max(largest / 4, std / 128)
     bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
     period = 2**bits * jitter / (2 * _SMOOTHED)
@@ -527,7 +532,8 @@ def smooth_halfwidth(
     coarse = 0.5
     if is_narrow(law):
         one = _sum_halfwidth(((law, draws),), level) / math.sqrt(draws) / law.std
-        factor, coarse = max(factor, one), 1.0
+        factor = max(factor, one)
+        coarse = 1.0
     return (factor + coarse / law.std) * np.asarray(std)
 
 
@@ -797,7 +803,8 @@ class Errors:
 
     def _variance(self, metric: Metric) -> float:
         """Return a cell's mean or largest noise variance, in squared units of the resolution."""
-        strategy, steps = self.strategy, self.of.steps
+        strategy = self.strategy
+        steps = self.of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
                 return strategy.mean_variance(steps, self.law)

@@ -28,7 +28,9 @@ from counton.numbers.intervals import check_level
 from counton.privacy import Contribution
 
 #: Largest number of simulated cells, of simulated numbers in all, and of those at a time.
-_DRAWN, _MOST_DRAWN, _AT_A_TIME = 20_000, 2**26, 2**22
+_DRAWN = 20_000
+_MOST_DRAWN = 2**26
+_AT_A_TIME = 2**22
 #: Smallest number of simulated cells from which the quantile is computed.
 _FEWEST = 1_000
 #: Probability that the chosen order statistic lies below the true quantile.
@@ -63,7 +65,8 @@ def _known_noise(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
-    before, chunk = np.zeros((1, cells)), max(1, _AT_A_TIME // max(cells, 1))
+    before = np.zeros((1, cells))
+    chunk = max(1, _AT_A_TIME // max(cells, 1))
     released_windows = terms.strategy.facts.workload == "windows"
     for noise in stream_noise(terms, key, cells, steps, chunk):
         if windows and not released_windows:
@@ -88,7 +91,8 @@ def narrowing_factor(
     cells = min(_DRAWN, _MOST_DRAWN // max(steps, 1))
     if cells < _FEWEST or not widths.all():
         return 1.0
-    largest, done = np.zeros(cells), 0
+    largest = np.zeros(cells)
+    done = 0
     for noise in _known_noise(terms, cells, steps, 0, windows=windows):
         begin = max(first - 1 - done, 0)
         if begin < len(noise):
@@ -204,7 +208,8 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
 def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     """Simulate the errors of formulas on one stream: ``(formulas, draws)``; ``seed`` is public."""
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
-    count, steps = len(one.cells), int(one.ends.max(initial=0))
+    count = len(one.cells)
+    steps = int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))
     totals = _known_noise(one.design, count * draws, steps, seed, windows=False)
     for step, each in enumerate(chain.from_iterable(totals), 1):

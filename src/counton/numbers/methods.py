@@ -232,7 +232,8 @@ def _node_noise(terms: Design) -> _NodeNoise:
 
 def _trend_of_levels(terms: Design) -> str:
     """Return how noise of higher levels compares with that of the first; "" if all are equal."""
-    strategy, law = terms.strategy, terms.law
+    strategy = terms.strategy
+    law = terms.law
     if strategy.horizon is not None:
         return ""
     last = 2**12

@@ -24,7 +24,8 @@ from counton.strategies.participation import pattern_sensitivity, sensitivities
 #: Below the first number of steps (of versions of windows, where windows are revised), no level has
 #: more nodes than noise has addresses. The indices of nodes that releases use exceed those of the
 #: last step's own nodes by less than the second number.
-_FEW_NODES, _BESIDE = 2**28, 2**20
+_FEW_NODES = 2**28
+_BESIDE = 2**20
 
 
 def sensitivity_of(

@@ -31,7 +31,8 @@ _CELLS = 2**20
 _KEPT_STEPS = 2**9
 #: Largest number of numbers in a stored row of several steps, and smallest number of draws from
 #: which noise is worth storing.
-_ROW, _WORTH_KEEPING = 2**16, 2**10
+_ROW = 2**16
+_WORTH_KEEPING = 2**10
 #: Number of draws at a time, for steps whose noise uses draws of all earlier steps.
 _DRAWN = 2**22
 
@@ -83,7 +84,8 @@ class NoiseAhead:
     """
 
     def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
-        self._strategy, self.field = strategy, field
+        self._strategy = strategy
+        self.field = field
         self._reader = strategy._step_reader(field)
         self._versions = strategy.facts.versions
         #: Shape of one step's noise.
@@ -162,7 +164,8 @@ class NoiseAhead:
         """Compute the noise of a window and of consecutive cells: ``(len(window), cells)``; store
         it.
         """
-        count, local = cells.stop - cells.start, self._strategy.facts.local
+        count = cells.stop - cells.start
+        local = self._strategy.facts.local
         if not self.field.shape or (count == self._size and (local or not self._alone)):
             noise = self._reader.noise(window).reshape(len(window), count)
         else:

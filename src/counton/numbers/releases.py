@@ -244,8 +244,10 @@ class Releases(PublicNumbers):
                 "releases have no slices: give one index, such as releases[-1]; the count of the "
                 "steps between two running totals is releases[4].since(releases[1])"
             )
-        step, terms = self.steps[place], self._design
-        value, std = self.values[place], float(terms.errors.std(range(step, step + 1))[0])
+        step = self.steps[place]
+        terms = self._design
+        value = self.values[place]
+        std = float(terms.errors.std(range(step, step + 1))[0])
         return StepRelease(step, value if terms.shape else value.item(), std, terms)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -17,7 +17,8 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     """
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
-    stated, name = strategy.parameters, strategy.saved_name
+    stated = strategy.parameters
+    name = strategy.saved_name
     if isinstance(strategy, WindowVersions):
         return f"versions of each {noun}, {strategy_in_words(strategy.inner, 'version')}"
     if strategy.facts.workload == "totals" and not shares_noise(strategy):

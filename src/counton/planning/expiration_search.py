@@ -77,7 +77,8 @@ class _ConcentratedLoss:
 
 
 Form = _Pure | _ConcentratedLoss
-PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
+PURE = _Pure()
+CONCENTRATED = _ConcentratedLoss()
 
 
 @cache
@@ -142,7 +143,8 @@ class Space:
         for step in _FINER:
             near = [best[1] + n * step for n in range(-4, 5)]
             place = bisect_left(tried, best[2])
-            low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+            low = tried[max(place - 1, 0)]
+            high = tried[min(place + 1, len(tried) - 1)]
             between = range(low, high + 1, max((high - low) // 8, 1))
             tried = sorted({low, best[2], high, *between})
             best = min(

@@ -18,7 +18,8 @@ Loss = Literal["epsilon", "rho"]
 DIGITS = 4
 #: Powers of ten between which an epsilon or rho is searched for. Beyond the upper one nothing is
 #: protected.
-_LOWEST, _HIGHEST = -9, 3
+_LOWEST = -9
+_HIGHEST = 3
 
 
 #: A wanted half-width: a number, "2%" of a public size, or half-widths by name.
@@ -148,21 +149,26 @@ def least_guarantee(
                 raise
             return math.inf
 
-    lowest, highest = _place_of(_power_of_ten(_LOWEST)), _place_of(_power_of_ten(_HIGHEST))
+    lowest = _place_of(_power_of_ten(_LOWEST))
+    highest = _place_of(_power_of_ten(_HIGHEST))
     start = 0  # where the loss is 1
     if 0 < factor_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
         log = (2 if least == "rho" else 1) * math.log10(factor_at(start))
         guess = _place_of(Fraction(10 ** min(max(log, _LOWEST), _HIGHEST)))
         start = min(max(guess, lowest), highest)
     if factor_at(start) <= 1:
-        high, stride = start, 1
+        high = start
+        stride = 1
         while high > lowest and factor_at(max(high - stride, lowest)) <= 1:
-            high, stride = max(high - stride, lowest), min(4 * stride, 9 * _ONE_DECADE)
+            high = max(high - stride, lowest)
+            stride = min(4 * stride, 9 * _ONE_DECADE)
         low = max(high - stride, lowest)
     else:
-        low, stride = start, 1
+        low = start
+        stride = 1
         while low < highest and factor_at(min(low + stride, highest)) > 1:
-            low, stride = min(low + stride, highest), min(4 * stride, 9 * _ONE_DECADE)
+            low = min(low + stride, highest)
+            stride = min(4 * stride, 9 * _ONE_DECADE)
         high = min(low + stride, highest)
     if factor_at(high) > 1:
         raise InvalidInput(

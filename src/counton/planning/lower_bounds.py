@@ -220,7 +220,9 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     """Return lower bounds on the standard deviation of any strategy's releases, in data units, by
     kind of noise; kinds without a known bound are left out.
     """
-    contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
+    contribution = design.contribution
+    guarantee = design.guarantee
+    of = design.errors_of
     if not contribution.acts_once:
         return {}
     family = guarantee.families[-1]
@@ -262,7 +264,8 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
         least = least_of_any_mechanism(design, metric)
     except InvalidInput:  # no bound is known of a guarantee or strategy of its kind
         return ()
-    achieved, quantity = design.errors.by(metric), f"{metric} std"
+    achieved = design.errors.by(metric)
+    quantity = f"{metric} std"
     found = []
     if bounds.get(design.family):
         source = _source_of_variance(design, metric)
@@ -366,7 +369,8 @@ def _unit(design: Design) -> float:
 
 def _source_of_variance(design: Design, metric: Metric) -> str:
     """Return the source of the tightest bound on the variance of any factorisation."""
-    steps, release = design.errors.steps, design.errors.release
+    steps = design.errors.steps
+    release = design.errors.release
     if release == "windows":
         return "trace of the inverse (counton)"
     nuclear = "Constant Matters, section 1 (nuclear norm)"

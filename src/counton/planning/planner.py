@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 
 #: Largest number of noise values, of all cells together, that a planned stream may hold while it
 #: runs (128 MB), and that it may draw before its first release.
-MOST_HELD, MOST_DRAWN = 2**24, 2**27
+MOST_HELD = 2**24
+MOST_DRAWN = 2**27
 #: Horizon beyond which fewer trees are considered for units that count in several steps.
 _LONG = 2**14
 #: Horizon from which on kinds of strategies that are never better than all others are left out,
@@ -78,7 +79,8 @@ _SHORT = 64
 #: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace law on
 #: whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one, where x is at most
 #: epsilon, and the solved strategy draws on a grid that is 2^16 times as fine.
-_SOLVED_FROM, _SOLVED_UP_TO = 37, 2
+_SOLVED_FROM = 37
+_SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
 _LONG_SERIES = 2**16
 #: Kinds of strategies whose later candidates have coarser weights, for noise that is too wide for
@@ -222,7 +224,8 @@ def off_in_words(
     >>> off_in_words("a total", {1: 11.2, 52: 24.9}, worst=52)
     'a total is off by at most 12 in step 1 and 25 in step 52'
     """
-    last, largest = max(halfwidths), figures_above(max(halfwidths.values()))
+    last = max(halfwidths)
+    largest = figures_above(max(halfwidths.values()))
     named = {step: figures_above(halfwidths[step]) for step in (1, last) if step in halfwidths}
     if ends and worst in halfwidths and len(named) > 1 and {*named.values()} == {largest}:
         return f"{what} is off by at most {largest}"
@@ -251,10 +254,12 @@ def worst_step(errors: Errors, steps: int, level: float, *, over: int | None = N
         return None
     stops = np.arange(1, steps + 1)
     if over is None:
-        half, std = errors.halfwidths(stops, level), errors.std(stops)
+        half = errors.halfwidths(stops, level)
+        std = errors.std(stops)
     else:
         ends = np.maximum(stops - over, 0), stops
-        half, std = errors.window_halfwidths(*ends, level), errors.window_std(*ends)
+        half = errors.window_halfwidths(*ends, level)
+        std = errors.window_std(*ends)
     return 1 + int(np.lexsort((std, half))[-1])
 
 
@@ -314,7 +319,8 @@ class StreamPlan(Plan[Design]):
         best = self.best_published
         if best is None:
             return "published: none of these strategies is in a refereed paper"
-        std, least = best.errors.by(self.metric), self.best.errors.by(self.metric)
+        std = best.errors.by(self.metric)
+        least = self.best.errors.by(self.metric)
         more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
         return (
             f"published: {best.kind} with {best.family.title()} noise has a "
@@ -625,7 +631,8 @@ def ranked_designs(
                 break
             try:
                 choice = design(kind, strategy)
-                error, _ = choice.errors.by(metric), choice.errors.by(other)
+                error = choice.errors.by(metric)
+                _ = choice.errors.by(other)
             except InvalidInput as refusal:
                 message = f"{kind}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 210, placeholder=" ..."))
@@ -666,7 +673,8 @@ def _check_serves(
         raise InvalidInput("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)
-    held, drawn = strategy.facts.buffer_size, strategy.facts.drawn_ahead
+    held = strategy.facts.buffer_size
+    drawn = strategy.facts.drawn_ahead
     if held * cells > MOST_HELD:
         raise InvalidInput(
             f"a run would keep {held * cells:,} numbers in memory, more than {MOST_HELD:,}: name "

@@ -137,7 +137,8 @@ def plan_cells(
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
-    best, asks = next(iter(distinct.values())), math.prod(work.queries for work in workloads)
+    best = next(iter(distinct.values()))
+    asks = math.prod(work.queries for work in workloads)
     typical = figures(math.sqrt(best.expected_error / asks))
     along = " x ".join(f"{count:,}" for count in shape)
     wanted = " x ".join(dict.fromkeys(work.name for work in workloads))
@@ -195,7 +196,8 @@ def _combinations(
 def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
     """Return the strategy of a grid, and its answers' summed variance for variance 1."""
     axes: list[LineStrategy] = []
-    variance, bits = 1.0, axis_bits(len(workloads))
+    variance = 1.0
+    bits = axis_bits(len(workloads))
     for name, queries in zip(names, workloads, strict=True):
         if isinstance(name, str):
             chosen = _best_name(queries, norm, bits, len(names)) if name == "auto" else name

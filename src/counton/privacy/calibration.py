@@ -74,7 +74,8 @@ def zero_concentrated(
     rho = guarantee.rho
     variance = sensitivity.l2_squared / (2 * rho)
     gaussian = _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance)
-    square, method = variance, "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)"
+    square = variance
+    method = "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)"
     if not causal:
         square = sensitivity.l1**2 / (2 * rho)
         method = "Laplace of scale l1 / max(sqrt(2 rho), rho)"
@@ -88,7 +89,8 @@ def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidat
     """Return the candidate noise distributions for (epsilon, delta): four Laplace, two Gaussian."""
     from counton.privacy import concentrated, gaussian
 
-    epsilon, delta = guarantee.epsilon, guarantee.delta
+    epsilon = guarantee.epsilon
+    delta = guarantee.delta
     rho = concentrated.rho_within(epsilon, delta, every_order=True)
     variance = sensitivity.l2_squared / (2 * rho)
     bounds = (
@@ -131,7 +133,8 @@ def approximate_ahead(
     # around another centre.
     from counton.privacy import concentrated, gaussian
 
-    epsilon, delta = guarantee.epsilon, guarantee.delta
+    epsilon = guarantee.epsilon
+    delta = guarantee.delta
     variance = sensitivity.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
     around = "Gaussian by analytic calibration around any centre"
     return (

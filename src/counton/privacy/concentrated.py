@@ -76,7 +76,8 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     [0.00099..., 0.9835..., 50.0]
     """
     simple = min(order * epsilon**2 / 2, epsilon)
-    a, e = float_above(order), float_above(epsilon)
+    a = float_above(order)
+    e = float_above(epsilon)
     saved = math.log1p(math.exp(-e)) - math.log1p(math.exp(-(2 * a - 1) * e))
     loss = e - saved / (a - 1) + (e + 4 / (a - 1)) * 2**-50
     return min(simple, Fraction(loss))
@@ -88,7 +89,8 @@ def pure_within(loss: Fraction, order: Fraction) -> Fraction:
     >>> float(pure_within(Fraction(1, 10), Fraction(20)))
     0.1328...
     """
-    low, high = float_below(loss), float_above(loss) + 1 / float(order - 1)
+    low = float_below(loss)
+    high = float_above(loss) + 1 / float(order - 1)
     for _ in range(60):
         middle = (low + high) / 2
         if middle == low:  # no float lies between
@@ -143,7 +145,8 @@ def _slack(log_delta: float, log_u: float) -> tuple[float, float]:
 
 def _rho(epsilon: Fraction, delta: Fraction) -> Callable[[float], float]:
     """Return the function from ln(alpha - 1) to the largest rho by order alpha, rounded down."""
-    budget, log_delta = float_below(epsilon), log_rounded_down(delta)
+    budget = float_below(epsilon)
+    log_delta = log_rounded_down(delta)
 
     def rho(log_u: float) -> float:
         u = math.exp(log_u)
@@ -166,9 +169,11 @@ def _whole(value: Callable[[float], float], best: float) -> float:
 
 def _highest(value: Callable[[float], float]) -> float:
     """Return the ln(alpha - 1) at which a function with one maximum is largest."""
-    low, high = _LOWEST_LOG, _HIGHEST_LOG
+    low = _LOWEST_LOG
+    high = _HIGHEST_LOG
     for _ in range(12):
         width = (high - low) / 24
         best = max((low + i * width for i in range(25)), key=value)
-        low, high = best - width, best + width
+        low = best - width
+        high = best + width
     return best

@@ -192,7 +192,8 @@ def is_part(unit: str, of: str) -> bool:
     """
     if known_unit(unit, [of]) == of:
         return True
-    one, other = _PART.search(unit), _PART.search(of)
+    one = _PART.search(unit)
+    other = _PART.search(of)
     if known_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or one is None:
         return False
     return other is None or (one[2] == other[2] and _lies_within(one[1], other[1]))
@@ -403,7 +404,8 @@ class Contribution:
         >>> Contribution.values(-5, 100, resolution=0.01).per_cell
         10000
         """
-        low, high = exact(lower, "lower"), exact(upper, "upper")
+        low = exact(lower, "lower")
+        high = exact(upper, "upper")
         step = check_positive("resolution", resolution, "state the finest difference that matters")
         if low >= high:
             raise InvalidInput(
@@ -421,7 +423,8 @@ class Contribution:
         most = max(abs(low), abs(high))
         change = max(most, high - low) if neighbours == "replace" else most
         if change / step > _MOST:
-            least, cells = step, Fraction(change // step)
+            least = step
+            cells = Fraction(change // step)
             while change / least > _MOST:
                 least *= 1000
             raise InvalidInput(
@@ -549,7 +552,8 @@ class Contribution:
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
         """
-        one, change = f"one {unit or self.unit}", self.change_in_words(steps=steps)
+        one = f"one {unit or self.unit}"
+        change = self.change_in_words(steps=steps)
         if self.relation == "replace":  # else the change would be read as that of "another"
             return f"{one}, {change}, {self.neighbours}"
         return f"{one} {self.neighbours}, {change}"

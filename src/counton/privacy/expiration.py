@@ -236,10 +236,12 @@ def calibrate_expiring(
     law: DiscreteLaplace | DiscreteGaussian
     needed: Family
     if isinstance(guarantee, ExpiringDP):
-        needed, method = "laplace", "Laplace of scale l1 / epsilon times a factor for each level"
+        needed = "laplace"
+        method = "Laplace of scale l1 / epsilon times a factor for each level"
         law = DiscreteLaplace(sensitivity.l1 / guarantee.epsilon)
     else:
-        needed, method = "gaussian", "Gaussian of variance l2^2 / (2 rho) times a factor each level"
+        needed = "gaussian"
+        method = "Gaussian of variance l2^2 / (2 rho) times a factor each level"
         law = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
     if family not in (None, needed):
         raise InvalidInput(

@@ -131,7 +131,8 @@ class Filter(NamedTuple):
         else:
             kept = max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0)))
             kept = min(limit.delta, kept)
-        left, orders = limit.delta - kept, []
+        left = limit.delta - kept
+        orders = []
         for number, part in enumerate(_PARTS if left else ()):
             order = best_order(limit.epsilon / 2**number, part * left)
             orders.append(RenyiOrder.within(limit, order, part * left))
@@ -139,7 +140,9 @@ class Filter(NamedTuple):
 
     def after(self, guarantee: Limit) -> Self:
         """Return the filter after one more guarantee, even beyond the limit."""
-        epsilon, delta, rho = self.epsilon, self.delta, self.rho
+        epsilon = self.epsilon
+        delta = self.delta
+        rho = self.rho
         if isinstance(guarantee, ZCDP):
             rho += guarantee.rho
         elif isinstance(self.limit, ZCDP):
@@ -198,7 +201,8 @@ class Filter(NamedTuple):
             [self._rest_of_epsilon, *(pure_within(left, one.order) for left, one in lefts)]
         )
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
-        epsilon, delta = _short_enough(epsilon), _short_enough(delta)
+        epsilon = _short_enough(epsilon)
+        delta = _short_enough(delta)
         if epsilon < _LEAST:
             return None
         return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))

@@ -98,9 +98,11 @@ def _sigma(epsilon: float, delta: float) -> float:
             f"delta is {delta:g}; Gaussian noise is calibrated down to {_SMALLEST_DELTA:g}: use "
             f"Laplace noise, which needs no delta"
         )
-    low, high = 1.0, 1.0
+    low = 1.0
+    high = 1.0
     while delta_at_most(high, epsilon) > delta:
-        low, high = high, high * 2
+        low = high
+        high = high * 2
         if high > _LARGEST_SIGMA:
             raise InvalidInput(
                 f"epsilon {epsilon:g} with delta {delta:g} needs Gaussian noise with a standard "
@@ -125,7 +127,8 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
     from scipy.special import erfcx, ndtr
 
     half = 1 / (2 * sigma)
-    low, high = epsilon * sigma - half, epsilon * sigma + half
+    low = epsilon * sigma - half
+    high = epsilon * sigma + half
     density = math.exp(-low * low / 2)
     lost = density * 0.5 * float(erfcx(high / math.sqrt(2)))
     kept = float(ndtr(-low)) if low <= 0 else density * 0.5 * float(erfcx(low / math.sqrt(2)))
@@ -152,7 +155,9 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
     """
     # A larger rounding variance tau^2 (see the beginning of this file) adds noise and costs less
     # epsilon; the best of nine values is taken.
-    budget, rest, count = float_below(epsilon), float_below(delta), sensitivity.most_affected
+    budget = float_below(epsilon)
+    rest = float_below(delta)
+    count = sensitivity.most_affected
     best = math.inf
     for exponent in range(1, 10):
         q = min(budget, 1.0) * 10.0**-exponent / (4 * count)
@@ -181,11 +186,13 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
 @lru_cache(maxsize=4096)
 def _sigma_around(epsilon: float, delta: float) -> float:
     """Return the std for (epsilon, delta) around any centre, over the change, rounded up."""
-    low, high = _sigma(epsilon, delta), math.inf
+    low = _sigma(epsilon, delta)
+    high = math.inf
     for exponent in range(1, 10):
         tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)
         factor = log_factor(tau_squared)[0]
-        left, rest = (epsilon - factor) * (1 - 1e-15), delta * math.exp(-factor) * (1 - 1e-13)
+        left = (epsilon - factor) * (1 - 1e-15)
+        rest = delta * math.exp(-factor) * (1 - 1e-13)
         high = min(high, math.sqrt(_sigma(left, rest) ** 2 + tau_squared) * (1 + 1e-15))
     if not 2**-20 < low < _WIDE:
         return high
@@ -205,12 +212,14 @@ def delta_around(sigma: float, epsilon: float) -> float:
     >>> delta_around(4.22467888, 1) / delta_at_most(4.22467888, 1)
     1.04...
     """
-    middle, half = 0.0, 0.5
+    middle = 0.0
+    half = 0.5
     while True:
         points = middle + half * np.linspace(-1, 1, 9)
         logs = _log_deltas(points, sigma, epsilon)
         best = min(max(int(np.argmax(logs)), 1), 7)
-        middle, half = float(points[best]), half / 4
+        middle = float(points[best])
+        half = half / 4
         above = logs[best] - min(logs[best - 1], logs[best + 1])
         if above < 1e-11 or half < 2**-40:
             return math.exp(float(logs[best] + above)) * (1 + 1e-11)

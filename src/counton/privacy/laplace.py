@@ -45,7 +45,8 @@ def least_scale(
     One unit changes ``count`` nodes by ``magnitude`` each. The result is never above ``enough``,
     which suffices.
     """
-    budget, rest = float_below(epsilon), float_below(delta) * (1 - _MARGIN)
+    budget = float_below(epsilon)
+    rest = float_below(delta) * (1 - _MARGIN)
 
     def suffices(scale: float) -> bool:
         return composed_delta(rounded_up(scale), magnitude, count, budget) <= rest
@@ -53,7 +54,8 @@ def least_scale(
     high = low = float_above(enough)
     step = 0.02
     while suffices(low * (1 - step)):
-        low, step = low * (1 - step), min(2 * step, 0.5)
+        low = low * (1 - step)
+        step = min(2 * step, 0.5)
         high = low
         if count * magnitude / low > 600:  # e^-600: there is hardly any noise left
             return min(enough, rounded_up(high))
@@ -69,7 +71,8 @@ def composed_delta(scale: Fraction, magnitude: int, count: int, epsilon: float) 
     from dp_accounting.pld.pld_pmf import SparsePLDPmf
 
     rate = float_above(1 / scale)
-    groups, largest = _groups(magnitude, count), rate * magnitude * count
+    groups = _groups(magnitude, count)
+    largest = rate * magnitude * count
     losses, masses = loss_masses(rate, magnitude, groups)
     pairs = dict(zip(losses.tolist(), masses.tolist(), strict=True))
     power = SparsePLDPmf(pairs, rate * magnitude / groups, 0.0, True)

@@ -223,7 +223,8 @@ class Ledger:
 
     def _enter(self, entry: Spend) -> None:
         """Add an entry to the totals, or raise an error and leave the ledger as it was."""
-        before, self.unit = self.unit, self._with_clock_of(entry)
+        before = self.unit
+        self.unit = self._with_clock_of(entry)
         try:
             self._spend(entry, before or entry.unit)
         except BaseException:
@@ -246,7 +247,8 @@ class Ledger:
 
     def _with_clock_of(self, entry: Spend) -> str | None:
         """Return the unit of the limit, with the clock that ``entry`` is the first to name."""
-        about, clock = self.unit, clock_of(entry.unit)
+        about = self.unit
+        clock = clock_of(entry.unit)
         if about is None or not states_period(about) or clock_of(about) or not clock:
             return about
         if any(states_period(known.unit) for known in self._spends):  # it has no clock
@@ -347,7 +349,8 @@ class Ledger:
             limit: Any = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
             entries = [Spend.from_dict(one) for one in saved["spends"]]
-            fixed, about = dict(saved["units"]), saved.get("unit")
+            fixed = dict(saved["units"])
+            about = saved.get("unit")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(
                 f"the saved ledger cannot be read ({error!r}): restore it from a copy"
@@ -373,7 +376,8 @@ class Ledger:
             BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
             InvalidInput: a guarantee cannot be counted against this limit.
         """
-        entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
+        entries = [_check_spend(entry) for entry in entries]
+        words = dict.fromkeys(self._accounts)
         parts = [entry for entry in entries if states_period(entry.unit)]
         if parts and not self._spends:
             self.unit = self._with_clock_of(parts[0])
@@ -506,7 +510,8 @@ class Ledger:
     def _remedy(
         self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None
     ) -> str:
-        shares, share = account.filter, field("approximate_delta")
+        shares = account.filter
+        share = field("approximate_delta")
         shared = isinstance(self.limit, ApproxDP)
         if left is None and shared and not shares.orders and shares.remaining() is not None:
             return (
@@ -531,7 +536,8 @@ class Ledger:
 
     def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
         """Return the largest such guarantee of few digits known to fit in ``left``, or None."""
-        requested, by = entry.guarantee, account.relation
+        requested = entry.guarantee
+        by = account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
         rest = left if same else promised_when_replaced(left)
         wanted: Guarantee = rest
@@ -551,7 +557,8 @@ class Ledger:
     def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
         """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""
         assert self.age is not None
-        guarantee, now = cast("Guarantee", requested), requested.at_age(self.age)
+        guarantee = cast("Guarantee", requested)
+        now = requested.at_age(self.age)
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
@@ -561,7 +568,8 @@ class Ledger:
 
 
 #: Digits of a parameter that a message suggests, and the largest relative error of a square root.
-_DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
+_DIGITS = 6
+_ROUNDING = Fraction(1, 2**40)
 
 
 def rounded_down_short(number: Fraction) -> Fraction:

@@ -154,7 +154,8 @@ def expiration_loss(
             f"position is {position!r} and analysis is {analysis!r}; a position is at least 1, and "
             "only the analyses 'exact' and 'concentrated' look at single positions"
         )
-    kind, highest = _kind(expiry.growth, analysis), _highest(expiry)
+    kind = _kind(expiry.growth, analysis)
+    highest = _highest(expiry)
     lengths = [max(age - expiry.delay + 1, 0) for age in checked]
     return np.array([cost_at(kind, position, length, highest) for length in lengths], np.float64)
 
@@ -510,7 +511,8 @@ def cost_at(kind: CostKind, position: int, length: int, highest: int) -> float:
     The shifts change the sums at the ``length`` positions from there on by 1, and no earlier ones.
     """
     last = position + length - 1
-    total, start = 0.0, position
+    total = 0.0
+    start = position
     while start <= last:
         level = min(start.bit_length() - 1, highest)  # the level of the tree that holds ``start``
         number = start >> level
@@ -524,7 +526,8 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
 
     With this label, the shifts must add 1 at the positions ``first`` to ``last``, and 0 before.
     """
-    low, high = number << level, (number + 1 << level) - 1
+    low = number << level
+    high = (number + 1 << level) - 1
     if low > last:
         return 0 * kind.uniform(level, ones=True)
     if high < first or (first <= low and high <= last):
@@ -574,7 +577,8 @@ def _to_root(
     while number > 1 and root < window.highest:
         if number & 1:
             right = right + kind.uniform(root, ones=True)
-        number, root = number >> 1, root + 1
+        number = number >> 1
+        root = root + 1
         right = kind.up(right, root)
     between = sum(kind.whole[level + 1 : root])
     if number > 1:  # all intervals of the highest level are roots
@@ -588,7 +592,8 @@ def _keep_promising(
     """Keep the places of the window whose cost may be above ``best``, the largest so far."""
     if bound is None:
         return _EndCosts(ends.left[:, :0], ends.right[:, :0])
-    left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
+    left = kind.at_labels(ends.left)
+    right = kind.at_labels(ends.right)
     highest = np.full(left.shape[1], np.inf)
     for i, j in itertools.product(range(len(left)), repeat=2):
         np.minimum(highest, left[i] + right[j] + bound[i, j], out=highest)
@@ -600,7 +605,8 @@ def _round_to_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
     """Round costs up to a grid, and merge places whose costs have become equal."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
-        left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
+        left = kind.rounded_up(ends.left, grid)
+        right = kind.rounded_up(ends.right, grid)
         both = np.unique(np.concatenate([left, right]), axis=1)
         if both.shape[1] <= _MOST_POSITIONS:
             return _EndCosts(both[: len(left)], both[len(left) :])

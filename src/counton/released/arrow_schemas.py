@@ -28,7 +28,8 @@ _ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 #: Two text types: that of polars, and one that all readers of Parquet can filter.
-_VIEWS, _LARGE = b"vu", b"U"
+_VIEWS = b"vu"
+_LARGE = b"U"
 
 
 class _WithMetadata:

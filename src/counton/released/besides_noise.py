@@ -31,9 +31,11 @@ def besides_noise(definition: Description) -> list[str]:
     values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes
     it too high (by an unknown amount)
     """
-    late, left = list[str](), list[str]()
+    late = list[str]()
+    left = list[str]()
     if definition.cut.timed and definition.cut.goes_on:
-        window, unit = definition.window, definition.unit
+        window = definition.window
+        unit = definition.unit
         rows = definition.counting.late_rows(window, unit, ids=definition.ids)
         if whole := definition.changes is not None:
             rows = f"a row that came after its {window} was published does not count"
@@ -56,7 +58,8 @@ def besides_noise(definition: Description) -> list[str]:
     lacking = _rows_that_do_not_count(aside) if aside.skips or aside.sets_aside else []
     if not definition.counting.users:
         return [*late, *lacking, *_statistic_notes(definition), *left]
-    beyond, own = _rows_beyond_a_bound(definition), _statistic_notes(definition)
+    beyond = _rows_beyond_a_bound(definition)
+    own = _statistic_notes(definition)
     again = _users_counted_again(definition)
     return [*late, *lacking, *beyond, *again, *own, *left, *anew_notes(definition)]
 
@@ -98,7 +101,8 @@ def adds_users_up(definition: Description) -> str | None:
 
 def _rows_beyond_a_bound(definition: Description) -> list[str]:
     """Return lines on rows or groups beyond a bound for each user."""
-    counting, inner = definition.counting, definition.inner
+    counting = definition.counting
+    inner = definition.inner
     beyond = counting.beyond(definition.cut, definition.unit, definition.groups_apart)
     if beyond is None:
         return []
@@ -112,7 +116,8 @@ def _rows_beyond_a_bound(definition: Description) -> list[str]:
 
 def _statistic_notes(definition: Description) -> list[str]:
     """Return lines on errors of the statistic, or of each in a report, such as by clipping."""
-    inner, held = definition.inner, definition.contribution
+    inner = definition.inner
+    held = definition.contribution
     if inner.statistics:
         parts = inner.statistics.items()
         return [f"{name}: {line}" for name, one in parts for line in inner_of(one).besides_noise()]

@@ -266,7 +266,8 @@ class Bounded(Counting):
             )
         once: Literal["group"] | None = None if self.each is None else "group"
         if row.pattern is None:
-            a_step, most = self.most_a_window, self.most * (row.most or 1)
+            a_step = self.most_a_window
+            most = self.most * (row.most or 1)
             return Contribution.events(
                 most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
             )
@@ -536,7 +537,8 @@ class Description:
                     f"{name} in the description of the table is {quote(said)}, which counton does "
                     "not write: give the file as counton wrote it"
                 )
-        windows, groups = public["windows"], public["groups"]
+        windows = public["windows"]
+        groups = public["groups"]
         statistic = statistic_kept(terms, public["what"], public["value"])
         cut = cut_from_dict(windows, once=public.get("once", False))
         return Description(

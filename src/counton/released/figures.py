@@ -47,8 +47,10 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
     released._check_released()
     from counton.charts.totals import MOST_PANELS, plot_totals
 
-    definition, part = released.definition, released.first_groups(MOST_PANELS)
-    grouped, what = groups_in_words(definition), definition.subject
+    definition = released.definition
+    part = released.first_groups(MOST_PANELS)
+    grouped = groups_in_words(definition)
+    what = definition.subject
     drawn = {}
     if released.totals is not None:
         times = times_in_words(definition)
@@ -84,7 +86,8 @@ def figures_of(released: ReleasedNumbers, look: Look) -> dict[str, Figure]:
 
 def _notes_of(released: ReleasedNumbers) -> list[str]:
     """Return the notes that a chart shows: not those on windows or groups that it leaves out."""
-    definition, shown = released.definition, released.shown_steps
+    definition = released.definition
+    shown = released.shown_steps
     outside = {
         mark.sentence(definition.cut)
         for mark in definition.marks
@@ -141,7 +144,9 @@ def _curves(
 ) -> Curves:
     from counton.charts import Curves
 
-    known, since, there = series.with_zeros(), released.since, released.there
+    known = series.with_zeros()
+    since = released.since
+    there = released.there
     estimates, lower, upper = (
         np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
     )

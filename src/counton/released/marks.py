@@ -80,7 +80,8 @@ def with_notes(table: pl.DataFrame, marks: Sequence[WindowMark]) -> pl.DataFrame
     """
     if not marks or "step" not in table.columns:
         return table
-    note, name = pl.lit(None, pl.String), "note"
+    note = pl.lit(None, pl.String)
+    name = "note"
     while name in table.columns:
         name = f"window_{name}"
     for mark in marks:

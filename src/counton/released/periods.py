@@ -43,7 +43,8 @@ class Periods(NamedTuple):
 
     def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
         """Return window_start, window_end, first_step, last_step and whole, ``rows`` times."""
-        first, last = self.edges[:-1], self.edges[1:]
+        first = self.edges[:-1]
+        last = self.edges[1:]
         ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
         table = pl.DataFrame(
             {
@@ -76,7 +77,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     """
     amount, unit = parsed_period(every)
     zone = load_zone(windows.timezone)
-    first, last = microseconds(windows.start), int(windows.ends(range(steps, steps + 1))[0])
+    first = microseconds(windows.start)
+    last = int(windows.ends(range(steps, steps + 1))[0])
     day = windows.start.astimezone(zone).date()
     if unit == "w":
         day -= timedelta(days=day.weekday())
@@ -104,7 +106,8 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
 
 
 #: An hour and a day in microseconds.
-_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+_HOUR = 3_600_000_000
+_DAY = 86_400_000_000
 
 
 def parsed_period(every: str) -> tuple[int, str]:
@@ -200,7 +203,8 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
         return us * 0
     match = re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", per)
     assert match is not None
-    amount, unit = int(match[1]), match[2]
+    amount = int(match[1])
+    unit = match[2]
     if unit in _LENGTHS:
         return us // (amount * _LENGTHS[unit])
     local = pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
@@ -244,7 +248,8 @@ def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
     """
     first = microseconds(cut.start)
     last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
-    amount, unit = int(per.rstrip("smhdwo")), per.lstrip("0123456789")
+    amount = int(per.rstrip("smhdwo"))
+    unit = per.lstrip("0123456789")
     if unit in _LENGTHS:
         length = amount * _LENGTHS[unit]
         edges = np.arange(-(-first // length) * length, last, length)
@@ -304,9 +309,11 @@ def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     """
     if given is None:
         return range(1, last + 1)
-    first, end = 1, last
+    first = 1
+    end = last
     if isinstance(given, range):
-        first, end = given.start, given.stop - 1
+        first = given.start
+        end = given.stop - 1
         wrong = given.step != 1
     else:
         if cut.timed and (times := _times(given, cut.timezone)) is not None:
@@ -390,7 +397,8 @@ def _steps_of(windows: Windows, steps: range, times: _Times, given: object) -> r
         kept &= windows.ends(steps) <= times[1]
     found = np.flatnonzero(kept)
     if not len(found):
-        first, last = windows.starts(steps)[0], windows.ends(steps)[-1]
+        first = windows.starts(steps)[0]
+        last = windows.ends(steps)[-1]
         raise InvalidInput(
             f"no released window lies between the times of {field('steps', given)}; give times "
             f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "

@@ -192,10 +192,12 @@ class Release:
         terms = report.terms_of(measured, held.design, () if groups is None else (len(groups),))
         counts = one.additive and measured == name
         by_group = None if groups is None or counts else Grouped(one, groups)
-        by, columns = held.definition.by, report.columns[name]
+        by = held.definition.by
+        columns = report.columns[name]
         if isinstance(one, Grouped) or one.declares is not None:  # it has its own groups
             groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
-            by, columns = columns[0], columns[1:]
+            by = columns[0]
+            columns = columns[1:]
             one = inner_of(one)
         additive = one.additive and measured == name
         counting = held.definition.counting
@@ -321,9 +323,11 @@ class Release:
         many = at_once * max(first._comparisons, second._comparisons)
         left = _question_in_words(first, one, of)
         right = _question_in_words(second, other, named)
-        begin, end = _within_words(first, steps), _within_words(second, later)
+        begin = _within_words(first, steps)
+        end = _within_words(second, later)
         if second is not first:
-            left, right = f"{left} of {first.design.name}", f"{right} of {second.design.name}"
+            left = f"{left} of {first.design.name}"
+            right = f"{right} of {second.design.name}"
         elif steps == later:  # the times stand only once, at the end
             begin = ""
         words = f"{left}{begin} {how} {right}{end}"
@@ -348,7 +352,8 @@ class Release:
 
     def _answer(self, asked: Estimate, words: str, steps: Steps, at_once: int) -> Answer:
         """Return an answer: an estimate for some steps, its interval and words."""
-        numbers, words = self.numbers, words + _within_words(self.numbers, steps)
+        numbers = self.numbers
+        words = words + _within_words(self.numbers, steps)
         return answer(asked, numbers.level, at_once=at_once * numbers._comparisons, what=words)
 
     def _bounded_share(self, estimate: Estimate) -> Estimate:
@@ -382,8 +387,11 @@ class Release:
 
     def _numbers_at_night(self, revisions: Revisions, night: int) -> ReleasedNumbers:
         """Return the newest numbers of the shown windows and groups after one release."""
-        terms, values, numbers = revisions.design_at(night), revisions.newest(night), self.numbers
-        definition, chosen = replace(numbers.definition, strategy=terms.strategy), numbers.chosen
+        terms = revisions.design_at(night)
+        values = revisions.newest(night)
+        numbers = self.numbers
+        definition = replace(numbers.definition, strategy=terms.strategy)
+        chosen = numbers.chosen
         if (since := revisions.found_by(night)) is not None:
             values = values[:, GroupNames(tuple(revisions.since or ())).places(list(since))]
             chosen = None if chosen is None else tuple(name for name in chosen if name in since)
@@ -420,7 +428,8 @@ class Release:
 
         numbers = self.numbers
         found = versions_at_hand(numbers.revisions, numbers.design.name)
-        cut, last = numbers.definition.cut, numbers.design.strategy.horizon or 0
+        cut = numbers.definition.cut
+        last = numbers.design.strategy.horizon or 0
         if numbers.has_cells:
             names = found.names(numbers.definition.groups)
             places = GroupNames(tuple(names)).places(numbers.groups).tolist()
@@ -530,9 +539,12 @@ class Release:
         """
         from counton.numbers.methods import methods
 
-        numbers, steps = self.numbers, self.numbers.steps
+        numbers = self.numbers
+        steps = self.numbers.steps
         numbers._check_released()
-        definition, terms, over = numbers.definition, numbers.design, numbers.over
+        definition = numbers.definition
+        terms = numbers.design
+        over = numbers.over
         if not full:
             shown = numbers.steps, numbers.level, _reach(numbers), over
             return methods_of(definition, terms.name, *shown, numbers.facts().get("notes", ()))
@@ -551,7 +563,8 @@ class Release:
         released = self.numbers
         if not released.steps:
             return self.describe()
-        screen, numbers = screen_of(released), []
+        screen = screen_of(released)
+        numbers = []
         for table in screen.tables:
             numbers += align_lines(table)
         if screen.left_out:

@@ -93,7 +93,8 @@ def about(
     >>> about(counter.design, 0.95)["guarantee"]
     'pure differential privacy with epsilon = 1'
     """
-    unit, guarantee = terms.contribution, terms.guarantee
+    unit = terms.contribution
+    guarantee = terms.guarantee
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
@@ -155,7 +156,8 @@ def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     facts = promise_of(released) | released.facts()
     if isinstance(released.published, Releases) or released.design.part is not None:
         return facts  # rows are not enough for `counton.read` to restore it
-    definition, since = released.definition, released.since
+    definition = released.definition
+    since = released.since
     found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
     found["level"] = released.level
     if definition.statistic.additive:

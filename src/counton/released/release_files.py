@@ -176,7 +176,8 @@ def _with_revisions(release: ReleasedNumbers, described: Mapping[str, Any]) -> R
 
     strategy: Any = release.design.strategy
     terms: Any = replace(release.design, strategy=strategy.windows)
-    since, additive = _since(described), release.definition.statistic.additive
+    since = _since(described)
+    additive = release.definition.statistic.additive
     names = release.definition.groups if since is None else tuple(since)
     cells = (len(names),) if additive else release.design.shape
     if since is not None:
@@ -290,7 +291,8 @@ def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
 
 def _cells(file: _File, definition: Description, terms: Design, level: float) -> ReleasedNumbers:
     """Return the counts or sums that a file contains."""
-    rows, since = file.rows, _since(file.described)
+    rows = file.rows
+    since = _since(file.described)
     if since is not None and definition.cut.lags:  # versions may be of later nights
         night = terms.strategy.horizon or 0
         since = {group: first for group, first in since.items() if first <= night}
@@ -330,7 +332,8 @@ def _cells(file: _File, definition: Description, terms: Design, level: float) ->
             "numbers are: give the file as counton wrote it"
         )
     given = rows[name].cast(pl.Int64).to_numpy() if whole else number
-    values[at, of], there[at, of] = given, True
+    values[at, of] = given
+    there[at, of] = True
     if own is not None and "window_estimate" in rows.columns:
         own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
     expected = np.ones_like(there)
@@ -374,7 +377,8 @@ def _cell_values(file: _File, terms: Design) -> NDArray[Any]:
 
 def _rows_there(file: _File, released: ReleasedNumbers) -> pl.DataFrame | None:
     """Return the rows of a file, as columns that identify them; None: none is missing."""
-    table, rows = _with_steps(released.table()), file.rows
+    table = _with_steps(released.table())
+    rows = file.rows
     names = labels_of(table)
     if lost := [name for name in names if name not in rows.columns]:
         raise InvalidInput(
@@ -387,8 +391,10 @@ def _rows_there(file: _File, released: ReleasedNumbers) -> pl.DataFrame | None:
 
 def _readings(file: _File, definition: Description, terms: Design, level: float) -> ReleasedNumbers:
     """Return the release computed from released cells: not of counts and sums, but rankings."""
-    described, rows = file.described, file.rows
-    shown, since = View.from_dict(described["shown"]), _since(described)
+    described = file.described
+    rows = file.rows
+    shown = View.from_dict(described["shown"])
+    since = _since(described)
     definition = definition if definition.ranks else with_shown_groups(definition, shown)
     if since is not None:
         values = _cell_values(file, terms)

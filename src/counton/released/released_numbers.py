@@ -128,7 +128,8 @@ class ReleasedNumbers:
         start: int = 1,
     ) -> Self:
         """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
-        steps, readable = range(1, start + len(values)), terms
+        steps = range(1, start + len(values))
+        readable = terms
         if since is not None and not definition.statistic.additive:
             inner = definition.inner
             # Nobody reads the cells of the group without a name.
@@ -168,7 +169,9 @@ class ReleasedNumbers:
     @cached_property
     def series(self) -> Series:
         """The cells of counts and sums with their errors; `InvalidInput` for others."""
-        cells, errors, half = self._cells, self.design.errors, self.together
+        cells = self._cells
+        errors = self.design.errors
+        half = self.together
         half = errors.halfwidths(self.steps, self.level) if half is None else half
         return Series(cells, errors.std(self.steps), half, self.there)
 
@@ -229,7 +232,8 @@ class ReleasedNumbers:
     @cached_property
     def _period_begins(self) -> NDArray[np.int64]:
         """For each step, the last step before its period: users count again in each."""
-        every, cut = self.definition.anew_every(), self.definition.cut
+        every = self.definition.anew_every()
+        cut = self.definition.cut
         return period_starts(cut, every, self.steps.stop - 1)
 
     def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
@@ -274,7 +278,8 @@ class ReleasedNumbers:
     def _until(self, last: int) -> Self:
         """Return counts or sums up to step ``last``, without groups that were shown later."""
         key: Any = slice(last)
-        known, since = self.chosen, self.since
+        known = self.chosen
+        since = self.since
         if since is not None:
             first = self.first_steps.tolist()
             names = [group for group, step in zip(self.groups, first, strict=True) if step <= last]
@@ -317,7 +322,8 @@ class ReleasedNumbers:
             again[np.unique(of, return_index=True)[1]] = False
             if (wrong := again | (of < 0)).any():
                 number = int(np.argmax(wrong))
-                near, why = "", "twice"
+                near = ""
+                why = "twice"
                 if of[number] < 0:
                     why = "which is not a group of this release"
                     near = suggest(groups[number], self.groups)
@@ -337,7 +343,8 @@ class ReleasedNumbers:
 
     def _groups_at(self, of: NDArray[np.int64]) -> Self:
         """Return counts or sums of the groups with these indices."""
-        there, windows = self.there, self.own_windows
+        there = self.there
+        windows = self.own_windows
         groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
@@ -681,7 +688,9 @@ class ReleasedNumbers:
         return self._published_form(self._rows_of_readings(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
-        windows, groups, steps = self.definition.cut, self.groups, len(shown)
+        windows = self.definition.cut
+        groups = self.groups
+        steps = len(shown)
         times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
             times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
@@ -714,10 +723,12 @@ class ReleasedNumbers:
         # Showing some groups is a choice among all possible ones, so lower ends allow for the
         # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
         # perhaps by released numbers, upper ends allow for the noise of all groups too.
-        own, shown = self.series, self.shown
+        own = self.series
+        shown = self.shown
         assert shown.top is not None
         first = self.first_steps
-        values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
+        values = own.estimates[steps.start - 1 : steps.stop - 1]
+        some = steps or range(1, 2)
         # Groups that are not shown were always below.
         hidden = self.definition.cells.thresholds(self.design, some)
         halves = cache(partial(self.design.errors.halfwidths, some))

@@ -88,7 +88,8 @@ def versions_of_cells(
     An undeclared group has rows only from the first release that shows it. ``cells`` has the index
     of each shown group.
     """
-    places, parts = list(cells.values()), []
+    places = list(cells.values())
+    parts = []
     terms = revisions.design_at(last)
     for lag in range(min(revisions.lags + 1, last)):
         known = range(last - lag, last - lag + 1)

@@ -58,7 +58,8 @@ def shown_rows(table: pl.DataFrame, asked: Sequence[str] = ()) -> tuple[TextTabl
     not chosen by their estimates, because intervals of the largest of many noisy numbers hold less
     often than they state.
     """
-    report, named = "statistic" in table.columns, "name" in table.columns
+    report = "statistic" in table.columns
+    named = "name" in table.columns
     most = _MOST_OF_REPORT if report else MOST
     if table.height <= most:
         return text_table(table), ""
@@ -74,7 +75,8 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     released._check_released()
     if released.has_cells and not released.definition.ranks:
         return _screen_of_cells(released)
-    shown, at_once = released.shown, ""
+    shown = released.shown
+    at_once = ""
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room or 0:,} groups"
     rows = released.last_rows()
@@ -101,7 +103,9 @@ def _below(released: ReleasedNumbers) -> list[str]:
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
     """Return the heading for readings; ``at_once`` names what holds together."""
-    after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
+    after = released.steps.stop - 1
+    cut = released.definition.cut
+    over = released.over
     level = f"intervals of {percent(released.level)}%{at_once}"
     what = _bounded_subject(released.definition)
     if not cut.goes_on:
@@ -148,7 +152,8 @@ def _bounded_subject(definition: Description) -> str:
 
 def _screen_of_cells(released: ReleasedNumbers) -> Screen:
     """Return the texts for counts: the first 20 groups, in declared order."""
-    heading, groups = _heading_of_cells(released), released.groups
+    heading = _heading_of_cells(released)
+    groups = released.groups
     if not groups:
         none = "no group is large enough to be shown yet"
         return Screen(heading, notes=[none, *_below(released)])
@@ -160,7 +165,8 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 
 
 def _heading_of_cells(released: ReleasedNumbers) -> str:
-    definition, step = released.definition, released.steps[-1]
+    definition = released.definition
+    step = released.steps[-1]
     delay = definition.strategy.facts.delay
     cut = definition.cut
     released_at, counted = (
@@ -201,7 +207,8 @@ def _numbers_of_step(
     """Return estimates and intervals of one step as texts; withdrawn numbers are not shown."""
     gone = withdrawn_cells(released.definition.marks, range(step, step + 1), released.groups)
     series = series.with_withdrawn(gone)
-    half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+    half = float(series.half[0])
+    whole = series.estimates.dtype.kind == "i"
     value, lower, upper = (
         [quantity(float(number), half, whole) for number in ends[0]]
         for ends in (series.estimates, series.lower, series.upper)
@@ -215,7 +222,8 @@ def _numbers_of_step(
 
 def _versions_table(released: ReleasedNumbers, interval: str) -> TextTable:
     """Return the newest counts of the last windows; of many groups two windows only."""
-    cut, last = released.definition.cut, released.steps[-1]
+    cut = released.definition.cut
+    last = released.steps[-1]
     steps = range(max(released.first, last - cut.lags), last + 1)
     many = len(steps) * len(released.groups) > MOST
     shown = sorted({steps[0], last}) if many else [*steps]

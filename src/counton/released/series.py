@@ -122,7 +122,8 @@ class LateValues:
         if isinstance(key, slice) and not key.start:
             return LateValues(self.values[: max(key.stop - before, 0)], self.start)
         if isinstance(key, slice):
-            first, key = key.start, slice(key.start - before, key.stop - before)
+            first = key.start
+            key = slice(key.start - before, key.stop - before)
         else:
             first = np.min(key)
             key = key - before

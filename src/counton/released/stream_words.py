@@ -221,7 +221,8 @@ def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
             each = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
             sentences = [f"{noise} the standard deviation {list_in_words(each)}."]
         else:
-            low, high = min(bounded.values()), max(bounded.values())
+            low = min(bounded.values())
+            high = max(bounded.values())
             ends = f"from {quantity(low, low)} to {quantity(high, high)}"
             sentences = [f"{noise} standard deviations {ends}."]
     unknown = [name for name in deviations if name not in bounded]
@@ -541,7 +542,8 @@ def foot_of(definition: Description, source: str | None, notes: Sequence[str]) -
 
 def in_words(definition: Description, name: str, steps: range) -> str:
     """Describe the unit of privacy, the guarantee, and the released steps."""
-    cut, guarantee = definition.cut, definition.guarantee
+    cut = definition.cut
+    guarantee = definition.guarantee
     released = f"{cut.count(len(steps))} released"
     scope = f", {guarantee.scope}"
     if not cut.goes_on:
@@ -589,7 +591,8 @@ def protected_in_words(definition: Description) -> str:
     >>> protected_in_words(plan_stream(job).description())
     'one visit more or less, counted in one group of one window by at most 1'
     """
-    unit, change = definition.unit, change_in_words(definition)
+    unit = definition.unit
+    change = change_in_words(definition)
     if definition.contribution.relation == "replace":
         return f"one {unit}, {change}, {definition.contribution.neighbours}"
     return f"one {unit} more or less, {change}"
@@ -613,7 +616,8 @@ def change_in_words(definition: Description) -> str:
 
 def loss_in_words(definition: Description) -> str:
     """Return the privacy loss of each unit."""
-    guarantee, unit = definition.guarantee, definition.unit
+    guarantee = definition.guarantee
+    unit = definition.unit
     if isinstance(guarantee, AgesWithData):
         return f"grows with the age of each {unit}"
     loss = f"{guarantee.loss_in_words} for each {unit}, once"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 #: Largest number of rows of a page's table.
 _MOST_ROWS = 1000
 #: Width in inches of the chart that a telephone shows, and dots per inch of all charts.
-_PHONE_WIDTH, _DPI = 4.0, 192
+_PHONE_WIDTH = 4.0
+_DPI = 192
 #: Largest width in pixels of a window that gets the chart for telephones.
 _PHONE_PIXELS = 600
 #: Endings of the names of columns with an interval.
@@ -81,7 +82,8 @@ def web_page(
     parts += _pictures(figures, title, None if definition.release == "both" else "")
     parts.append("<h2>Numbers</h2>")
     if not all(is_final):
-        lags, noun = definition.cut.lags, _noun(released)
+        lags = definition.cut.lags
+        noun = _noun(released)
         open_for = f"{lags:,} {noun if lags == 1 else plural(noun)}"
         parts.append(
             f"<p>Provisional numbers may change until {open_for} after the end of their {noun}.</p>"
@@ -136,7 +138,8 @@ def _pictures(
 
 def _newest(released: ReleasedNumbers) -> tuple[pl.DataFrame, str]:
     """Return the newest rows, newest first, and a sentence on the rows that are left out."""
-    steps, noun = released.shown_steps, _noun(released)
+    steps = released.shown_steps
+    noun = _noun(released)
     if released._by_group:
         steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
     table = released.table(steps)
@@ -211,7 +214,8 @@ def _windows(
     released: ReleasedNumbers, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return the days or times that each row's numbers are of."""
-    cut, over = released.definition.cut, released.over
+    cut = released.definition.cut
+    over = released.over
     if isinstance(over, str):
         return [f"{start} to {end}" for start, end in zip(
             texts["window_start"], texts["window_end"], strict=True

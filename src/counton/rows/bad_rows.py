@@ -67,9 +67,11 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
 
     Returns the number of rows left out, and of rows written.
     """
-    policies, columns = reading.policies, reading.columns.names
+    policies = reading.policies
+    columns = reading.columns.names
     lacking = pl.col("step").is_in([-problem for problem in _LACKING])
-    skipped, kept = 0, list[tuple[object, ...]]()
+    skipped = 0
+    kept = list[tuple[object, ...]]()
     for part in source.parts:
         bad = _bad(part, reading)
         if policies.missing == "skip":
@@ -112,7 +114,8 @@ def set_bad_rows_aside_elsewhere(
     """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
-    skipped, which = 0, pl.col("step") < 0
+    skipped = 0
+    which = pl.col("step") < 0
     if policies.missing == "skip":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
@@ -161,7 +164,8 @@ def _explain(
 
     ``rows_of_all`` are a remote source's rows by `Problem`.
     """
-    alike, first = dict[int, int](), None
+    alike = dict[int, int]()
+    first = None
     for part in source.parts:
         bad = _bad(part, reading)
         if reading.policies.missing == "skip":
@@ -220,7 +224,8 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
 
     Labels are not examined; if no other column has it, the first is returned.
     """
-    names, parts = reading.columns.parts, parts_of_columns(reading)
+    names = reading.columns.parts
+    parts = parts_of_columns(reading)
     for name, one in zip(names, parts, strict=True):
         if one.kind == "label":
             continue
@@ -239,7 +244,8 @@ _APART = 2**40  # distance between the row numbers of one file and of the next
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
     """Build the error for rows with an undeclared group or label."""
-    outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
+    outside = pl.lit(False)
+    by_label = (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
         outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
@@ -297,7 +303,8 @@ def unlisted_names(source: Source, reading: RowReading) -> tuple[int, list[tuple
     """
     column = reading.columns.group
     assert column is not None
-    name, declared = pl.col("group"), GroupNames(reading.declared).column
+    name = pl.col("group")
+    declared = GroupNames(reading.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, Spread):
         alone = reading._replace(other=None, unknown="drop")

@@ -194,7 +194,8 @@ class _Connection:
     """A connection that is closed when nobody refers to it any more."""
 
     def __init__(self, connection: Any) -> None:
-        self.execute, self.cursor = connection.execute, connection.cursor
+        self.execute = connection.execute
+        self.cursor = connection.cursor
         finalize(self, connection.close)
 
 
@@ -382,7 +383,8 @@ class SqliteRows(QueryRows):
 
     def _some(self, cursor: sqlite3.Cursor) -> list[Any]:
         try:
-            found, version = cursor.fetchmany(_AT_ONCE), self._data_version()
+            found = cursor.fetchmany(_AT_ONCE)
+            version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
         if version != self._version:

@@ -255,7 +255,8 @@ class EventFile(Rows):
         """Return the rows, with at most ``most`` faulty lines left empty."""
         if self.kind == "parquet":
             return self
-        unread, row = dict[int, str](), 0
+        unread = dict[int, str]()
+        row = 0
         for piece in self._pieces(self.of_file(columns)):
             for place, fault in sorted(piece.faults.items()):
                 if len(unread) == most:

@@ -71,11 +71,13 @@ def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
     [b'a\n', b'b\n\nc\n']
     """
     size = size or BLOCK
-    rest, first = b"", True
+    rest = b""
+    first = True
     while block := stream.read(max(size, len(rest))):
         text = rest + block
         if first:
-            text, first = text.removeprefix(_MARK), False
+            text = text.removeprefix(_MARK)
+            first = False
         # the CR at the end may be one of a CRLF
         text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -105,7 +107,9 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
     >>> fields_of(b'a,"b, c"', CsvForm())
     [b'a', b'"b, c"']
     """
-    fields, between, begin = list[bytes](), form.separator.encode(), 0
+    fields = list[bytes]()
+    between = form.separator.encode()
+    begin = 0
     while True:
         if line.startswith(b'"', begin):
             found = _QUOTED.match(line, begin)
@@ -149,13 +153,15 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:
     """Return the number of records in a block; 0 if one may break the rules."""
-    begin, records = 0, 0
+    begin = 0
+    records = 0
     while begin < len(block):
         end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
         found = _records_of_part(block[begin:end], width, form)
         if not found:
             return 0
-        begin, records = end, records + found
+        begin = end
+        records = records + found
     return records
 
 
@@ -184,7 +190,9 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
             places = np.flatnonzero(quotes)
             if len(places) % 2:
                 return 0
-            before, after = given[places[::2] - 1], given[places[1::2] + 1]  # the last is a LF
+            # the last is a LF
+            before = given[places[::2] - 1]
+            after = given[places[1::2] + 1]
             for beside in (before, after):
                 if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
                     return 0
@@ -224,7 +232,8 @@ def csv_pieces(
     """Yield some columns of a CSV file as texts, some lines at a time; ``names`` are all, as from
     `header_of`.
     """
-    number, schema = 1, dict.fromkeys(names, pl.String)
+    number = 1
+    schema = dict.fromkeys(names, pl.String)
 
     def parse(text: bytes, rows: int) -> pl.DataFrame:
         if text.startswith(_MARK):  # polars would leave it out, here of a row
@@ -242,7 +251,8 @@ def csv_pieces(
         first = number
         number += block.count(b"\n")
         if first == 1:  # the header
-            block, first = block[block.index(b"\n") + 1 :], 2
+            block = block[block.index(b"\n") + 1 :]
+            first = 2
             if not block:
                 continue
         if rows := _records(block, len(names), form):
@@ -266,7 +276,9 @@ def _is_utf8(text: bytes) -> bool:
 
 def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: Any) -> Piece:
     """Return a block's rows, line by line; ``parse`` gets good lines and their number."""
-    good, faults, lossy = list[bytes](), dict[int, Fault](), dict[int, Fault]()
+    good = list[bytes]()
+    faults = dict[int, Fault]()
+    lossy = dict[int, Fault]()
     places = list[int | None]()
     for row, line in enumerate(block[:-1].split(b"\n")):
         what = _fault_of_line(line, width, form)
@@ -285,7 +297,8 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
         odd = found.select(shown).to_series()
         for row, fault in lossy.items():
             if odd[cast(int, places[row])]:
-                faults[row], places[row] = fault, None
+                faults[row] = fault
+                places[row] = None
     if faults:
         found = found.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
     return Piece(found, faults)
@@ -321,7 +334,8 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Yield some columns of JSON lines as texts, some lines at a time."""
-    schema, number = dict.fromkeys(columns, pl.String), 1
+    schema = dict.fromkeys(columns, pl.String)
+    number = 1
 
     def parse(lines: Sequence[bytes]) -> pl.DataFrame:
         # no line is the first, of which polars would leave a mark of byte order out
@@ -344,7 +358,8 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
     escapes = _escapes_of(columns)
     for block in blocks(stream):
-        lines, first = block[:-1].split(b"\n"), number
+        lines = block[:-1].split(b"\n")
+        first = number
         number += len(lines)
         ambiguous = _ambiguous_lines(lines, columns, escapes, first)
         plain = lines
@@ -372,7 +387,8 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
                 yield Piece(some, faults)
                 row += some.height
                 continue
-            at, line = first + row, lines[row]
+            at = first + row
+            line = lines[row]
             empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
             yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
             row += 1
@@ -410,7 +426,8 @@ def _ambiguous_lines(
         escapes: The pattern from `_escapes_of`.
         first: The number of the first line.
     """
-    suspicious, block = set[int](), b"\n".join(lines)
+    suspicious = set[int]()
+    block = b"\n".join(lines)
     for name in columns:
         key = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
         suspicious.update(row for row, line in enumerate(lines) if line.count(key) > 1)
@@ -547,8 +564,13 @@ def keys_of(line: str) -> list[str]:
 
 def _values(line: str) -> list[tuple[str, str]] | None:
     """Return the keys of a JSON object with unparsed values; None for another line."""
-    found, key, depth, done = list[tuple[str, str]](), "", 0, False
-    before, at, begin = "", 0, 0
+    found = list[tuple[str, str]]()
+    key = ""
+    depth = 0
+    done = False
+    before = ""
+    at = 0
+    begin = 0
     for match in _TOKEN.finditer(line):
         token = match[0]
         if done or line[at : match.start()].strip():
@@ -556,16 +578,19 @@ def _values(line: str) -> list[tuple[str, str]] | None:
         if depth == 0:
             if token != "{":
                 return None
-            depth, before = 1, "{"
+            depth = 1
+            before = "{"
         elif depth == 1 and token in (",", "}"):
             if before not in ("value", "{") or (before == "{" and token == ","):
                 return None
             if before == "value":
                 found.append((key, line[begin:at]))
-            before, done = ",", token == "}"
+            before = ","
+            done = token == "}"
         elif depth == 1 and before in ("{", ","):
             try:
-                key, before = json.loads(token), "key"
+                key = json.loads(token)
+                before = "key"
             except ValueError:
                 return None
             if not isinstance(key, str):
@@ -596,7 +621,9 @@ class Unzstd(io.RawIOBase):
         require("zstandard")
         import zstandard
 
-        self._packed, self._zstd, self._rest = packed, zstandard, b""
+        self._packed = packed
+        self._zstd = zstandard
+        self._rest = b""
         self._frame: Any = None
         self._held = b""
 
@@ -620,7 +647,8 @@ class Unzstd(io.RawIOBase):
                 raise OSError(str(error)) from error
             self._rest = self._frame.unused_data if self._frame.eof else b""
             self._frame = None if self._frame.eof else self._frame
-        taken, self._held = self._held[: len(buffer)], self._held[len(buffer) :]
+        taken = self._held[: len(buffer)]
+        self._held = self._held[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
 

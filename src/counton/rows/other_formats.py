@@ -111,18 +111,23 @@ def refuse_address(path: str) -> None:
     scheme = match[1].lower()
     rest = path[match.end() :]
     spelling = _SPELLINGS.get(scheme.partition("+")[0], scheme)
-    what, remedy = "a database or store", "write its rows into a file"
+    what = "a database or store"
+    remedy = "write its rows into a file"
     if spelling in ("sqlite", "postgresql"):
         right = (
             f"{spelling}:///FILE" if spelling == "sqlite" else f"{spelling}://USER@HOST/DATABASE"
         )
-        what, remedy = "a database in another spelling", f"write {right}"
+        what = "a database in another spelling"
+        remedy = f"write {right}"
     elif spelling == "":
-        what, remedy = "a file", f"give its path, {rest!r}"
+        what = "a file"
+        remedy = f"give its path, {rest!r}"
     elif scheme == "duckdb":
-        what, remedy = _DUCKDB[0], _DUCKDB[1].format(path=rest.removeprefix("/"))
+        what = _DUCKDB[0]
+        remedy = _DUCKDB[1].format(path=rest.removeprefix("/"))
     elif scheme in _FILE_STORES:
-        what, remedy = "a file elsewhere", "copy the file to this machine first"
+        what = "a file elsewhere"
+        remedy = "copy the file to this machine first"
     shown = _PASSWORD.sub("//", path)
     raise InvalidInput(
         f"{field('events')} {shown!r} are the address of {what}, and counton reads files, "

@@ -460,7 +460,8 @@ def _minutes_of(offset: str) -> int:
     """
     if offset[0] not in "+-":
         return 0
-    hours, minutes = int(offset[1:3]), int(offset[3:].removeprefix(":") or 0)
+    hours = int(offset[1:3])
+    minutes = int(offset[3:].removeprefix(":") or 0)
     return (60 * hours + minutes) * (-1 if offset[0] == "-" else 1)
 
 

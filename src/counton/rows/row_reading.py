@@ -284,7 +284,8 @@ def mark_part(
         if name in taken
     ]
     written = [types[column] == pl.String for column, _ in parts]
-    values, kept_parts = [], []
+    values = []
+    kept_parts = []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
         if one.kind == "label":
@@ -324,7 +325,8 @@ def _times(reading: RowReading, dtype: pl.DataType, kinds: str | None) -> pl.Exp
         dtype: The type of the column of times.
         kinds: The column of the cells' kinds; None if the type says them.
     """
-    name, windows = reading.columns.time, reading.windows
+    name = reading.columns.time
+    windows = reading.windows
     clock_change = WITHIN_DAY if windows.whole_days else reading.clock_change
     us = moments(name, dtype, windows.timezone, clock_change, reading.time_format)
     if reading.time_format in EPOCH_FORMATS and not dtype.is_temporal():

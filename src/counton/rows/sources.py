@@ -136,7 +136,8 @@ class Rows(ABC):
         """
         asked = self.of_file(columns)
         self.check_columns(asked)
-        found, plain = self.frame([*asked, *kinds]), list[pl.Expr]()
+        found = self.frame([*asked, *kinds])
+        plain = list[pl.Expr]()
         types = found.collect_schema()
         for name in asked:
             dtype = types[name]
@@ -260,7 +261,8 @@ def _listing(columns: Sequence[str]) -> str:
     return f"its columns are {shown}" + (f" and {more:,} more" if more else "")
 
 
-_COLUMNS_SHOWN, _SHOWN = 12, 60
+_COLUMNS_SHOWN = 12
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -334,7 +336,8 @@ def join_columns(source: Source, column: str | None) -> Source:
     """
     if column is None or "," not in column or column in source.columns():
         return source
-    found, parts = copy(source), [copy(rows) for rows in source.parts]
+    found = copy(source)
+    parts = [copy(rows) for rows in source.parts]
     for rows in parts:
         rows.together = {column: tuple(name.strip() for name in column.split(","))}
     object.__setattr__(found, "parts", tuple(parts))
@@ -360,7 +363,8 @@ class EventFrame(Rows):
     of_bytes = False
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame, name: str = "the data frame") -> None:
-        self._frame, self.name = frame.lazy(), name
+        self._frame = frame.lazy()
+        self.name = name
         self._hashed: dict[tuple[str, ...], str] = {}
 
     @override

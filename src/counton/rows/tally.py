@@ -57,9 +57,11 @@ def cells_of(
         ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
         modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
     """
-    marked, number = mark_part(rows, reading), None
+    marked = mark_part(rows, reading)
+    number = None
     if alike is not None:
-        marked, number = marked.collect().hstack(alike).lazy(), pl.col("number")
+        marked = marked.collect().hstack(alike).lazy()
+        number = pl.col("number")
         if "newest" in alike.columns:
             us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
             marked = marked.with_columns(us=us)
@@ -97,8 +99,10 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
     [4, 8]
     """
-    across, width = cells_across(adds), len(domain) + 1
-    window, rest = pl.col("cell") // across, pl.col("cell") % across
+    across = cells_across(adds)
+    width = len(domain) + 1
+    window = pl.col("cell") // across
+    rest = pl.col("cell") % across
     cell = (window * width + pl.col("place")) * across + rest
     placed = _place(cells.lazy(), domain).collect()
     return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
@@ -182,7 +186,8 @@ def sums_by_label(
     of which are held. ``raw``: rows have labels in place of one value (`mark_rows`).
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
-    adds, by = reading.adds, [] if domain is None else ["group"]
+    adds = reading.adds
+    by = [] if domain is None else ["group"]
     if raw:
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
@@ -196,7 +201,8 @@ def sums_by_label(
     if domain is None:
         return found
     across = cells_across(adds)
-    window, rest = pl.col("cell") // across, pl.col("cell") % across
+    window = pl.col("cell") // across
+    rest = pl.col("cell") % across
     places = _places_of(found["group"], domain)
     cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
     unknown = places == len(domain)
@@ -274,7 +280,8 @@ def _add(
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
-            known, choice = pl.col("total") >= 0, pl.lit(0, pl.Int64)
+            known = pl.col("total") >= 0
+            choice = pl.lit(0, pl.Int64)
             places = [place for place, _ in entries if not isinstance(place, int)]
             for place, span in zip(places, adds.spans, strict=True):
                 known &= (place >= span.start) & (place < span.stop)
@@ -284,7 +291,8 @@ def _add(
         if not adds.counts_rows:
             for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # equal for each row
-                    added, size = many * amount, many * float(abs(amount))
+                    added = many * amount
+                    size = many * float(abs(amount))
                 else:
                     added = (amount * each).sum()
                     size = (amount.cast(pl.Float64) * each).abs().sum()
@@ -295,11 +303,14 @@ def _add(
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     """Convert sums of `_add` to a row for each place."""
-    group, names = pl.col("group"), ("step", "group", "rows", "total")
+    group = pl.col("group")
+    names = ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
     across = cells_across(adds)
-    parts, radix, spans = [], across - 1, iter(adds.spans if across > 1 else ())
+    parts = []
+    radix = across - 1
+    spans = iter(adds.spans if across > 1 else ())
     for number, (place, _) in enumerate(adds.entries(pl.col("total"))):
         at: Any = place
         if not isinstance(place, int):
@@ -391,7 +402,9 @@ def tally(
     most = found.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
     exact = [name for name, one in zip(sizes, most, strict=True) if one < _LARGEST_CELL]
     found = found.drop(exact).sort("cell")
-    rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
+    rows_read = int(found["rows"].sum())
+    skipped = 0
+    quarantined = 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
             bad = found.filter(pl.col("cell") < 0)
@@ -400,7 +413,8 @@ def tally(
         else:
             skipped, quarantined = set_bad_rows_aside(source, reading)
         found = found.filter(pl.col("cell") >= 0)
-    cells, counts = found["cell"].to_numpy(), found["rows"].to_numpy()
+    cells = found["cell"].to_numpy()
+    counts = found["rows"].to_numpy()
     window = width * across
     steps = cells // window
     groups_of = cells - steps * window  # as % would, which is slow
@@ -414,7 +428,8 @@ def tally(
     if unknown and reading.unknown == "refuse":
         raise unknown_groups(source, reading, domain or ())
     within = slice(*np.searchsorted(steps, (1, reading.windows.steps + 1)))  # they are sorted
-    early, late = slice(within.start), slice(within.stop, None)
+    early = slice(within.start)
+    late = slice(within.stop, None)
     if unknown:
         counts = np.where(outside, 0, counts)
     counted = counts > 0
@@ -463,7 +478,8 @@ def _by_cell(
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
     adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
-    kinds, groups = {one.kind for one in parts_of_columns(reading)}, len(domain or ())
+    kinds = {one.kind for one in parts_of_columns(reading)}
+    groups = len(domain or ())
     if marked is not None and groups > MANY_GROUPS:
         return sums_by_label(marked.lazy(), reading, domain, source)
     if marked is not None:

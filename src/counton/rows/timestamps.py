@@ -49,7 +49,8 @@ _ONE_DIGIT = ":[0-9]([^0-9]|$)"
 #: Matches a directive after a colon that is no hour, minute or second.
 _OTHER_CLOCK = re.compile(":%[^HMSz]")
 #: The years 1 to 9999. A number of seconds outside them probably has another unit.
-_EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+_EARLIEST_US = -62_135_596_800_000_000
+_LATEST_US = 253_402_300_799_999_999
 #: Local times may lie outside these years by less than a day.
 _DAY_US = 86_400_000_000
 
@@ -156,7 +157,8 @@ def check_time_format(form: str) -> None:
     """
     if form in EPOCHS:
         return
-    said, wrong = _as_format(form), None
+    said = _as_format(form)
+    wrong = None
     for directive, right, why in _MISREAD:
         if directive in form and wrong is None:
             wrong = directive, why, form.replace(directive, right)
@@ -283,7 +285,8 @@ def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) 
     many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
     edges = (_EARLIEST_US * of // many, _LATEST_US * of // many)
-    low, high = max(edges[0], -(2**63)), min(edges[1], 2**63 - 1)
+    low = max(edges[0], -(2**63))
+    high = min(edges[1], 2**63 - 1)
     us = stored if many == of else stored * many // of
     return pl.when(stored.is_between(low, high).fill_null(True)).then(us).otherwise(beyond)
 
@@ -427,16 +430,19 @@ def _from_any_shape(
 ) -> pl.Series:
     """Convert texts in any form of ISO 8601, or in a stated format, or to codes of `moments`."""
     text = pl.col("given").str.strip_chars()
-    with_offset, local = _WITH_OFFSET, _LOCAL
+    with_offset = _WITH_OFFSET
+    local = _LOCAL
     if time_format is None:
         for pattern, replacement in _ISO_8601:
             text = text.str.replace(pattern, replacement)
     elif any(offset in time_format for offset in _OFFSETS):
-        with_offset, local = (time_format,), ()
+        with_offset = (time_format,)
+        local = ()
         if time_format.endswith("z"):
             text = text.str.replace("[Zz]$", "+00:00")
     else:
-        with_offset, local = (), (time_format,)
+        with_offset = ()
+        local = (time_format,)
     nothing = pl.lit(None, dtype=pl.Int64)
     text_column = pl.col("text")
     absolute = [_parse(text_column, form).dt.epoch("us") for form in with_offset]

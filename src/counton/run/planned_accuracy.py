@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
 
 #: Names of versions of a window, for wanted half-widths: later versions include late rows.
-FIRST, FINAL = "first", "final"
+FIRST = "first"
+FINAL = "final"
 #: Name of the numbers of single windows, beside totals.
 EACH_WINDOW = "in each window"
 

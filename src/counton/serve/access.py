@@ -18,7 +18,8 @@ class Access:
     """Checker of the two tokens; ``public``: everybody may read."""
 
     def __init__(self, tokens: Tokens, public: bool) -> None:
-        self._tokens, self._public = tokens, public
+        self._tokens = tokens
+        self._public = public
 
     def needs(self, use: Literal["write", "read"]) -> Any:
         """Return a FastAPI dependency that refuses requests without the token."""

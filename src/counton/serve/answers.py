@@ -77,7 +77,9 @@ class _WholeAnswer(Response):
         self, slots: Slots, workers: ThreadPoolExecutor, make: Callable[[], Response]
     ) -> None:
         super().__init__()
-        self._slots, self._workers, self._make = slots, workers, make
+        self._slots = slots
+        self._workers = workers
+        self._make = make
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = client_of(scope)
@@ -101,7 +103,9 @@ class _AnswerInParts(Response):
     ) -> None:
         super().__init__(media_type=media_type, headers=headers)
         del self.headers["Content-Length"]
-        self._slots, self._workers, self._parts = slots, workers, parts
+        self._slots = slots
+        self._workers = workers
+        self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = client_of(scope)

@@ -127,7 +127,8 @@ class UnderWay:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, threading.Lock()
+        self._clock = clock
+        self._lock = threading.Lock()
         self._came: dict[str, Counter[int]] = {}
 
     def enter(self, stream: str) -> int:

@@ -93,7 +93,8 @@ def read_rows(
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
-    there, row = set[str](), 0
+    there = set[str]()
+    row = 0
     lines = [line for block in blocks(io.BytesIO(body)) for line in block[:-1].split(b"\n")]
     if len(lines) > most:
         raise TooLarge

@@ -190,7 +190,8 @@ class Connection(H11Protocol):
 
     def _look(self) -> None:
         """Close the connection if a head takes too long, or if the end of an answer is not read."""
-        now, since = self.loop.time(), self._head_since
+        now = self.loop.time()
+        since = self._head_since
         if since is not None and now - since >= self.limits.seconds:
             self.drop("no whole request came")
             return

@@ -35,7 +35,8 @@ def begin() -> None:
     handler.setFormatter(_Lines())
     for name in ("counton.serve", "uvicorn.error"):
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
+        logger.handlers = [handler]
+        logger.propagate = False
         logger.setLevel(logging.INFO if name == "counton.serve" else logging.WARNING)
 
 

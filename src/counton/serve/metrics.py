@@ -74,7 +74,9 @@ def _all(
     filled = {name: inbox.part_filled(name) for name, inbox in inboxes.items()}
     yield "counton_filled_ratio", says, filled
     now = service.clock()
-    steps, lags, refused = {}, {}, {}
+    steps = {}
+    lags = {}
+    refused = {}
     for name, journal in list(service.journals.items()):
         due = journal.due(journal.step + 1)
         lags[name] = 0.0 if due is None else max(0.0, (now - due).total_seconds())

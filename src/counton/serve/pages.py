@@ -82,7 +82,9 @@ class ReleasedRows:
         rows_of: Callable[[range], pl.DataFrame],
         step_rows: int | None = None,
     ) -> None:
-        self._steps, self._rows_of, self._step_rows = steps, rows_of, step_rows
+        self._steps = steps
+        self._rows_of = rows_of
+        self._step_rows = step_rows
 
     @property
     def known_rows(self) -> int | None:
@@ -145,7 +147,8 @@ class ReleasedRows:
             skipped: number of rows of the first step that earlier pages have.
         """
         tables: list[pl.DataFrame] = []
-        rows, taken = 0, 0
+        rows = 0
+        taken = 0
         step_rows = self._step_rows
         size = 1 if step_rows is None else -(-PAGE_ROWS // max(step_rows, 1))
         while taken < min(len(steps), _PAGE_STEPS) and rows < PAGE_ROWS:

@@ -124,7 +124,8 @@ class Journal:
             if position != self._position or self.refused:
                 facts = self._look()
                 self._store.position(self.name)  # raises if the state has become an older copy
-                self._facts, self._position = facts, position
+                self._facts = facts
+                self._position = position
         except StateError:
             self.refused = True
             raise
@@ -170,7 +171,8 @@ class Journal:
         """Return public facts (unit, guarantee, windows, groups) as JSON values."""
         description = self.description
         step = self.step
-        last, due = self.ends(step), self.due(step + 1)
+        last = self.ends(step)
+        due = self.due(step + 1)
         forever = description.strategy.horizon is None
         what = description.subject if description.inner.additive else description.what
         if not description.inner.additive and is_keyword(what):
@@ -368,7 +370,8 @@ class Journal:
     ) -> range:
         """Return the released steps that a reader asks for; arguments as for `has_many_rows`."""
         windows = self.description.cut
-        first, stop = 1, released + 1
+        first = 1
+        stop = released + 1
         if start is not None:
             begin = microseconds(parse_time(start, windows.timezone))
             first = max(first, int(windows.step_of(np.array([begin - 1]))[0]) + 1)

@@ -34,7 +34,8 @@ from counton.strategies.strategy import last_served_step
 
 #: Most windows that a run releases, and most numbers in them: the rest follows in further runs,
 #: each committed by itself, so that memory is bounded and a service can end in between.
-_RUN_WINDOWS, _RUN_NUMBERS = 10_000, 2**20
+_RUN_WINDOWS = 10_000
+_RUN_NUMBERS = 2**20
 #: Number of groups that is assumed for a stream that finds its groups in the rows.
 _FOUND_GROUPS = 1_000
 
@@ -139,10 +140,13 @@ class Releaser:
         stopping: threading.Event | None = None,
     ) -> None:
         self._stopping = threading.Event() if stopping is None else stopping
-        self._served, self._store, self._inbox = served, store, inbox
+        self._served = served
+        self._store = store
+        self._inbox = inbox
         self._under_way = under_way
         self._every = round(every * 1e6)
-        self.counts, self.seconds = Counter[str](), 0.0
+        self.counts = Counter[str]()
+        self.seconds = 0.0
         self._step: int | None = None
         self._over = False
 
@@ -190,7 +194,8 @@ class Releaser:
 
     def _work(self) -> bool:
         """Count each complete fold after the windows that were due before it are released."""
-        past, released = self._under_way.past(self.name), False
+        past = self._under_way.past(self.name)
+        released = False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until no more batches are taken, whatever is folded before.
             released |= self._release(min(fold.first, self.last - 1))

@@ -37,7 +37,8 @@ from counton.state.service_turn import LASTS, Turn
 from counton.state.state_witness import remark_on_witness
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
-_TICK, _LONGEST_WAIT = 0.2, 60.0
+_TICK = 0.2
+_LONGEST_WAIT = 60.0
 #: Seconds between two readings of the journal.
 _LOOK = 0.5
 #: Seconds between two attempts to begin a job that failed for a passing reason.
@@ -328,7 +329,9 @@ class Service:
         return frozenset({*failing, *(state.turn.names - self.served.keys())})
 
     def _release(self, state: State) -> None:
-        led, looked, forgot = frozenset[str](), 0.0, 0.0
+        led = frozenset[str]()
+        looked = 0.0
+        forgot = 0.0
         while not self.stopping.is_set():
             now_led = state.leads
             for name in sorted(now_led & self.served.keys()):
@@ -339,7 +342,8 @@ class Service:
             now = monotonic()
             with suppress(CountonError):
                 if now - looked > _LOOK:
-                    state.waiting_bytes, looked = state.inbox.load().bytes, now
+                    state.waiting_bytes = state.inbox.load().bytes
+                    looked = now
                 if led and now - forgot > 3600:
                     state.inbox.forget(microseconds(self.clock()) - _REMEMBER)
                     forgot = now
@@ -379,12 +383,14 @@ class Service:
                 with suppress(Exception):
                     await asyncio.to_thread(self._begin_failed)
                 tried = monotonic()
-            had_jumped, has_jumped = has_jumped, self.steady is not None and self.steady.is_ahead
+            had_jumped = has_jumped
+            has_jumped = self.steady is not None and self.steady.is_ahead
             if has_jumped and not had_jumped:
                 warn(JUMPED)
             if had_jumped and not has_jumped:
                 note("the clock and the time of the service agree again")
-            before, ahead = ahead, self._ahead_of_clock()
+            before = ahead
+            ahead = self._ahead_of_clock()
             for name in sorted(ahead - before):
                 warn(BEHIND, stream=name)
             for name, journal in list(self.journals.items()):

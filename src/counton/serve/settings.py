@@ -16,7 +16,9 @@ from counton.job.option_fields import Section, option
 from counton.run.parsing import microseconds_of
 
 #: Largest size of one batch after decompression, in bytes and rows, and of an inbox in bytes.
-BATCH_BYTES, BATCH_ROWS, WAITING_BYTES = 8 * 2**20, 500_000, 256 * 2**20
+BATCH_BYTES = 8 * 2**20
+BATCH_ROWS = 500_000
+WAITING_BYTES = 256 * 2**20
 #: Largest number of characters of the name of a stream that is served.
 MOST_NAME = 200
 #: Table of a job file with the settings of a service.

@@ -17,7 +17,8 @@ LASTING_SECONDS = 600.0
 #: Largest difference in seconds that is no jump; corrections by NTP are smaller.
 _TOLERANCE_SECONDS = 5.0
 #: Longest time in seconds between the two readings of a pair, and most attempts to read one.
-_PAIR_SECONDS, _ATTEMPTS = 0.1, 20
+_PAIR_SECONDS = 0.1
+_ATTEMPTS = 20
 
 
 def machine_clock() -> datetime:
@@ -50,7 +51,8 @@ class SteadyClock:
     """
 
     def __init__(self, clock: Callable[[], datetime], seconds: Callable[[], float]) -> None:
-        self._clock, self._seconds = clock, seconds
+        self._clock = clock
+        self._seconds = seconds
         self._lock = Lock()
         now, at = self._read()
         self._accepted = _Reading(now, at)
@@ -98,7 +100,8 @@ class _Reading:
     """A time of the clock, and the seconds of the steady clock at that time."""
 
     def __init__(self, now: datetime, at: float) -> None:
-        self.now, self.at = now, at
+        self.now = now
+        self.at = at
 
     def later(self, at: float) -> datetime:
         """Return the time when the steady clock shows ``at`` seconds."""

@@ -26,7 +26,8 @@ from counton.state.inbox import LONGEST_ID, Verdict
 
 _BATCH = "^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # its end is that of the text, also before a newline
 #: Numbers of threads that decompress bodies, and that check and commit batches.
-_OPENERS, _WORKERS = 2, 4
+_OPENERS = 2
+_WORKERS = 4
 #: Most batches that are received and checked at once; others wait.
 _AT_ONCE = 32
 _SCHEMA = {

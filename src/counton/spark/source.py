@@ -33,7 +33,8 @@ _WORDS: Final = 2
 #: Cells with numbers below this are halves of the sums of hashes.
 _HALVES: Final = -(2**62)
 #: Number of rows, and of bytes, that an executor processes at a time.
-_ROWS, _BYTES = 2**18, 2**26
+_ROWS = 2**18
+_BYTES = 2**26
 #: Number of cells from which the sums of several chunks are added up.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
@@ -49,7 +50,8 @@ class SparkRows(Rows):
     still = "it gives other rows each time it is read: cache() it, or write it to a table first"
 
     def __init__(self, frame: DataFrame, salt: str = "") -> None:
-        self.spark, self._salt = frame, salt
+        self.spark = frame
+        self._salt = salt
         self._empty = EventFrame(_empty(frame))
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
@@ -93,7 +95,8 @@ class SparkRows(Rows):
         if not reading.columns.time:
             return None
         parts = () if reading.adds is None else reading.adds.parts
-        dtype, windows = self.frame().collect_schema()[reading.columns.time], reading.windows
+        dtype = self.frame().collect_schema()[reading.columns.time]
+        windows = reading.windows
         absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
         if not absolute or reading.time_format or any(part.kind != "label" for part in parts):
             return None
@@ -119,7 +122,8 @@ class SparkRows(Rows):
         digest = hashed.hexdigest()
         if self._digest is not None and self._columns == names and self._digest != digest:
             raise change_error(self)
-        self._columns, self._digest = names, digest
+        self._columns = names
+        self._digest = digest
 
 
 class MicroBatch(Rows):
@@ -133,7 +137,9 @@ class MicroBatch(Rows):
     )
 
     def __init__(self, query: str, number: int) -> None:
-        self.name, self._query, self._number = f"batch {number:,} of the query", query, number
+        self.name = f"batch {number:,} of the query"
+        self._query = query
+        self._number = number
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return no rows and columns."""
@@ -167,7 +173,8 @@ class SparkSource(Spread):
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         if reading.unknown == "discover":
             return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
-        beside, self._rows.beside = self._rows.beside, None
+        beside = self._rows.beside
+        self._rows.beside = None
         return Private(self._sum_rows(reading, domain) if beside is None else beside)
 
     @override
@@ -213,7 +220,8 @@ class SparkSource(Spread):
 
         columns = reading.columns.names
         self._rows.scan(columns)  # raises for a missing column
-        given, grain = self._rows.of_file(columns), self._rows.grain(reading)
+        given = self._rows.of_file(columns)
+        grain = self._rows.grain(reading)
         hashed = with_hashes(self._rows.spark, given)
         if grain is not None:
             hashed = alike(hashed, given.index(reading.columns.time), *grain)
@@ -250,8 +258,10 @@ class _Work:
         # Executors read rows as the driver does: whether bad rows are set aside decides how much a
         # count above the largest one adds.
         self.reading = reading
-        self.domain, self.alike = domain, alike
-        self._names, self._together = rows.of_file(reading.columns.names), dict(rows.together)
+        self.domain = domain
+        self.alike = alike
+        self._names = rows.of_file(reading.columns.names)
+        self._together = dict(rows.together)
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
         """Return rows whose groups of several columns are joined into one."""
@@ -294,7 +304,8 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
-    names, fields = list[str](), []
+    names = list[str]()
+    fields = []
     for one in frame.schema.fields:
         number = names.count(one.name)
         names.append(one.name)
@@ -347,7 +358,8 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns, words = hashed.columns[:-_WORDS], hashed.columns[-_WORDS:]
+    columns = hashed.columns[:-_WORDS]
+    words = hashed.columns[-_WORDS:]
     us = F.unix_micros(hashed[columns[time]])
     piece = us - F.pmod(us - F.lit(begin), F.lit(length))
     keys = [hashed[name] for name in columns]
@@ -464,7 +476,8 @@ def _cells(
     work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Count rows by window and group, and add up their hashes, on an executor."""
-    hashes, held = _Hashes(), [schema.to_frame()]
+    hashes = _Hashes()
+    held = [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
             rows, many = hashes.add_alike(chunk)
@@ -479,7 +492,8 @@ def _cells(
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield, on an executor, the rows that could count, and then sums of all rows."""
-    hashes, held = _Hashes(), list[pl.DataFrame]()
+    hashes = _Hashes()
+    held = list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
         held.append(cells)

@@ -43,7 +43,8 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     >>> made.name, state_summary(copy)["streams"][0]["step"]
     ('night.db', 1)
     """
-    database, target = Database(state), Path(copy)
+    database = Database(state)
+    target = Path(copy)
     database.close()
     if database.path is None:
         raise InvalidInput(

@@ -139,7 +139,8 @@ class Database:
     ) -> None:
         self.address = parse_address(state)
         self.path = self.address.file
-        self.is_sqlite, self.label = self.path is not None, self.address.label
+        self.is_sqlite = self.path is not None
+        self.label = self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner = os.getpid()
         if self.path is not None:
@@ -246,7 +247,8 @@ class Database:
             )
 
     def _explain(self, error: Exception) -> Exception:
-        cause, why = str(error), first_line(error) or type(error).__name__
+        cause = str(error)
+        why = first_line(error) or type(error).__name__
         if _LOCKED.search(cause):
             return StreamConflict(
                 f"state {self.label} is locked by another process for more than "
@@ -326,7 +328,8 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     if not text:
         raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
     kind, separator, rest = text.partition("://")
-    name, write = text, "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    name = text
+    write = "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     if kind in ("postgresql", "postgresql+psycopg") and separator:
         url = f"postgresql://{rest}"
         return DatabaseAddress(None, url, hide_secrets(url))

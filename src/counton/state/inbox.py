@@ -198,7 +198,8 @@ class Inbox(Closing):
         with self._taking_in(batch.stream for batch in given) as connection:
             entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
-            held, added = self._held_parts(connection, given), dict[_Place, float]()
+            held = self._held_parts(connection, given)
+            added = dict[_Place, float]()
             over: dict[int, int] = {}
             for batch in given:
                 stream = self._stream(connection, batch.stream)

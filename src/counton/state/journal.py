@@ -48,7 +48,9 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     12
     """
     rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
-    size, plain, found = rows[:1].nbytes, rows.reshape(-1).view(np.uint8).data, []
+    size = rows[:1].nbytes
+    plain = rows.reshape(-1).view(np.uint8).data
+    found = []
     for place, step in enumerate(steps):
         digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
         digest.update(plain[place * size : (place + 1) * size])
@@ -73,7 +75,9 @@ def release_rows(
     subkey: bytes,
 ) -> Iterator[dict[str, Any]]:
     """Yield the journal's rows of released steps: ``std`` of each step, exact inputs ``xs``."""
-    count, first, values = len(releases.steps), releases.steps.start, releases.values
+    count = len(releases.steps)
+    first = releases.steps.start
+    values = releases.values
     size = max(1, _ROW * count // max(values.size, 1))
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
@@ -167,7 +171,8 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
         return whole
     values = whole.view(np.float64)
     if unit:
-        given, found = whole.reshape(-1), values.reshape(-1)
+        given = whole.reshape(-1)
+        found = values.reshape(-1)
         for at in range(0, whole.size, _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
             found[part] = to_data(given[part], Fraction(unit))
@@ -213,7 +218,9 @@ def read(
     rows = [*map(_check_row, found)]
     any_cells = shape[:1] == (-1,)
     values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
-    digests, following, std = list[bytes](), start, None
+    digests = list[bytes]()
+    following = start
+    std = None
 
     def decode(row: Any) -> NDArray[np.int64]:
         if not any_cells:
@@ -245,7 +252,8 @@ def read(
                 steps = slice(following - start, following - start + len(some))
                 values[steps, *map(slice, some.shape[1:])] = some
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
-            following, std = first + part.stop, row.std
+            following = first + part.stop
+            std = row.std
         if following != stop:
             raise StateError(
                 f"the journal has {following - start} readable releases for the "

@@ -30,7 +30,8 @@ from counton.state.state_witness import address_of, default_folder, latest_witne
 Kept = Key | str | os.PathLike[str] | None
 State = str | os.PathLike[str]
 
-_ENVIRONMENT, _COMMAND = "env:", "command:"
+_ENVIRONMENT = "env:"
+_COMMAND = "command:"
 _COMMAND_SECONDS = 60
 
 
@@ -181,7 +182,8 @@ def for_creation(
             recorded a release that the state lacks, or of another state at this address.
         InvalidInput: the key file is one of the state's files.
     """
-    database, kept = state if isinstance(state, Database) else None, None
+    database = state if isinstance(state, Database) else None
+    kept = None
     address = state.address if isinstance(state, Database) else parse_address(state)
     try:
         file = file_of(key, address)
@@ -199,7 +201,8 @@ def for_creation(
                 witness.refuse_forgotten(connection)
                 used = [(row.key_fingerprint, row.key_salt) for row in public_rows(connection)]
         new = file is not None and not file.exists()
-        lost, fingerprint = not (used or new), None
+        lost = not (used or new)
+        fingerprint = None
         if raw is not None and raw.file is not None:
             fingerprint = raw.fingerprint
         if lost or fingerprint:
@@ -216,7 +219,9 @@ def for_creation(
             except OSError as error:
                 raise _unwritten_key(file, error.strerror) from error
             yield fresh, database
-            unnamed, kept = kept, None  # the state exists now, and needs it
+            # the state exists now, and needs it
+            unnamed = kept
+            kept = None
             publish(unnamed, file)
             return
         found = elsewhere(str(key)) if file is None else Key.load(file)

@@ -145,7 +145,8 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
             whose = row.who, row.host
             events.append(LedgerEvent(row.time, f"limit {verb}", None, after, *whose, before))
         for row in connection.rows("SELECT * FROM counton_ledger ORDER BY id"):
-            spent, whose = spend_of(row).to_dict(), (row.who, row.host)
+            spent = spend_of(row).to_dict()
+            whose = (row.who, row.host)
             events.append(LedgerEvent(row.entered, "spent", row.name, spent, *whose))
     return tuple(sorted(events, key=lambda event: event.time))
 
@@ -400,7 +401,8 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
     ("reader's day (Asia/Kolkata, seen)", 'reader')
     """
-    zone, column = str(record.get("timezone") or "UTC"), record.get("time")
+    zone = str(record.get("timezone") or "UTC")
+    column = record.get("time")
     if record.get("per") is not None:
         return with_clock(unit, zone, str(column))
     if window is None:

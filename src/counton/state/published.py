@@ -24,7 +24,8 @@ from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddre
 from counton.state.sql import Connection
 from counton.state.sqlite_file import is_state
 
-_STREAMS, _ROWS = "counton_published_streams", "counton_published_rows"
+_STREAMS = "counton_published_streams"
+_ROWS = "counton_published_rows"
 #: Columns of numbers have no type in a file, so that whole numbers stay whole.
 _TABLES = (
     # Step is the last published one. Shown is JSON of what decides the rows besides the level: the
@@ -61,13 +62,15 @@ def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> Datab
     address = parse_address(to, field("to"))
     if address.file is None or address == state:
         return address
-    why, remedy = "", "give a file of its own for the published numbers"
+    why = ""
+    remedy = "give a file of its own for the published numbers"
     if is_state(address.file):
         why = "a state, which is secret"
     elif address.file.is_dir():
         why = "a folder"
     elif not address.file.parent.is_dir():
-        why, remedy = "in a folder that does not exist", "make the folder first"
+        why = "in a folder that does not exist"
+        remedy = "make the folder first"
     elif address.file.exists() and address.file.stat().st_size and not sqlite_header(address.file):
         why = "a file, but no SQLite database"
     if why:
@@ -95,7 +98,8 @@ class Place:
         if address == database.address:
             return
         self.label = address.label
-        self._database, self._errors = None, address.errors
+        self._database = None
+        self._errors = address.errors
         self._connections = address.connections(LOCK_TIMEOUT_SECONDS)
 
     @contextmanager
@@ -143,8 +147,10 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
             f"the published tables there have no column {'note'!r}, because an earlier version of "
             f"counton made them; publish to another database ({field('to')})"
         )
-    name, last = facts["stream"], facts["step"]
-    row, kept = find_row(connection, name), 0
+    name = facts["stream"]
+    last = facts["step"]
+    row = find_row(connection, name)
+    kept = 0
     if row is not None:
         if row.key_fingerprint != facts["key_fingerprint"]:
             raise RequestMismatch(

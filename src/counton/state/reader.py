@@ -60,13 +60,17 @@ class JournalReader:
     ) -> None:
         """Build a reader from a stream's database row."""
         #: Name of the stream in its database, and public fingerprint of the stream's key.
-        self.name, self.key_fingerprint = str(row.name), str(row.key_fingerprint)
+        self.name = str(row.name)
+        self.key_fingerprint = str(row.key_fingerprint)
         #: Number of released steps: by this writer, or when the reader was made.
         self.step = int(row.step)
         #: Strategy, guarantee, contribution bound, shape, and noise distribution of the stream.
         self.design = design
-        self._database, self._row, self._kept = database, row, key
-        self._details, self._shown = dict(details), False
+        self._database = database
+        self._row = row
+        self._kept = key
+        self._details = dict(details)
+        self._shown = False
         #: Lists of the rows that decide what counts, checked against the seal.
         self._contents: SealedContents | None = None
 
@@ -101,7 +105,8 @@ class JournalReader:
         if not self._shown:
             let_show(self._database, self.name)
             self._shown = True
-        terms, step = self.design, self.step
+        terms = self.design
+        step = self.step
         start = check_integer("start", start, 0)
         stop = step + 1 if stop is None else check_integer("stop", stop, 0)
         if not 1 <= start <= stop <= step + 1:

@@ -342,7 +342,8 @@ def check_key_of(row: Any, key: Key) -> None:
 def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
     with reading(f"the checkpoint of stream {row.name!r}"):
-        state, terms = read_checkpoint(bytes(row.checkpoint)), json.loads(row.terms)
+        state = read_checkpoint(bytes(row.checkpoint))
+        terms = json.loads(row.terms)
         counter = Counter.resume_from(state, key, strategy)
     if state.step != row.step or state.design != terms:
         raise StateError(

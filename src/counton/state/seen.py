@@ -161,7 +161,8 @@ class Secret:
         state = self._encrypt(heads)[short]  # encrypts every possible head once
         for at in range(0, max(16, int(short.max(initial=0))), 16):
             longer = np.flatnonzero(short > at) if at else slice(None)
-            place, rest = begins[longer] + at, short[longer] - at
+            place = begins[longer] + at
+            rest = short[longer] - at
             block = np.empty((len(place), 2), "<u8")
             np.bitwise_and(words[place], _MASKS[np.minimum(rest, 8)], out=block[:, 0])
             np.bitwise_and(words[place + 8], _MASKS[np.clip(rest - 8, 0, 8)], out=block[:, 1])
@@ -192,7 +193,8 @@ def merge(parts: Sequence[MarkSet]) -> MarkSet:
     facts = [np.concatenate(fact) for fact in zip(*(part.facts for part in parts), strict=True)]
     if (digests[1:] < digests[:-1]).any():  # portions of ascending keys follow each other
         order = np.argsort(digests, kind="stable")
-        digests, facts = digests[order], [fact[order] for fact in facts]
+        digests = digests[order]
+        facts = [fact[order] for fact in facts]
     return MarkSet(parts[0].kind, parts[0].period, digests, tuple(facts))
 
 
@@ -216,7 +218,9 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
     """Return the digests that `pack` encoded, and the facts beside them."""
     with reading("what is known of counted rows"):
-        held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
+        held = memoryview(blob)
+        size = int.from_bytes(blob[:8], "little")
+        at = 9
         found = []
         for _ in range(1 + blob[8]):
             begin = at + 8

@@ -41,9 +41,11 @@ class Turn(Closing):
     def __init__(
         self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
     ) -> None:
-        self._database, self._lasts = Database(state, short_transactions=True), lasts
+        self._database = Database(state, short_transactions=True)
+        self._lasts = lasts
         self.names = frozenset[str]()
-        self._me, self._handle = secrets.token_hex(16), -1
+        self._me = secrets.token_hex(16)
+        self._handle = -1
         try:
             self.add(*names)
         except BaseException:

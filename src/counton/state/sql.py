@@ -201,7 +201,8 @@ class Connections:
     """Connections to one database, each of which serves one transaction at a time."""
 
     def __init__(self, connect: Callable[[], Any], *, is_sqlite: bool) -> None:
-        self._connect, self._is_sqlite = connect, is_sqlite
+        self._connect = connect
+        self._is_sqlite = is_sqlite
         self._idle: deque[Any] = deque()
         #: Close all connections, except those that a parent process has opened.
         self.close = partial(_close, self._idle, os.getpid())
@@ -212,7 +213,9 @@ class Connections:
     @contextmanager
     def transaction(self, begin: str) -> Iterator[Connection]:
         """Open a transaction with ``begin``: the block's end commits it, an exception undoes it."""
-        kept, connection, broken = None, None, False
+        kept = None
+        connection = None
+        broken = False
         with suppress(IndexError):
             kept = self._idle.pop()
         while connection is None:

@@ -112,7 +112,8 @@ class Witness:
     def __init__(
         self, database: Database, connection: Connection, place: Place | None = None
     ) -> None:
-        self._database, self._label = database, database.label
+        self._database = database
+        self._label = database.label
         self._named = "" if place is None else address_of(place)
         self.folder = str(connection.value("SELECT witness FROM counton_database"))
         files = {
@@ -188,7 +189,8 @@ class Witness:
             old = None if self.missing or self.file == new else self.file
             self._begin(connection, old, new, accept or self.folder == NONE)
         connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
-        self.folder, self.file = folder, new
+        self.folder = folder
+        self.file = new
 
     def _begin(
         self, connection: Connection, old: WitnessFile | None, new: WitnessFile, rows: bool
@@ -331,7 +333,8 @@ class Witness:
             OldCopy: the witness has recorded another release of this step, or a later step without
                 this release.
         """
-        of, known = self._of(at), False
+        of = self._of(at)
+        known = False
         for entry in of:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
             if past.get(at.step, digest) != digest:
@@ -478,7 +481,8 @@ def refuse_used(
 
 
 def _lost_state(label: str, entry: Mapping[str, Any]) -> OldCopy:
-    name, steps = entry["stream"], entry["step"]
+    name = entry["stream"]
+    steps = entry["step"]
     what = "1 step" if steps == 1 else f"{steps:,} steps"
     return OldCopy(
         f"state {label} has no release {name!r}, but {entry['where']} records {what} of it as "
@@ -501,7 +505,8 @@ def remark_on_witness(
     """
     if state is None:
         return None
-    kept, address = "", parse_address(state)
+    kept = ""
+    address = parse_address(state)
     if opened is not None:
         with opened.transaction(write=False) as connection:
             kept = str(connection.value("SELECT witness FROM counton_database"))
@@ -562,7 +567,8 @@ def let_show(database: Database, name: str) -> None:
     witness = latest_witness(database)  # read before the state
     with database.transaction(write=False) as connection:
         row = public_row(connection, name)
-        digest, at = journal.digest_at(connection, row.id, row.step), Mark.of(row)
+        digest = journal.digest_at(connection, row.id, row.step)
+        at = Mark.of(row)
     # A damaged journal, without a digest, is reported by its reader.
     if row.step and digest is not None and witness.may_show(at, digest):
         witness.note(at, digest, row.id)

@@ -364,7 +364,9 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
 
     The parameters of a user's own strategy are not included.
     """
-    terms, last, refused = json.loads(row.terms), None, dict[str, str]()
+    terms = json.loads(row.terms)
+    last = None
+    refused = dict[str, str]()
     try:
         let_show(database, row.name)
     except StateError as error:

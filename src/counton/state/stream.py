@@ -108,8 +108,10 @@ class Stream(JournalReader, Closing):
         strategy: StreamStrategy | None = None,
     ) -> None:
         """Build a stream from its database row and its key; users call `create` or `open`."""
-        self._key, self._strategy = key, strategy
-        self._witness, self._epoch = witness, int(row.writer_epoch)
+        self._key = key
+        self._strategy = strategy
+        self._witness = witness
+        self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
         self._arrivals = Arrivals(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
@@ -326,7 +328,8 @@ class Stream(JournalReader, Closing):
         """
         one: Any = x[None] if isinstance(x, np.ndarray) else [x]
         many = self.release_many(one, first_step=step)
-        value, at = many.values[0], many.steps[0]
+        value = many.values[0]
+        at = many.steps[0]
         std = self._last_std.get(at)
         alone = value.item() if value.ndim == 0 else value
         return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._design)
@@ -382,7 +385,8 @@ class Stream(JournalReader, Closing):
     @property
     def amounts(self) -> Private[Amounts]:
         """The sizes of the stream's exact sums so far. Secret."""
-        taken, statistic = open_private(self._counter().totals_taken), self.statistic
+        taken = open_private(self._counter().totals_taken)
+        statistic = self.statistic
         (smallest, most), whole = extremes(taken), 0.0
         if statistic is not None and taken.size:
             whole = float(statistic.total(taken[None])[0])
@@ -470,7 +474,8 @@ class Stream(JournalReader, Closing):
         self, addition: Addition, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
         """Release the new steps of an addition; answer released ones from the journal."""
-        counter, grid = self._counter(), cast("NDArray[np.int64]", addition.inputs)
+        counter = self._counter()
+        grid = cast("NDArray[np.int64]", addition.inputs)
         one = counter.design.step_shape
         shape = one if counter.design.counters is None else grid.shape[1:]
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(one):
@@ -485,7 +490,8 @@ class Stream(JournalReader, Closing):
         known = min(len(grid), self.step + 1 - first)
         if not known:
             return self._advance(counter, grid, addition, also)
-        old, stop = grid[:known], first + known
+        old = grid[:known]
+        stop = first + known
         with self._database.transaction(write=False) as connection:
             entries = journal.read(connection, self._row.id, first, stop, counter.design)
         if entries.values.shape != old.shape:
@@ -533,7 +539,9 @@ class Stream(JournalReader, Closing):
             if counter.step != self.step:
                 self._ready = None
             raise
-        self._ready, self.step, self.design = counter, counter.step, counter.design
+        self._ready = counter
+        self.step = counter.step
+        self.design = counter.design
         if rows:
             self._settle(digest)
             self._last_std = {self.step: float(std[-1])}

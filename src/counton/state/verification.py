@@ -229,7 +229,9 @@ class _Recomputation:
     """The check of one stream's releases: they are computed again and compared."""
 
     def __init__(self, database: Database, row: Any, key: Key) -> None:
-        self._database, self._row, self._key = database, row, key
+        self._database = database
+        self._row = row
+        self._key = key
         with reading(f"the terms of stream {row.name!r}"):
             self._terms = Design.from_dict(json.loads(row.terms))
         self._digest_key = key.derive(b"journal digest", row.name.encode())
@@ -238,7 +240,8 @@ class _Recomputation:
 
     def verify(self, spent: Any) -> Verification:
         """Run all checks; ``spent`` is the ledger's row of the stream, if there is one."""
-        row, terms = self._row, self._terms
+        row = self._row
+        terms = self._terms
         self._check_promise(spent)
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
             try:
@@ -285,7 +288,8 @@ class _Recomputation:
 
     def _check_std(self) -> None:
         """Refuse a journal whose noise deviation differs from the design's."""
-        row, every = self._row, self._terms.errors.std(range(1, self._row.step + 1))
+        row = self._row
+        every = self._terms.errors.std(range(1, self._row.step + 1))
         said = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
             " ORDER BY step"
@@ -306,11 +310,13 @@ class _Recomputation:
 
     def _recompute(self) -> None:
         """Recompute all released values; check that the stored sums for the next release fit."""
-        terms, row = self._terms, self._row
+        terms = self._terms
+        row = self._row
         nothing_yet = StreamProgress.start(terms)
         start = write_checkpoint(terms.text, self._key.fingerprint, nothing_yet)
         noise_alone, again = (Counter.resume(start, key=self._key) for _ in range(2))
-        delay, last = terms.strategy.facts.delay, row.step
+        delay = terms.strategy.facts.delay
+        last = row.step
         so_far = np.zeros(nothing_yet.waiting.shape[1:], np.int64)
         with reading(f"the checkpoint of stream {row.name!r}"):
             saved = read_checkpoint(bytes(row.checkpoint))
@@ -330,7 +336,8 @@ class _Recomputation:
                 inputs = np.diff(sums, axis=0, prepend=so_far[None])
                 so_far = sums[-1]
             elif terms.strategy.facts.versions > 1:
-                inputs, so_far = arrivals_of(sums, so_far), sums[-1]
+                inputs = arrivals_of(sums, so_far)
+                so_far = sums[-1]
             else:
                 inputs = sums
             first = max(steps.start - delay, 1)
@@ -353,7 +360,8 @@ class _Recomputation:
 
     def _parts(self, last: int) -> Iterator[range]:
         """Yield ranges of steps with equally many cells that fit into memory."""
-        terms, begin = self._terms, 1
+        terms = self._terms
+        begin = 1
         if terms.counters is None:
             size = max(1, _CHUNK // max(math.prod(terms.step_shape), 1))
             for begin in range(1, last + 1, size):
@@ -377,7 +385,8 @@ class _Recomputation:
         """Release ``inputs`` (shape (steps, *shape)) with ``again``; compare with the journal."""
         if not len(inputs):
             return
-        steps, name = range(again.step + 1, again.step + 1 + len(inputs)), self._row.name
+        steps = range(again.step + 1, again.step + 1 + len(inputs))
+        name = self._row.name
         entries = self._read_values(steps)
         digests = journal.input_digests(self._digest_key, steps, inputs)
         step = journal.first_other(entries.input_digests, steps.start, digests)
@@ -397,7 +406,8 @@ class _Recomputation:
 
     def _check_promise(self, spent: Any) -> None:
         """Check that the ledger has the guarantee, and that noise and thresholds satisfy it."""
-        terms, name = self._terms, self._row.name
+        terms = self._terms
+        name = self._row.name
         if spent is None or spent.guarantee != terms.guarantee:
             had = "no entry" if spent is None else str(spent.guarantee)
             self._problems.append(
@@ -418,7 +428,8 @@ class _Recomputation:
             )
         promised = terms.counters or terms.guarantee
         needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
-        law, word = terms.law, law_to_dict(terms.law)["law"]
+        law = terms.law
+        word = law_to_dict(terms.law)["law"]
         if law.variance >= needed.variance * (1 - 1e-9):
             self._checks.append(f"the noise ({word}) is as wide as the guarantee needs")
         else:

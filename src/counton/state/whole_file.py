@@ -24,7 +24,8 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     Raises:
         OSError: writing failed; the old file, if any, is unchanged.
     """
-    folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
+    folder = path.resolve().parent
+    prefix = f".counton-{path.name[:40]}."
     handle = name = None
     try:
         if path.exists() and not path.is_file():  # the rename would replace it

@@ -153,7 +153,8 @@ class Average(ClippedValues):
             return ErrorScale(
                 f"the sum of values; of the mean after t steps: over {self.number:,} t"
             )
-        lower, upper = float(self.lower), float(self.upper)
+        lower = float(self.lower)
+        upper = float(self.upper)
         one = math.sqrt(2) / self.width
         total = math.hypot(lower, upper) / math.sqrt(2)
         mean = (upper - lower) / math.sqrt(2)
@@ -232,7 +233,8 @@ class Average(ClippedValues):
             raise InvalidInput(f"name is {quote(name)}; give {known} or 'count'")
         if self.number is not None:
             start, stop = cells.ends
-            delay, total = cells.design.strategy.facts.delay, cells.one(0)
+            delay = cells.design.strategy.facts.delay
+            total = cells.one(0)
             number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
             if asked == "count":
                 return Formula(number)
@@ -243,12 +245,15 @@ class Average(ClippedValues):
                     "no value has been counted yet: ask for the mean after a later step"
                 )
             return total.over(number, float(self.lower), float(self.upper))
-        lower, upper, one = float(self.lower), float(self.upper), cells.std
+        lower = float(self.lower)
+        upper = float(self.upper)
+        one = cells.std
         above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
         count = (above + below) / self.width
 
         def parts() -> Formula:
-            over, under = cells.sum({0: 1.0}), cells.sum({1: 1.0})
+            over = cells.sum({0: 1.0})
+            under = cells.sum({1: 1.0})
             if asked == "mean":
                 share = quotient(over, over + under)
                 return (share * (upper - lower) + lower).within(lower, upper)
@@ -341,9 +346,12 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     nearest = np.where(above + below > 0, np.clip(own, 0.0, math.pi / 2), math.pi / 4)
     angles = [nearest]
     for turned in (own - math.pi, own, own + math.pi):  # lines, not rays
-        low, high = np.maximum(turned - reach, 0.0), np.minimum(turned + reach, math.pi / 2)
+        low = np.maximum(turned - reach, 0.0)
+        high = np.minimum(turned + reach, math.pi / 2)
         angles += [np.where(low <= high, end, nearest) for end in (low, high)]
     shares = [np.sin(angle) / (np.sin(angle) + np.cos(angle)) for angle in angles]
-    least, most = np.min(shares, axis=0), np.max(shares, axis=0)
-    low, high = np.where(near, 0.0, least), np.where(near, 1.0, most)
+    least = np.min(shares, axis=0)
+    most = np.max(shares, axis=0)
+    low = np.where(near, 0.0, least)
+    high = np.where(near, 1.0, most)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -52,7 +52,8 @@ class GroupedReading(Reading):
         Raises:
             InvalidInput: the group is not declared.
         """
-        place, inner = self.statistic.group(group), self.statistic.inner
+        place = self.statistic.group(group)
+        inner = self.statistic.inner
         first = place * (np.size(self.release.value) // len(self.statistic.groups))
         part = self.cells.part(lambda values: values[place], self.cells.design, first)
         return read_cells(inner, part) if self._read is None else self._read(part)
@@ -63,7 +64,8 @@ class GroupedReading(Reading):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        inner, all_groups = self.statistic.inner, self.statistic.groups
+        inner = self.statistic.inner
+        all_groups = self.statistic.groups
         plain = inner.reading is None and (inner.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = request.groups or all_groups
@@ -112,9 +114,11 @@ class Grouped(TallyStatistic):
                 f"{quote(inner)} needs its rows in their order, so it cannot be divided into "
                 "groups: use another statistic, or a stream for each group"
             )
-        self.inner, self.groups = inner, distinct_names(groups, "groups are")
+        self.inner = inner
+        self.groups = distinct_names(groups, "groups are")
         self.places = len(self.groups) * inner.places
-        self.counts_rows, self.counts_units = inner.counts_rows, inner.counts_units
+        self.counts_rows = inner.counts_rows
+        self.counts_units = inner.counts_units
         self.parts = (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
 
@@ -196,7 +200,8 @@ class Grouped(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        steps, count = len(sums), len(self.groups)
+        steps = len(sums)
+        count = len(self.groups)
         found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
         return found.reshape(steps, count, *self.inner.cells)
 
@@ -225,7 +230,8 @@ class _ByGroup(Sums):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this, listed = self._statistic, list(events)
+        this = self._statistic
+        listed = list(events)
         if this.inner.counts_users:
             raise InvalidInput(
                 f"{this!r} counts users in each group, and only a job knows the users of rows: run "

@@ -91,7 +91,8 @@ def nearest(name: object) -> str | None:
     """
     from difflib import get_close_matches
 
-    word, known = str(name).strip().lower().replace("_", "-"), keywords()
+    word = str(name).strip().lower().replace("_", "-")
+    known = keywords()
     if word in known:
         return word
     others = {other: one for one in known for other in statistic_named(one).also_called}

@@ -27,7 +27,9 @@ class Cells:
     """
 
     def __init__(self, release: StepRelease, first: int = 0, groups: int | None = None) -> None:
-        self.release, self.first, self.groups = release, first, groups
+        self.release = release
+        self.first = first
+        self.groups = groups
 
     @property
     def design(self) -> Design:
@@ -143,7 +145,9 @@ class Cells:
         # Cells have independent noise of one distribution. In standard deviations the half-width is
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.
-        one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
+        one = self.halfwidth(level)
+        law = self.design.law
+        strategy = self.design.strategy
         if not self.std:
             return np.zeros_like(std)
         draws = 1

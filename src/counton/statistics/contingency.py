@@ -24,7 +24,8 @@ from counton.tables.grid import Grid, margins_strategies
 
 #: Largest product of the integer weights on all columns: over time, where sums keep growing, and
 #: for one release.
-_LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
+_LARGEST_WEIGHT = 2**12
+_LARGEST_ONCE = 2**28
 #: Largest number of rows of all margins together.
 _MOST_ROWS = 10**6
 
@@ -95,7 +96,8 @@ class ContingencyReading(GridReading):
         high = low + np.array(this.shape)[:, None]
         found: dict[str, NDArray[Any]] = {}
         for row, axis in enumerate(kept):
-            low[axis], high[axis] = picked[row], picked[row] + 1
+            low[axis] = picked[row]
+            high[axis] = picked[row] + 1
             found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
         return TableNumbers(found, self.of_boxes(low, high))
 
@@ -194,7 +196,8 @@ class Contingency(GridCells):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        mean, largest = 1.0, 1.0
+        mean = 1.0
+        largest = 1.0
         for axis in self.grid.axes:
             low = np.array([0, 0])
             cell, whole = axis.variance(low, np.array([1, axis.cells]))

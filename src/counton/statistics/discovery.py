@@ -194,9 +194,11 @@ class Discovery:
         once = contribution.once == "group" or not several
         change = 1 if once else groups
         counts = draws(strategy, law, steps, compared.places)
-        low, high = 0, 64
+        low = 0
+        high = 64
         while groups * delta_bound(law, counts, high * _GRAIN) > delta:
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
         while high - low > 1:
             middle = (low + high) // 2
             enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
@@ -249,7 +251,8 @@ class Discovery:
         variance = compared_variance(terms.strategy, terms.law, range(1, last + 1))
         number = places * np.rint(variance / float(terms.law.variance)).astype(np.int64)
         rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
-        tail, total = _tail_of(terms.law), 0.0
+        tail = _tail_of(terms.law)
+        total = 0.0
         pairs, releases = np.unique(
             np.stack([number.ravel(), rest.ravel()]), axis=1, return_counts=True
         )
@@ -346,7 +349,8 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
     """
-    tail, total = _tail_of(law), 0.0
+    tail = _tail_of(law)
+    total = 0.0
     for number, releases in counts.items():
         variance = np.array([number * float(law.variance)])
         reached = int(_above(variance * (1 - 1e-9), margin)[0])

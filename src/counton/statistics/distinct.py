@@ -96,21 +96,24 @@ class _Users(Exact):
     """How often each user came or went, in the order in which users were first seen."""
 
     def __init__(self, statistic: Distinct) -> None:
-        self._most, self._step = statistic.changes, 0
+        self._most = statistic.changes
+        self._step = 0
         self._times: dict[bytes, int] = {}
         #: For `undo`: the step, users who changed, and the earlier numbers of known ones of these.
         self._before: tuple[int, dict[bytes, int], dict[bytes, int]] = 0, {}, {}
 
     @override
     def load(self, saved: bytes) -> None:
-        self._step, records = int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)
+        self._step = int.from_bytes(saved[:8], "little")
+        records = records_of(saved[8:], _RECORD)
         self._times = dict(zip(user_digests(records), records["times"].tolist(), strict=True))
         self._before = self._step, {}, {}
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        found, now = np.zeros(len(stops), np.int64), dict[bytes, int]()
+        found = np.zeros(len(stops), np.int64)
+        now = dict[bytes, int]()
         if self._most is None:
             users, places = unique_digests(listed, once=len(stops) == 1)
             new = [user not in self._times for user in users]

@@ -45,7 +45,8 @@ def ends_of(
             "the last equal to the number of events"
         )
     ends = ends.astype(np.int64)
-    each, exactly = np.diff(ends, prepend=0), statistic.of_letters
+    each = np.diff(ends, prepend=0)
+    exactly = statistic.of_letters
     wrong = (each != 1) if exactly else (each > 1)
     if not batched and wrong.any():
         raise InvalidInput(

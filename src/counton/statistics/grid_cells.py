@@ -110,7 +110,9 @@ class GridReading(Reading):
         # wide by at most a quarter of an atom or 1/128 of the standard deviation. In all other
         # cases, and if that distribution takes too long, they come from the standard deviation,
         # with a margin for all that it leaves open.
-        level, grid, terms = check_level(level), self.statistic.grid, self.release._design
+        level = check_level(level)
+        grid = self.statistic.grid
+        terms = self.release._design
         law = terms.law
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)
@@ -281,7 +283,8 @@ class GridCells(TableStatistic):
         standard deviation of 1 of a measured sum.
         """
         count = len(self.shape)
-        first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
+        first = np.zeros((count, 1), np.int64)
+        one = np.ones((count, 1), np.int64)
         cell = float(self.grid.variance(first, one)[0])
         whole = float(self.grid.variance(first, np.array(self.shape)[:, None])[0])
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))

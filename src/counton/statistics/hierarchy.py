@@ -41,10 +41,12 @@ from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
 
 #: Smallest integer weight of a measured cell: over time, where sums keep growing; for one release.
-_LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
+_LEAST_WEIGHT = 2**8
+_LEAST_ONCE = 2**20
 #: Smallest and largest wanted standard deviation. If a guarantee is stated, only ratios of wanted
 #: standard deviations matter, and the first number is the smallest ratio.
-_LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
+_LEAST_STD = 2.0**-20
+_LARGEST_STD = 2.0**32
 #: Most leaves: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
 
@@ -92,7 +94,8 @@ class HierarchyReading(Reading):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         """Return a node's count, by its path or a text such as "CA/Napa"; None is the total."""
-        tree, path = self.statistic.tree, () if name is None else name
+        tree = self.statistic.tree
+        path = () if name is None else name
         try:
             level, place = tree.find(path)
         except InvalidInput:
@@ -298,10 +301,12 @@ class Hierarchy(TableStatistic):
         >>> Hierarchy(tree).fitted_to({"total": 100, "city": 10}).targets
         {'total': 16.15..., 'city': 10.0}
         """
-        levels, moves = self.tree.levels, self.neighbours == "replace"
+        levels = self.tree.levels
+        moves = self.neighbours == "replace"
         if self.targets is not None or moves or not {*halfwidths} <= {*levels}:
             return self
-        targets, most = dict[str, float](), 1000 * min(halfwidths.values())
+        targets = dict[str, float]()
+        most = 1000 * min(halfwidths.values())
         current = next(halfwidths[level] for level in levels if level in halfwidths)
         for level in levels:
             current = halfwidths.get(level, current)
@@ -360,8 +365,10 @@ class Hierarchy(TableStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        counts, levels = np.zeros(len(events)), len(self._labels)
-        codes, paths = np.full((levels, len(events)), MISSING, np.int64), list[Any]()
+        counts = np.zeros(len(events))
+        levels = len(self._labels)
+        codes = np.full((levels, len(events)), MISSING, np.int64)
+        paths = list[Any]()
         for row, event in enumerate(events):
             path, counts[row] = self._count_of(event, "the path of a leaf")
             names = in_parts(path)
@@ -411,7 +418,8 @@ class Hierarchy(TableStatistic):
         """
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
-        node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        node = np.zeros(rows, np.int64)
+        depth = np.zeros(rows, np.int64)
         known = np.ones(rows, dtype=bool)
         for level, (codes, (keys, order, count)) in enumerate(
             zip(levels, self._node_lookups, strict=True), 1
@@ -421,7 +429,8 @@ class Hierarchy(TableStatistic):
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             known &= ~named | ((codes != OUTSIDE) & (depth == level - 1) & (keys[place] == wanted))
             here = named & known
-            node, depth = np.where(here, order[place], node), np.where(here, level, depth)
+            node = np.where(here, order[place], node)
+            depth = np.where(here, level, depth)
         numbers, begins = self._leaf_numbers
         leaf = np.where(known, numbers[begins[depth] + node], -1)
         if not self.counts:

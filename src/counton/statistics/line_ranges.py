@@ -66,7 +66,8 @@ class RangesReading(GridReading):
         """Return the counts of all cells, or of requested intervals: "0:24" is cells 0 to 23."""
         if request.ask is not None:
             ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
-            low, high = ends[:1], ends[1:]
+            low = ends[:1]
+            high = ends[1:]
             about = {"from_cell": low[0], "to_before": high[0]}
             return TableNumbers(about, self.of_boxes(low, high))
         place = np.arange(len(self.statistic.labels))[None]
@@ -144,7 +145,9 @@ class Ranges(GridCells):
                 f"line is {quote(line)}; give one of {', '.join(NAMES)}, or None for the best"
             )
         refuse_added([name], "running_total", "running_total_std")
-        self.name, self.workload, self.line = name, workload, line
+        self.name = name
+        self.workload = workload
+        self.line = line
         self.numbered = isinstance(labels, int)
         if isinstance(labels, int):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]

@@ -50,7 +50,8 @@ _FORMAT = "counton-statistic-1"
 
 
 #: Largest number of values (steps times cells) computed at a time, and of draws of noise in memory.
-_CHUNK, _DRAWS = 2**16, 2**24
+_CHUNK = 2**16
+_DRAWS = 2**24
 #: Largest number of cells in one table.
 _MOST_LISTED = 2**22
 #: Requested cells whose indices differ by at most this much are computed together.
@@ -66,7 +67,8 @@ class _CellNoise:
         breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
         self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
         for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
-            first, last = int(cells[begin]), int(cells[stop - 1])
+            first = int(cells[begin])
+            last = int(cells[stop - 1])
             part = field.part(first, last - first + 1)
             self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
 
@@ -101,13 +103,17 @@ class Running:
     ) -> None:
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
-            terms, self.key_fingerprint = source.design, source.key_fingerprint
+            terms = source.design
+            self.key_fingerprint = source.key_fingerprint
         else:
             (plain, key), self.key_fingerprint = source, source[1].fingerprint
             terms = plain.under(key.fingerprint)
             self._field = terms.noise_field(key)
-        self.statistic, self.batched, self.design = statistic, batched, terms
-        self._exact, self._step = exact, step
+        self.statistic = statistic
+        self.batched = batched
+        self.design = terms
+        self._exact = exact
+        self._step = step
         self._whole = True  # releases, exact state and step agree
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
@@ -210,14 +216,16 @@ class Running:
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        batched, name = self.batched, self.design.name
+        batched = self.batched
+        name = self.design.name
         return self._release(
             events, ends_of(self.statistic, events, stops, batched=batched, name=name)
         )
 
     def _release(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
-            counter, releases = self._counter, None
+            counter = self._counter
+            releases = None
             before = None if counter is None else counter._done
             steps = self._check_horizon(len(stops))
             changes = self._take(events, stops)
@@ -250,7 +258,8 @@ class Running:
         try:
             changes = self._exact.take(events, stops)
             if self.statistic.on_demand:
-                largest, most = self._exact.largest, largest_sum(self.design.strategy)
+                largest = self._exact.largest
+                most = largest_sum(self.design.strategy)
                 try:
                     refuse_overflow(
                         largest,
@@ -299,7 +308,8 @@ class Running:
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """Return the released values of some cells, of shape ``(steps, cells)``."""
-        strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
+        strategy = self.design.strategy
+        values = np.zeros((len(steps), len(cells)), np.int64)
         # If a release reads all earlier steps, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
@@ -488,7 +498,8 @@ class OnDemandReading(Reading):
 
     def __init__(self, machine: Running, step: int) -> None:
         self.statistic = cast(NamedCells, machine.statistic)
-        self.step, self._machine = step, machine
+        self.step = step
+        self._machine = machine
         self._design = machine.design
 
     @override

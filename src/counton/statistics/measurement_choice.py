@@ -110,7 +110,9 @@ class TableStatistic(TallyStatistic):
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
-        self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
+        self.neighbours = one.relation
+        self.unit = one.unit
+        self._stated = unit is not None
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
         """Return the bound of a unit that changes the measured cells by ``moved`` in one step."""

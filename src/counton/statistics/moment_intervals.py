@@ -108,7 +108,8 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
     """
     # The weights of the sums are 1 + m^2 - v, 1 and 2 m, for a mean m and a variance v.
     largest = mean.squares[1]
-    moved, square = 1 + largest, 1 + 4 * largest
+    moved = 1 + largest
+    square = 1 + 4 * largest
     low = moved - fieller_ends(moved - value, square, ratio)[1]
     high = moved - fieller_ends(moved - value - mean.off**2, square, ratio)[0]
     return min(max(low, 0.0), 1.0), max(min(high, 1.0), 0.0)
@@ -125,7 +126,8 @@ def covariance_ends(
     # The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.
     (least, most), (least_apart, most_apart) = both.squares, apart.squares
     products = (least - most_apart) / 4, (most - least_apart) / 4
-    moved, aside = sum(products) / 2, ratio * (products[1] - products[0]) / 2
+    moved = sum(products) / 2
+    aside = ratio * (products[1] - products[0]) / 2
     square = 1 + (most + most_apart) / 2
     high = moved - value - both.off**2 / 4 - aside
     low = moved - value + apart.off**2 / 4 + aside

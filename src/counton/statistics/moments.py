@@ -63,10 +63,12 @@ from counton.statistics.readings import Reading
 from counton.statistics.statistic import ErrorScale, Events
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
-_MOST_COLUMNS, _MOST_GRID = 8, 2**16
+_MOST_COLUMNS = 8
+_MOST_GRID = 2**16
 #: Largest bound of a column: products of two, and their quotients, must be floats.
 _LARGEST_BOUND = 10**100
-_LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
+_LARGEST_SUM = 2**62
+_LARGEST_ROW = 2**62
 #: Divisors must exceed their largest error by more than this factor, which covers rounding.
 _SURELY = 1 + 1e-9
 #: Number of columns that each kind of number needs.
@@ -188,7 +190,8 @@ class MomentsReading(Reading):
                 *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
                 lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
             )
-        one, other = places[0], places[-1]
+        one = places[0]
+        other = places[-1]
         least = 0.0 if kind == "variance" else -1.0
 
         def formula() -> Formula:
@@ -260,7 +263,9 @@ class MomentsReading(Reading):
         self, kind: str, places: tuple[int, ...], moment: _MomentNumber, level: float
     ) -> tuple[float, float]:
         """Return the interval of one number, scaled to [-1, 1]."""
-        value, number, fails = moment.of.value, float(self._sums[0]), 1 - level
+        value = moment.of.value
+        number = float(self._sums[0])
+        fails = 1 - level
         if kind in ("count", "sum"):
             half = self._half(moment.of.slopes, level)
             return value - half, value + half
@@ -282,7 +287,8 @@ class MomentsReading(Reading):
             if not number > max(known, ratio) * _SURELY:
                 return moment.least, moment.most
             ends = self._second(kind, places, known / number, ratio / number)
-            low, high = min(low, ends[0]), max(high, ends[1])
+            low = min(low, ends[0])
+            high = max(high, ends[1])
         return low, high
 
     def _second(
@@ -357,7 +363,8 @@ class Moments(TallyStatistic):
                 "columns to their bounds, such as {'price': (0, 100)}"
             )
         self.grid = check_integer("grid", grid, 1, _MOST_GRID)
-        self.unit, self._stated = checked_unit(unit), unit != "event"
+        self.unit = checked_unit(unit)
+        self._stated = unit != "event"
         self.columns: dict[str, tuple[Fraction, Fraction]] = {}
         for name, ends in given.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
@@ -366,7 +373,8 @@ class Moments(TallyStatistic):
                 raise InvalidInput(
                     f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
                 )
-            lower, upper = exact(ends[0], "lower"), exact(ends[1], "upper")
+            lower = exact(ends[0], "lower")
+            upper = exact(ends[1], "upper")
             if not lower < upper:
                 raise InvalidInput(
                     f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}), but the "
@@ -413,7 +421,8 @@ class Moments(TallyStatistic):
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         """Return the bound on the change by one row."""
-        one, count = self.grid**2, len(self.names)
+        one = self.grid**2
+        count = len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
         if count == 1:  # 1 + |a| + 1 - a^2 is at most 9/4
@@ -447,7 +456,8 @@ class Moments(TallyStatistic):
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         if rows is None:
             return None
-        count, grid = len(self.names), self.grid
+        count = len(self.names)
+        grid = self.grid
         sums = [rows, *[rows * grid // 2] * count, *[rows * grid**2 // 3] * count]
         sums += [rows * grid**2 // 4] * len(self.pairs)
         return np.asarray(self.measure(np.array([sums], np.int64))[0])
@@ -498,7 +508,8 @@ class Moments(TallyStatistic):
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        base, count = self.grid + 1, len(self.names)
+        base = self.grid + 1
+        count = len(self.names)
         digits = [code // base ** (count - 1 - j) % base for j in range(count)]
         amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
         amounts += [digits[j] * digits[k] for j, k in self.pairs]
@@ -537,9 +548,12 @@ class Moments(TallyStatistic):
         for each column the sum of x; for each column the sum of 1 - x^2; and for each pair the sum
         of x y.
         """
-        grid, count = self.grid, len(self.names)
-        number, lines = sums[:, :1], sums[:, 1 : 1 + count]
-        squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
+        grid = self.grid
+        count = len(self.names)
+        number = sums[:, :1]
+        lines = sums[:, 1 : 1 + count]
+        squares = sums[:, 1 + count : 1 + 2 * count]
+        products = sums[:, 1 + 2 * count :]
         first = [j for j, _ in self.pairs]
         second = [k for _, k in self.pairs]
         both = lines[:, first] + lines[:, second]

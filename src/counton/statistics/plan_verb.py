@@ -189,7 +189,8 @@ def _within(
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
 
     size = None if size is None else check_integer("size", size, 1, 2**60)
-    level, bounds = check_level(level), bounds_of(within, size)
+    level = check_level(level)
+    bounds = bounds_of(within, size)
     if least not in ("epsilon", "rho"):
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 

@@ -59,7 +59,8 @@ def planned_halfwidths(
     {'mean': 0.11, 'sum': 778.55, 'count': 18.35}
     """
     if statistic.statistics:
-        report, of_all = cast("Any", statistic), dict[str, float]()
+        report = cast("Any", statistic)
+        of_all = dict[str, float]()
         for name, one in report.statistics.items():
             known = one.known_beforehand
             if name not in report.derived_from:

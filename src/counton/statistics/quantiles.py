@@ -42,7 +42,8 @@ from counton.tables.saved_lines import line_strategy_from_dict
 
 _MOST_CELLS = 2**16
 #: Largest number of compared entries with which all pairs of a matrix's columns are compared.
-_MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
+_MOST_DISTANCES = 2**25
+_LARGEST_SUM = 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -135,7 +136,9 @@ class QuantilesReading(Reading):
         # this difference, which is a linear function of the released rows. Or its lower edge has
         # too many. Each test leaves the true cell out with probability at most (1 - level) / 2;
         # other cells do not matter.
-        this, level, part = self.statistic, check_level(level), _checked_share(share)
+        this = self.statistic
+        level = check_level(level)
+        part = _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
         # The first possible cell; the very first if there is none, so that none is left out.
@@ -158,7 +161,8 @@ class QuantilesReading(Reading):
     @cached_property
     def monotone(self) -> Floats:
         """Released number of values below each edge, adjusted so that it never falls."""
-        up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
+        up = np.maximum.accumulate(self._below)
+        down = np.minimum.accumulate(self._below[::-1])
         found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
 
@@ -171,7 +175,9 @@ class QuantilesReading(Reading):
 
     def _estimate(self, share: float) -> float:
         """Return the quantile by inverting `monotone`, linearly within a cell."""
-        edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
+        edges = self.statistic.edges
+        below = self.monotone
+        cell = self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
         inside = (share * below[-1] - below[cell]) / max(below[cell + 1] - below[cell], 1e-300)
@@ -408,7 +414,8 @@ class Quantiles(TableStatistic):
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """Variances of the numbers below, and at or above, each edge, for sums of variance 1."""
-        ends, nothing = np.arange(self.places + 1), [0.0]
+        ends = np.arange(self.places + 1)
+        nothing = [0.0]
         below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
         above = self.line.variance(ends[:-1], np.full(self.places, self.places))
         return np.concatenate([nothing, below]), np.concatenate([above, nothing])
@@ -432,7 +439,8 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
             [] if edges is not None else ["lower", "upper", "cells"],
         )
     if edges is None:
-        low, high = exact(lower, "lower"), exact(upper, "upper")
+        low = exact(lower, "lower")
+        high = exact(upper, "upper")
         count = check_integer("cells", cells, 1, _MOST_CELLS)
         edges = [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
     try:
@@ -465,7 +473,9 @@ def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
     many = line.cells**2 * line.measurements > _MOST_DISTANCES or line.cells == 1
     if many or 4 * line.largest_entry**2 * line.measurements > _LARGEST_SUM:
         return bound
-    columns, l1, l2_squared = line.matrix().T, 1, 1
+    columns = line.matrix().T
+    l1 = 1
+    l2_squared = 1
     for place in range(1, line.cells):
         apart = np.abs(columns[:place] - columns[place])
         l1 = max(l1, int(apart.sum(axis=1).max()))

@@ -111,12 +111,15 @@ def rank_largest(
             "for each name"
         )
     best = _largest(values, k + 1)
-    shown, beyond = best[:k], best[k:]
+    shown = best[:k]
+    beyond = best[k:]
     top = values[shown]
     if values.dtype.kind in "iu" and halfwidth == int(halfwidth) and up == int(up):
-        halfwidth, up = int(halfwidth), int(up)
+        halfwidth = int(halfwidth)
+        up = int(up)
     least = top - halfwidth - up
-    sure, others = np.ones(len(shown), bool), np.empty(0, np.int64)
+    sure = np.ones(len(shown), bool)
+    others = np.empty(0, np.int64)
     if len(beyond):
         sure &= values[beyond[0]] <= least
         may = np.flatnonzero(values >= least[-1])
@@ -209,7 +212,8 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     >>> [round(one, 6) for one in ranking_levels(1000, 10, 0.95)]
     [0.999949, 0.994877]
     """
-    groups, level = check_integer("groups", groups, 1), check_level(level)
+    groups = check_integer("groups", groups, 1)
+    level = check_level(level)
     k = min(check_integer("k", k, 1), groups)
     if k == groups:
         both = level ** (1 / groups)
@@ -219,7 +223,9 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
         kept = math.log1p(-share)
         return -math.expm1(kept / groups), -math.expm1(kept / k)
 
-    low, high = (1 - level) / 2, 1 - level  # P(both hold) is (1 - share)^2, or more, and less
+    # P(both hold) is (1 - share)^2, or more, and less
+    low = (1 - level) / 2
+    high = 1 - level
     for _ in range(60):
         middle = (low + high) / 2
         down, up = fails(middle)
@@ -231,7 +237,8 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Return the ``count`` largest values' indices, largest first; equal values in order."""
-    blocks, places = len(values) // _BLOCK, np.arange(len(values))
+    blocks = len(values) // _BLOCK
+    places = np.arange(len(values))
     if blocks >= 2 * count:
         # A bound that as many blocks reach as values are wanted: hence enough values reach it.
         tops = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)

@@ -48,7 +48,9 @@ class Reading(PublicNumbers):
     start: int | None = None
 
     def __init__(self, statistic: Statistic, cells: Cells) -> None:
-        self.statistic, self.cells, self.step = statistic, cells, cells.release.step
+        self.statistic = statistic
+        self.cells = cells
+        self.step = cells.release.step
         self._design = cells.design
         if cells.release.between is not None:
             self.start = cells.ends[0]
@@ -135,7 +137,8 @@ class Reading(PublicNumbers):
         Raises:
             InvalidInput: a name is unknown.
         """
-        names, groups = self.number_names, self.cells.groups or 1
+        names = self.number_names
+        groups = self.cells.groups or 1
         about = {}
         if list(names) != [None]:
             about[self.statistic.column] = np.tile(np.array(names), groups)
@@ -184,7 +187,9 @@ class Readings(Sequence[Reading]):
         releases: Releases | None,
         read: Callable[[Any], Reading] | None = None,
     ) -> None:
-        self.steps, self.releases, self._statistic = steps, releases, statistic
+        self.steps = steps
+        self.releases = releases
+        self._statistic = statistic
         self._read = read or partial(read_release, statistic)
 
     @classmethod
@@ -197,7 +202,8 @@ class Readings(Sequence[Reading]):
         return len(self.steps)
 
     def __repr__(self) -> str:
-        first, last = self.steps.start, self.steps.stop - 1
+        first = self.steps.start
+        last = self.steps.stop - 1
         return f"<Readings of {self._statistic!r}, steps {first:,} to {last:,}>"
 
     def __str__(self) -> str:
@@ -235,7 +241,8 @@ class Readings(Sequence[Reading]):
     def __getitem__(self, place: int | slice) -> Reading | Readings:
         """Return the reading at an index from 0, or those of a slice without gaps."""
         if isinstance(place, slice):
-            steps, releases = self.steps[place], self.releases
+            steps = self.steps[place]
+            releases = self.releases
             if steps.step != 1:
                 raise InvalidInput(
                     f"{place} skips steps, but steps must follow each other: leave out the third "

@@ -127,7 +127,8 @@ class FollowedReading(Reading):
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
         super().__init__(statistic, reading.cells)
-        self._reading, self._rows = reading, rows
+        self._reading = reading
+        self._rows = rows
 
     @property
     @override
@@ -359,8 +360,10 @@ class Report(TallyStatistic):
 
         None: some are lacking. If both round values, the resolution of ``other`` may be finer.
         """
-        one, source = self.statistics[name], self.statistics[other]
-        columns, there = self.columns[name], self.columns[other]
+        one = self.statistics[name]
+        source = self.statistics[other]
+        columns = self.columns[name]
+        there = self.columns[other]
         if not one.asks or len(columns) > 1 or not {*columns} <= {*there}:
             return None
         place = there.index(columns[0]) if columns else None
@@ -368,7 +371,8 @@ class Report(TallyStatistic):
         if not {*one.asks} <= {*given}:
             return None
         if place is not None:
-            mine, its = one.bounds_of(0), source.bounds_of(place)
+            mine = one.bounds_of(0)
+            its = source.bounds_of(place)
             if mine is None or its is None or mine[:2] != its[:2] or mine[2] < its[2]:
                 return None
         return {(ask if len(one.asks) > 1 else None): given[ask] for ask in one.asks}
@@ -403,7 +407,8 @@ class Report(TallyStatistic):
     @cached_property
     def _digits(self) -> dict[str, _Digit]:
         """The digit of each statistic by name; one that treats all rows alike needs none."""
-        found, unit = dict[str, _Digit](), 1
+        found = dict[str, _Digit]()
+        unit = 1
         for name, one in reversed([*self.statistics.items()]):
             if one.parts or one.counted_ranks:
                 low, high = one.code_bounds()
@@ -543,7 +548,8 @@ class Report(TallyStatistic):
         """Encode each row as an integer with a digit for each statistic."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
-        found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
+        found = np.zeros(len(parts[0]), np.int64)
+        known = np.ones(len(parts[0]), np.bool_)
         for name, (one, low, size, unit) in self._digits.items():
             if not one.parts:
                 continue  # its digit is the rank among its user's rows, not known yet
@@ -664,14 +670,16 @@ class Report(TallyStatistic):
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
         """Return the design of one measured statistic, in ``groups`` if there are any."""
         one = self.measured_ones[name]
-        first, apart = self.cell_ranges[name].start, math.prod(self.cells)
+        first = self.cell_ranges[name].start
+        apart = math.prod(self.cells)
         starts = range(first, first + math.prod(groups) * apart, apart)
         return part_design(terms, one, self.weight(name), (*groups, *one.cells), starts)
 
     def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
         """Return one statistic's numbers from cells, of all groups with ``by_group``."""
         of = self.derived_from.get(name, name)
-        source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
+        source = self.statistics[of]
+        groups = () if by_group is None else (len(by_group.groups),)
         terms = self.terms_of(of, cells.design, groups)
         # Cells of other groups, and of statistics with equal descriptions, have other noise.
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)

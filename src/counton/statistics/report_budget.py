@@ -19,7 +19,8 @@ from counton.statistics.tally_statistic import TallyStatistic
 _TOLERANCE = 2.5e-4
 #: Largest integer weight of the statistic with the smallest, and largest 1-norm of one unit's
 #: change in all cells (`BoundedChange`).
-_MOST_SIZE, _MOST = 2**14, 2**40
+_MOST_SIZE = 2**14
+_MOST = 2**40
 
 
 def part_design(

@@ -37,7 +37,8 @@ class FirstRows(UsersByRank):
     keyword = "distinct"
     phrase = "number of distinct users"
     additive = True
-    counted_ranks, places = (1,), 1
+    counted_ranks = (1,)
+    places = 1
 
     def __init__(self, *, unit: str | None = None) -> None:
         self._call_units(unit)
@@ -70,7 +71,8 @@ class GroupedRows(Grouped):
     @override
     def encode(self, *parts: Any) -> Integers:
         """Return an integer of two digits, group and code within it; -1 if undeclared."""
-        group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
+        group = np.asarray(parts[0], np.int64)
+        own = np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
             own = np.asarray(self.inner.encode(*parts[1:]), np.int64)

@@ -219,7 +219,8 @@ class Statistic(ABC):
 
     def _parameters_of(self, *names: str) -> dict[str, Any]:
         """Return attributes as JSON values, without defaults and an unstated unit."""
-        defaults, found = _defaults_of(type(self)), dict[str, Any]()
+        defaults = _defaults_of(type(self))
+        found = dict[str, Any]()
         for name in names:
             if name in defaults:
                 value = getattr(self, name)

@@ -223,7 +223,8 @@ class Sums(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this, steps = self._statistic, len(stops)
+        this = self._statistic
+        steps = len(stops)
         each = np.diff(stops, prepend=0)
         this.check_events(each)
         said = this.encode(*this.columns_of(events))

@@ -199,7 +199,8 @@ class _Sets(Sums):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this, places = self._statistic, list[list[int]]()
+        this = self._statistic
+        places = list[list[int]]()
         most = this.contribution().cells
         for event in events:
             if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
@@ -212,7 +213,8 @@ class _Sets(Sums):
                     f"an event is {quote(event)}; give a list of up to {most:,} different groups"
                 )
         ends = np.cumsum([0, *map(len, places)])[np.concatenate([[0], stops])]
-        cells, found = np.array(list(chain(*places)), np.int64), []
+        cells = np.array(list(chain(*places)), np.int64)
+        found = []
         for first, last in pairwise(ends.tolist()):
             found.append(np.bincount(cells[first:last], minlength=this.places))
         return np.array(found, np.int64).reshape(len(stops), this.places)

@@ -61,7 +61,8 @@ def matrix_on_grid(matrix: Floats) -> tuple[Integers, int]:
     entries = np.rint(np.ldexp(matrix, bits)).astype(np.int64)
     # rounding reached the power of two
     if np.abs(entries).max(initial=0) == 2 ** (MATRIX_DIGITS - 1):
-        entries, bits = 2 * entries, bits + 1
+        entries = 2 * entries
+        bits = bits + 1
     return entries, bits
 
 

@@ -88,15 +88,18 @@ NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 #: `_level_bound` is used.
 _MOST_SHARED = 1024
 #: All sets of steps are tried up to this many sets, on horizons up to this many steps.
-_MOST_SETS, _MOST_TRIED = 2**16, 128
+_MOST_SETS = 2**16
+_MOST_TRIED = 128
 #: Largest number of array entries when sums over all sets of columns are computed.
 _MOST_ENTRIES = 2**22
 #: Longest horizon for which the matrix C is built as an array, and longest for which all first
 #: steps of a schedule are tried.
-_MOST_WRITTEN_OUT, _MOST_SCHEDULED = 512, 2**16
+_MOST_WRITTEN_OUT = 512
+_MOST_SCHEDULED = 2**16
 #: If a unit counts in more steps than this, the lag bound (see the module) is not computed: for
 #: other strategies, and for trees.
-_MOST_LAGS, _MOST_LAGS_OF_TREES = 2**21, 2**16
+_MOST_LAGS = 2**21
+_MOST_LAGS_OF_TREES = 2**16
 #: If one of two parts of a tree holds at most this many steps of a unit, all ways to distribute
 #: steps over the two are tried.
 _FEW = 32
@@ -294,7 +297,8 @@ def sensitivities(
         if schedule not in known:
             known[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
         return known[schedule]
-    unit, steps = 1 << strategy.facts.lattice_bits, schedule.steps
+    unit = 1 << strategy.facts.lattice_bits
+    steps = schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
         columns = strategy.l1_sensitivity() * unit, squared
@@ -456,7 +460,8 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
         return known[pattern]
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
-        l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
+        l1 = one.l1 * pattern.l1
+        l2_squared = one.l2_squared * pattern.l2_squared
         if not strategy.structure.aligned():
             l2_squared = one.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
@@ -601,7 +606,8 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
     Second, one or two arrays of shape (horizon,), ascending: bounds on what a change in each step
     adds to the squared 2-norm.
     """
-    weights, products = written_out(strategy), _gram(strategy)
+    weights = written_out(strategy)
+    products = _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
     variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
@@ -619,7 +625,8 @@ def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Yield upper bounds of `largest_sum`, for where no faster or exact method applies."""
-    k, horizon = schedule.steps, strategy.horizon or 0
+    k = schedule.steps
+    horizon = strategy.horizon or 0
     one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
     divided = bool(strategy.structure.divisions(None))
@@ -699,7 +706,8 @@ def _shared_out(
     of_sums = _type_of_sums(strategy, norm, most)
     members = np.arange(most + 1).astype(of_sums)
     powers = members % 2 if alternating else members**norm
-    weights, divisions_of = level_weights(strategy), strategy.structure.divisions
+    weights = level_weights(strategy)
+    divisions_of = strategy.structure.divisions
 
     @cache
     def best(part: Stretch) -> _Most:
@@ -742,7 +750,8 @@ def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool 
     It is the sum over nodes v of n_v or of n_v^2, with n_v the sum of all weights in v; an upper
     bound, with the weight of one step, if ``alternating``.
     """
-    weights, divisions_of = level_weights(strategy), strategy.structure.divisions
+    weights = level_weights(strategy)
+    divisions_of = strategy.structure.divisions
 
     @cache
     def total(part: Stretch | None) -> int:
@@ -828,7 +837,8 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
             if part not in seen:
                 seen.add(part)
                 waiting.append(part)
-    total, weights = 0, level_weights(strategy)
+    total = 0
+    weights = level_weights(strategy)
     for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))
         full, rest = divmod(schedule.steps, room)
@@ -843,7 +853,8 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
 def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
     """Return the 1-norms of the columns of C, and the magnitudes of their inner products."""
     # Arrays are int64 if all sums of their entries fit, else of Python integers.
-    lengths, products = np.abs(written_out(strategy)).sum(axis=0), np.abs(_gram(strategy))
+    lengths = np.abs(written_out(strategy)).sum(axis=0)
+    products = np.abs(_gram(strategy))
     lengths.flags.writeable = products.flags.writeable = False
     return lengths, products
 
@@ -923,7 +934,8 @@ def _sensitivity_by_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -
         sums = sums[which] + 2 * with_set[which, added] + products[added, added]
         best = max(best, int(sums.max()))
         if further:
-            last, with_set = added, with_set[which] + products[added]
+            last = added
+            with_set = with_set[which] + products[added]
     return best
 
 
@@ -939,7 +951,8 @@ def _sums_by_starts(
     """
     horizon = strategy.horizon
     assert horizon is not None
-    k, apart = schedule.steps, schedule.apart
+    k = schedule.steps
+    apart = schedule.apart
     levels = strategy.structure.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
     if levels is None:
         if horizon > _MOST_WRITTEN_OUT:
@@ -1004,7 +1017,8 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     [[9, 4, 2, 4, 4, 1]]
     """
     width = node.shape[1]
-    places, held = np.arange(width), node >= 0
+    places = np.arange(width)
+    held = node >= 0
     stop = np.minimum(places + k, width)
     total = np.zeros((len(node), width + 1), np.int64)
     if norm == 1:

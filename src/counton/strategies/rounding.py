@@ -51,7 +51,8 @@ def rounded_within(total: int, error: int, places: int) -> int | None:
     (16, None)
     """
     middle = total + boundary(places)
-    low, high = (middle - error) >> places, (middle + error + 1) >> places
+    low = (middle - error) >> places
+    high = (middle + error + 1) >> places
     return low if low == high else None
 
 

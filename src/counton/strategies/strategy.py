@@ -868,7 +868,9 @@ class Reader:
         field: NodeNoise,
         parts: Callable[[NodeNoise, range], Iterator[Integers]] | None = None,
     ) -> None:
-        self._strategy, self._field, self._parts = strategy, field, parts
+        self._strategy = strategy
+        self._field = field
+        self._parts = parts
 
     @property
     def local(self) -> bool:

@@ -267,7 +267,8 @@ def _product(sides: Sequence[Mapping[float, int]]) -> tuple[tuple[float, int], .
 
     A weight is the product of one of each of the ``sides``; those that differ by rounding are one.
     """
-    values, counts = np.ones(1), np.ones(1, np.int64)
+    values = np.ones(1)
+    counts = np.ones(1, np.int64)
     for side in sides:
         values = np.multiply.outer(values, np.array(list(side), dtype=np.float64)).ravel()
         counts = np.multiply.outer(counts, np.array(list(side.values()), dtype=np.int64)).ravel()
@@ -363,10 +364,12 @@ def _error(cells: int, norm: Norm, cell: int, whole: float) -> float:
 
 def _least_laplace(cells: int) -> float:
     """Return the ratio of the sum's weight to a cell's of least error with Laplace noise."""
-    low, high = 1e-9, 1.0
+    low = 1e-9
+    high = 1.0
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(60):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        left = high - ratio * (high - low)
+        right = low + ratio * (high - low)
         falls = _error(cells, 1, 1, left) < _error(cells, 1, 1, right)
         low, high = (low, right) if falls else (left, high)
     return low

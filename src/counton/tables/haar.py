@@ -81,7 +81,8 @@ class Haar(WeightedTree):
         """
         height = len(binary_radices(check_integer("cells", cells, 1, LARGEST_CELLS)))
         # total^2 = 3 difference^2 + 1, Pell's equation: its solutions are the best approximations.
-        total, difference = 2, 1
+        total = 2
+        difference = 1
         while 2 * total + 3 * difference <= 1 << bits:
             total, difference = 2 * total + 3 * difference, total + 2 * difference
         return cls(cells, (total,) + (difference,) * height, "cascade")
@@ -118,7 +119,8 @@ class Haar(WeightedTree):
     @classmethod
     @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        ranges, slope = AllRanges(cells), Queries(np.arange(1, cells + 1)[None])
+        ranges = AllRanges(cells)
+        slope = Queries(np.arange(1, cells + 1)[None])
         return (
             cls.cascade(cells),
             cls.cascade(cells, bits=8),
@@ -128,7 +130,8 @@ class Haar(WeightedTree):
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Return, for each height from 1 on, how many nodes are one below, and their pairs."""
-        below, found = self.cells, []
+        below = self.cells
+        found = []
         for _ in range(self.height):
             found.append((below, below // 2))
             below -= below // 2
@@ -136,7 +139,8 @@ class Haar(WeightedTree):
 
     def rows(self) -> list[range]:
         """Return the indices of the measurements: of the total, then of heights 1, 2, ..."""
-        found, start = [range(1)], 1
+        found = [range(1)]
+        start = 1
         for _, pairs in self._pairs():
             found.append(range(start, start + pairs))
             start += pairs
@@ -149,7 +153,8 @@ class Haar(WeightedTree):
         for (below, pairs), rows, weight in zip(
             self._pairs(), self.rows()[1:], self.weights[1:], strict=True
         ):
-            left, right = sums[0 : 2 * pairs : 2], sums[1 : 2 * pairs : 2]
+            left = sums[0 : 2 * pairs : 2]
+            right = sums[1 : 2 * pairs : 2]
             target = measured[rows.start : rows.stop]
             np.subtract(left, right, out=target)
             target *= weight
@@ -194,7 +199,8 @@ class Haar(WeightedTree):
         """Return the largest 1-norm or squared 2-norm of the change if a unit moves."""
         # Columns of two leaves differ in all ancestors below their common one, and by twice the
         # weight in the common one. For `cascade` the squared norm is 2 (height + 1) / 3.
-        most, below = 0, 0
+        most = 0
+        below = 0
         for weight in self.weights[1:]:
             most = max(most, (2 * weight) ** norm + 2 * below)
             below += weight**norm

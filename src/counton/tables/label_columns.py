@@ -84,7 +84,8 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     >>> codes_of(np.array(["b", None, "a"], dtype=object))
     (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
     """
-    codes, missing = np.full(len(column), MISSING, np.int64), np.zeros(len(column), dtype=bool)
+    codes = np.full(len(column), MISSING, np.int64)
+    missing = np.zeros(len(column), dtype=bool)
     if column.dtype.kind == "f":
         missing = np.isnan(column)
     elif column.dtype == object:

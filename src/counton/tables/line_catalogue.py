@@ -35,7 +35,8 @@ NAMES = tuple(_BUILDERS)
 #: Strategies compared for counts that are added up over time. Their weights are multiples of 2^-8
 #: of the largest, so that large sums fit int64; a dense matrix is tried up to this many cells.
 _OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
-_BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
+_BITS_OVER_TIME = 8
+_LARGEST_OVER_TIME = 256
 #: Largest number of cells whose running totals are best computed from independent cells, under
 #: Laplace noise; beyond, a dense matrix is best.
 _FEW = 8

@@ -132,11 +132,14 @@ class Nodes(WeightedTree):
 
     def rows(self) -> list[range]:
         """Return the indices of each level's measurements; empty for unmeasured levels."""
-        found, start, nodes = [], 0, self.cells
+        found = []
+        start = 0
+        nodes = self.cells
         for radix, weight in zip((*self.radices, 1), self.weights, strict=True):
             stop = start + (nodes if weight else 0)
             found.append(range(start, stop))
-            start, nodes = stop, -(-nodes // radix)
+            start = stop
+            nodes = -(-nodes // radix)
         return found
 
     @override
@@ -200,7 +203,9 @@ class Nodes(WeightedTree):
         # Variances of nodes' estimates from their own subtrees, by level: of complete nodes, and of
         # the last one.
         whole = end = 1 / self.weights[0] ** 2
-        complete, last, count = [whole], [end], self.cells
+        complete = [whole]
+        last = [end]
+        count = self.cells
         for radix, weight in zip(self.radices, self.weights[1:], strict=True):
             parents = -(-count // radix)
             total = (count - (parents - 1) * radix - 1) * whole + end
@@ -251,7 +256,9 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
             changed = _complete_radices(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
             other, others = _weigh(workload, changed, norm)
             if other < error:
-                error, radices, weights = other, changed, others
+                error = other
+                radices = changed
+                weights = others
     return radices, weights
 
 
@@ -313,7 +320,8 @@ def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[fl
         for level, ratio in enumerate(ratios):
             precision[level + 1] = precision[level] / ratio + weights[level + 1] ** 2
         error = float((energy / precision).sum())
-        slope, carried = np.zeros_like(weights), 0.0
+        slope = np.zeros_like(weights)
+        carried = 0.0
         for level in range(len(weights) - 1, -1, -1):
             carried = -energy[level] / precision[level] ** 2 + (
                 carried / ratios[level] if level < len(ratios) else 0.0

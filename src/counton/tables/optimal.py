@@ -46,7 +46,8 @@ _EDGE = 32
 #: Longest line for which the search for Laplace noise takes only seconds.
 LARGEST_LAPLACE = 1024
 #: Steps of the L-BFGS search from every tree, and further steps from the best result.
-_TRIAL_STEPS, _STEPS = 30, 200
+_TRIAL_STEPS = 30
+_STEPS = 200
 #: Number added to every entry of the tree's rows at the start, and least entry before the further
 #: steps, relative to a cell's weight. Entries are squares of the search variables, so an entry of 0
 #: would have slope 0 and stay 0.
@@ -190,18 +191,21 @@ def _gap(cells: int) -> float:
 def _square_root(matrix: Floats) -> Floats:
     """Return the positive square root of a symmetric positive definite matrix."""
     # A mirror-symmetric matrix is split into halves.
-    size, nothing = len(matrix), 1e-12 * float(matrix.max())
+    size = len(matrix)
+    nothing = 1e-12 * float(matrix.max())
     mirrored = np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=nothing)
     if size < 3 or not mirrored:
         return _eigen_root(matrix)
     half, odd = divmod(size, 2)
-    near, far = matrix[:half, :half], matrix[:half, size - half :][:, ::-1]
+    near = matrix[:half, :half]
+    far = matrix[:half, size - half :][:, ::-1]
     even = np.zeros((half + odd, half + odd))
     even[:half, :half] = near + far
     if odd:
         even[:half, half] = even[half, :half] = math.sqrt(2) * matrix[:half, half]
         even[half, half] = matrix[half, half]
-    plus, minus = _eigen_root(even), _eigen_root(near - far)
+    plus = _eigen_root(even)
+    minus = _eigen_root(near - far)
     root = np.empty((size, size))
     root[:half, :half] = (plus[:half, :half] + minus) / 2
     root[:half, size - half :] = ((plus[:half, :half] - minus) / 2)[:, ::-1]

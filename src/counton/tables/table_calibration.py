@@ -47,7 +47,8 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
             entries = tuple((most * magnitude, count) for magnitude, count in one.entries)
         return Sensitivity(*scaled_norms(one.l1, one.l2_squared, by=most), entries)
     moved = strategy.sensitivities("move")
-    l1, l2_squared = max(one.l1, moved.l1), max(one.l2_squared, moved.l2_squared)
+    l1 = max(one.l1, moved.l1)
+    l2_squared = max(one.l2_squared, moved.l2_squared)
     return Sensitivity(*scaled_norms(l1, l2_squared, by=most))
 
 

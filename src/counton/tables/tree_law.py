@@ -74,8 +74,10 @@ class TreeLaw:
     def interval_levels(self, low: Integers, high: Integers) -> Iterator[Floats]:
         """Yield what each level, lowest first, adds to variances of sums over low .. high - 1."""
         counts = self.counts()
-        first, second = low, high
-        share_1, share_2 = np.zeros(low.shape), np.zeros(high.shape)
+        first = low
+        second = high
+        share_1 = np.zeros(low.shape)
+        share_2 = np.zeros(high.shape)
         for level, radix in enumerate(self.radices):
             step_1 = self._climb(level, radix, counts, first, share_1)
             step_2 = self._climb(level, radix, counts, second, share_2)
@@ -86,8 +88,10 @@ class TreeLaw:
             )
             cross = both - step_1.covered * step_2.covered / step_1.total
             yield np.maximum(step_1.square + step_2.square - 2 * np.where(same, cross, 0.0), 0.0)
-            first, second = step_1.parent, step_2.parent
-            share_1, share_2 = step_1.share, step_2.share
+            first = step_1.parent
+            second = step_2.parent
+            share_1 = step_1.share
+            share_2 = step_2.share
         # A prefix that ends with the whole tree covers the root (its "next node" does not exist).
         whole_1, whole_2 = (
             np.where(node > 0, 1.0, share) for node, share in ((first, share_1), (second, share_2))
@@ -105,7 +109,8 @@ class TreeLaw:
             node: for each prefix, the index of the node of ``level`` in which it ends.
             share: for each prefix, the mean weight of this node: a number from 0 to 1 (`_Profile`).
         """
-        complete, last = self.complete[level], self.last[level]
+        complete = self.complete[level]
+        last = self.last[level]
         parent, place = np.divmod(node, radix)
         final = counts[level + 1] - 1
         children = counts[level] - final * radix
@@ -152,9 +157,11 @@ class TreeLaw:
         counts = self.counts()
         sizes = level_sizes(self.radices)
         leaf = _Profile(1, 1.0, 1.0)
-        whole, end = leaf, leaf
+        whole = leaf
+        end = leaf
         for level, radix in enumerate(self.radices):
-            complete, last = self.complete[level], self.last[level]
+            complete = self.complete[level]
+            last = self.last[level]
             final = counts[level + 1] - 1
             children = counts[level] - final * radix
             inner = _Family([whole] * radix, [complete] * radix)

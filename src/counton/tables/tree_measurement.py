@@ -29,7 +29,8 @@ class Measuring:
     """
 
     def __init__(self, strategy: TreeStrategy) -> None:
-        self.strategy, self.tree = strategy, strategy.tree
+        self.strategy = strategy
+        self.tree = strategy.tree
 
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
@@ -54,7 +55,8 @@ class Measuring:
 
     def node_sums(self, leaves: Integers) -> list[Integers]:
         """Return the sums below every node by level: ``(steps, leaves)`` to ``(steps, nodes)``."""
-        tree, steps = self.tree, len(leaves)
+        tree = self.tree
+        steps = len(leaves)
         ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
         found = []
         for nodes, part, size in zip(
@@ -71,7 +73,8 @@ class Measuring:
 
     def cells(self, leaves: Integers) -> Integers:
         """Return the exact measurements of ``(steps, leaves)``: int64, shape ``(steps, size)``."""
-        strategy, sums = self.strategy, self.node_sums(leaves)
+        strategy = self.strategy
+        sums = self.node_sums(leaves)
         parts = [strategy.total * sums[0]]
         for level, nodes in enumerate(self._measured_nodes):
             above = self.tree.parents[level].take(nodes)
@@ -98,7 +101,10 @@ class Measuring:
 
         The time is proportional to the number of siblings of all nodes on its path.
         """
-        tree, strategy, found, share = self.tree, self.strategy, dict[int, float](), 1.0
+        tree = self.tree
+        strategy = self.strategy
+        found = dict[int, float]()
+        share = 1.0
         while level:
             parent = int(tree.parents[level - 1][node])
             size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
@@ -111,7 +117,9 @@ class Measuring:
             elif own and size > 2:
                 for place in range(size):
                     found[begin + place] = share / own * ((first + place == node) - 1 / size)
-            share, node, level = share / size, parent, level - 1
+            share = share / size
+            node = parent
+            level = level - 1
         found[0] = share / strategy.total
         return found
 
@@ -128,7 +136,8 @@ class Measuring:
         refuse_beyond_exact(abs(total), bits)
         found = [np.array([total], np.int64)]
         for level, away in enumerate(self.differences(given)):
-            size, units = self.tree.children[level], away[0] * 2.0**bits
+            size = self.tree.children[level]
+            units = away[0] * 2.0**bits
             inner = size > 0
             above = found[-1][inner]
             most = max(units.max(initial=0), -units.min(initial=0))
@@ -138,9 +147,13 @@ class Measuring:
 
     def differences(self, cells: Floats) -> list[Floats]:
         """Return by level, ``(steps, nodes)``, each estimate minus the mean of its siblings."""
-        tree, strategy, begin, found = self.tree, self.strategy, 1, []
+        tree = self.tree
+        strategy = self.strategy
+        begin = 1
+        found = []
         for level, nodes in enumerate(self._measured_nodes):
-            children, starts = tree.children[level], tree.starts[level]
+            children = tree.children[level]
+            starts = tree.starts[level]
             inner = children > 0
             y = np.zeros((len(cells), tree.sizes[level + 1]))
             y[:, nodes] = cells[:, begin : begin + len(nodes)]

@@ -227,8 +227,10 @@ class TreeStrategy(TableStrategy):
         for level in range(len(self.own) - 2, -1, -1):
             # How far a unit moves the measurements of a node's children at most: if it is added
             # below the node (single), and if it moves from child to child (move).
-            own, shared = self.own[level], self.shared[level]
-            children, starts = self.tree.children[level], self.tree.starts[level]
+            own = self.own[level]
+            shared = self.shared[level]
+            children = self.tree.children[level]
+            starts = self.tree.starts[level]
             pair = children == 2
             single = np.where(pair, shared, own - shared) ** power
             single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
@@ -326,7 +328,8 @@ def tree_strategy_for(
             f"the wanted accuracy is {unit / largest:.3g}, but weights above {most:,} cannot be "
             "measured exactly: give larger targets"
         )
-    own, shared = [], []
+    own = []
+    shared = []
     for part, children in zip(inverse, tree.children[:-1], strict=True):
         p = np.ceil(scale * part).astype(np.int64)
         p += np.where(children == 2, p & 1, 0)  # a pair is measured as r (X_1 - X_2), p = 2 r

@@ -85,7 +85,8 @@ def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> f
     >>> beyond(0.2), beyond(0.2, epsilon=20) < 1e-10
     (4.142...e-05, True)
     """
-    shift, pairs = 1 / multiplier, _pairs(steps)
+    shift = 1 / multiplier
+    pairs = _pairs(steps)
     spread = pairs * _outside(shift / math.sqrt(pairs))
     whole = min(_outside(shift) + spread, 1.0)
     if epsilon is None:
@@ -206,7 +207,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     widest = math.sqrt(steps) * analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
     above = float_above(guarantee.epsilon)
     delta_left(guarantee, steps, steps * beyond(widest, epsilon=above))
-    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    epsilon = float_below(guarantee.epsilon)
+    delta = float_below(guarantee.delta)
     narrowest = _poisson(epsilon, delta, rate, steps)
     left = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
     return _poisson(epsilon, left, rate, steps)
@@ -227,9 +229,11 @@ def _delta_lost(multiplier: float, epsilon: float, rate: float, steps: int) -> f
 
 def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
     delta_lost = partial(_delta_lost, epsilon=epsilon, rate=rate, steps=steps)
-    low, high = 0.25, 1.0
+    low = 0.25
+    high = 1.0
     while delta_lost(high) > delta:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
         if high > _LARGEST_MULTIPLIER:
             raise InvalidInput(
                 f"epsilon {epsilon:g} with delta {delta:g} over {steps} steps needs a noise "

@@ -359,7 +359,9 @@ class _SecretSampler(Sampler):
 
     def __init__(self, key: Key, address: str) -> None:
         self.seed = 0
-        self._address, self._key, self._taken = address, check_key(key), False
+        self._address = address
+        self._key = check_key(key)
+        self._taken = False
         self._served: str | None = None
         self._process = os.getpid()
         self._set_identity("" if isinstance(key, InsecureSeededKey) else drawn_identity())

@@ -80,7 +80,8 @@ if TYPE_CHECKING:
 
 #: Number of points of the grids, and a smaller one for the search. More points reduce the noise by
 #: less than 0.2%.
-_POINTS, _FEW = 256, 96
+_POINTS = 256
+_FEW = 96
 #: Mean of the mass that is cut off above a grid, as a share of delta.
 _CUT = 1e-7
 #: Distance of neighbouring privacy losses on the grid with which epochs are composed.
@@ -183,9 +184,12 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     True
     """
     variance = multiplier**-2
-    places, shared, own = bound.places, bound.shared * variance, (1 - bound.shared) * variance
+    places = bound.places
+    shared = bound.shared * variance
+    own = (1 - bound.shared) * variance
     if places == 1:
-        shared, own = variance, 0.0
+        shared = variance
+        own = 0.0
     if variance > _WIDEST:
         return 1.0
     from scipy.special import ndtr
@@ -197,12 +201,14 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     values, masses, over = atoms
     limit = math.exp(epsilon)
     if shared == 0:
-        up, down = np.maximum(values - limit, 0), np.maximum(1 - limit * values, 0)
+        up = np.maximum(values - limit, 0)
+        down = np.maximum(1 - limit * values, 0)
     else:
         width = math.sqrt(shared)
         with np.errstate(divide="ignore"):
             logs = np.log(values)
-        near, far = (logs - epsilon) / width, (-logs - epsilon) / width
+        near = (logs - epsilon) / width
+        far = (-logs - epsilon) / width
         up = values * ndtr(near + width / 2) - limit * ndtr(near - width / 2)
         down = ndtr(far + width / 2) - limit * values * ndtr(far - width / 2)
     return min(1.0, max(float(up @ masses) + over, float(down @ masses)) * (1 + SLACK))
@@ -223,7 +229,8 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
     of the mean is below ``cut``.
     """
     # Built from means of two.
-    doubled, reached = _log_normal(variance, points), 1
+    doubled = _log_normal(variance, points)
+    reached = 1
     found: _Atoms | None = None
     done = 0
     while True:
@@ -250,7 +257,8 @@ def _log_normal(variance: float, points: int) -> _Atoms:
     values = np.concatenate([np.zeros(1), np.exp(logs)])
     below = np.concatenate([np.zeros(1), ndtr(logs / width + width / 2)])
     mean_below = np.concatenate([np.zeros(1), ndtr(logs / width - width / 2)])
-    within, mean = np.diff(below), np.diff(mean_below)
+    within = np.diff(below)
+    mean = np.diff(mean_below)
     right = np.clip((mean - values[:-1] * within) / np.diff(values), 0, within)
     masses = np.zeros(points)
     masses[:-1] += within - right
@@ -269,7 +277,8 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
     values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
     masses = np.multiply.outer(one.masses, other.masses).ravel()
     order = np.argsort(values, kind="stable")
-    values, masses = values[order], masses[order]
+    values = values[order]
+    masses = masses[order]
     from_above = np.cumsum((values * masses)[::-1])[::-1]
     last = int(np.searchsorted(-from_above, -cut))  # what lies there and above has a mean below cut
     high = float(values[min(last, len(values) - 1)])
@@ -315,7 +324,8 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     widest = noise_multiplier(guarantee, strategy.steps)
     if not isinstance(guarantee, ApproxDP):
         return widest
-    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    epsilon = float_below(guarantee.epsilon)
+    delta = float_below(guarantee.delta)
     bounds = place_bounds(strategy, places)
     narrowest, best = _narrowest(epsilon, delta, bounds, widest)
     if best.places == 1:
@@ -365,7 +375,8 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     least, most = np.log(atoms.values[atoms.values > 0][[0, -1]]) / _INTERVAL
-    first, last = math.floor(least) - 1, math.ceil(most) + 1
+    first = math.floor(least) - 1
+    last = math.ceil(most) + 1
     grid = np.concatenate([np.zeros(1), np.exp(_INTERVAL * np.arange(first, last + 1))])
     without = _on_grid(atoms.values, atoms.masses, grid)
     present = without * grid
@@ -404,7 +415,8 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
         )
     steps = places * epochs
     widest = math.sqrt(epochs) * noise_multiplier(guarantee, steps)
-    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    epsilon = float_below(guarantee.epsilon)
+    delta = float_below(guarantee.delta)
 
     def least(delta: float, low: float, high: float) -> float:
         return _least(lambda one: anew_delta(epsilon, places, epochs, one) <= delta, low, high)
@@ -426,7 +438,8 @@ def _narrowest(
     If none improves on ``widest``, which is known to suffice, return that and the bound for one
     place.
     """
-    found, best = widest, PlaceBound(1, 0.0)
+    found = widest
+    best = PlaceBound(1, 0.0)
     for bound in bounds:
         if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
             found = _least_multiplier(epsilon, delta, bound, found / 16, 0.99 * found, _FEW)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 #: Coordinates that one generator of PyTorch draws.
 _BLOCK = 2**22
 #: Words of the Mersenne twister's state, and the byte at which they begin in PyTorch's own state.
-_TWISTER, _BEGIN = 624, 24
+_TWISTER = 624
+_BEGIN = 24
 
 
 class DeviceField:
@@ -45,8 +46,10 @@ class DeviceField:
 
         out = torch.empty(stop - first, device=device, dtype=torch.float32)
         for block in range(first // _BLOCK, -(-stop // _BLOCK)):
-            begin, end = block * _BLOCK, min((block + 1) * _BLOCK, self.size)
-            low, high = max(first, begin), min(stop, end)
+            begin = block * _BLOCK
+            end = min((block + 1) * _BLOCK, self.size)
+            low = max(first, begin)
+            high = min(stop, end)
             part = out[low - first : high - first]
             whole = part if high - low == end - begin else out.new_empty(end - begin)
             whole.normal_(generator=self._generator(f"{tap.level}/{tap.index}/{block}", device))
@@ -108,7 +111,8 @@ def normals_inside(
                 key = jax.random.fold_in(key, word)
             return total + jnp.asarray(weights)[at] * jax.random.normal(key, shape, jnp.float32)
 
-        low, high = jnp.asarray(ends)[step - 1], jnp.asarray(ends)[step]
+        low = jnp.asarray(ends)[step - 1]
+        high = jnp.asarray(ends)[step]
         return jax.lax.fori_loop(low, high, with_one, jnp.zeros(shape, jnp.float32))
 
     return sum_of_normals

@@ -30,7 +30,8 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: the sampler's examples count up to 3 times, ...
     """
-    promised, needed = sampler.schedule, strategy.schedule
+    promised = sampler.schedule
+    needed = strategy.schedule
     if sampler.for_independent_noise and not is_independent(strategy):
         raise InvalidInput(
             "the sampler takes examples at random, which can be accounted for only with "

@@ -49,7 +49,8 @@ from counton.training.strategies import training_strategy_from_dict
 from counton.training.strategies.training_strategy import TrainingStrategy
 
 #: Format versions of the addresses of noise, and of checkpoints.
-FORMAT, STATE_FORMAT = 2, 3
+FORMAT = 2
+STATE_FORMAT = 3
 #: Relative increase of the standard deviation that allows for weights and decays in float32.
 ROUNDING = 1e-4
 #: Number of coordinates that go through the buffers at a time, so that they stay in the cache.
@@ -121,7 +122,9 @@ class TrainingNoise:
                     "finds float32 numbers"
                 )
         self._key = check_key(key)
-        self.strategy, self.name, self.guarantee = strategy, name, guarantee
+        self.strategy = strategy
+        self.name = name
+        self.guarantee = guarantee
         self.clip = float(bound)
         sensitivity = math.sqrt(strategy.squared_sensitivity()) * self.clip
         #: Standard deviation of one fresh normal, before the step's divisor.
@@ -141,8 +144,10 @@ class TrainingNoise:
             self._terms["device"] = None  # known with the first gradient
         self.sampler = sampler
         self._parameters: dict[tuple[str, int, int], _Parameter] = {}
-        self._resumed, self._last = 0, 0
-        self._lock, self._process = threading.RLock(), os.getpid()
+        self._resumed = 0
+        self._last = 0
+        self._lock = threading.RLock()
+        self._process = os.getpid()
         self._taken = self._drawn = False
         #: Whether the run is that of another process too.
         self.joined = False
@@ -431,7 +436,9 @@ class TrainingNoise:
             self._keep_places(run)
             if not self.seeded:
                 sessions = renew(sessions, step - 1, drawn_identity())
-            self._identity, self._sessions, self.std = identity, sessions, std
+            self._identity = identity
+            self._sessions = sessions
+            self.std = std
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
@@ -541,7 +548,9 @@ class TrainingNoise:
                 sessions = renew(sessions, last, drawn_identity())
             found: dict[tuple[str, int, int], _Parameter] = {}
             for entry in state["parameters"]:
-                name, first, stop = entry["name"], int(entry["first"]), int(entry["stop"])
+                name = entry["name"]
+                first = int(entry["first"])
+                stop = int(entry["stop"])
                 parameter = self._make_parameter(
                     name, int(entry["size"]), first, stop, sessions, std
                 )
@@ -551,13 +560,19 @@ class TrainingNoise:
                         f"buffers of {name!r} do not belong to {self.strategy!r}: restore the "
                         "checkpoint from a copy"
                     )
-                parameter.buffers, parameter.step = buffers, int(entry["step"])
+                parameter.buffers = buffers
+                parameter.step = int(entry["step"])
                 found[name, first, stop] = parameter
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
         self._keep_places(state["run"])
-        self._identity, self._sessions, self.std = identity, sessions, std
-        self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
+        self._identity = identity
+        self._sessions = sessions
+        self.std = std
+        self._parameters = found
+        self._resumed = last
+        self._last = last
+        self._drawn = False
 
     # ------------------------------------------------------------------- whose noise it is
 
@@ -595,7 +610,8 @@ class TrainingNoise:
         # It may differ from the one computed here in its last digits; both keep the guarantee, and
         # earlier steps had the stated one.
         try:
-            there, std = dict(run["terms"]), float(run["std"])
+            there = dict(run["terms"])
+            std = float(run["std"])
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
         here = self._all_terms
@@ -707,7 +723,8 @@ class TrainingNoise:
                         "shards their places: give each coordinate once"
                     )
             known = self._make_parameter(name, size, first, stop)
-            known.step, known.behind = self._resumed, self._resumed
+            known.step = self._resumed
+            known.behind = self._resumed
             self._parameters[name, first, stop] = known
         elif known.field.size != size:
             raise InvalidInput(
@@ -837,14 +854,18 @@ class _Parameter:
         first: int,
         stop: int,
     ) -> None:
-        self.strategy, self.std = strategy, std
-        self._sessions, self._make = sessions, make
+        self.strategy = strategy
+        self.std = std
+        self._sessions = sessions
+        self._make = make
         #: Of the newest session; all have the same coordinates.
         self.field: Any = make(sessions[-1][1])
         self._earlier: dict[str, Field] = {}
-        self.first, self.stop = first, stop
+        self.first = first
+        self.stop = stop
         #: The last step, and how many steps the buffers are to be computed again for.
-        self.step, self.behind = 0, 0
+        self.step = 0
+        self.behind = 0
         self.released: set[int] = set()
         self.buffers: Any = np.zeros((strategy.buffers, stop - first), np.float32)
         self._spare: NDArray[np.float32] | None = None
@@ -900,7 +921,8 @@ class _Parameter:
             for begin in range(0, len(summed), _PART):
                 new = summed[begin : begin + _PART]
                 here = slice(place.start + begin, place.start + begin + len(new))
-                total, product = out[here], spare[: len(new)]
+                total = out[here]
+                product = spare[: len(new)]
                 np.copyto(total, new)
                 for buffer, output, decay in zip(
                     self.buffers, self._outputs, self._decays, strict=True
@@ -919,7 +941,8 @@ class _Parameter:
         first, *others = self.strategy.taps(step)  # the normal numbers, with their weights
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
-            low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
+            low = max(self.first, begin)
+            high = min(self.stop, begin + self.field.length(block))
             summed = self._field_of(first).block(first.level, first.index, block, fresh)
             if first.weight != 1:
                 np.multiply(summed, np.float32(first.weight), out=summed)
@@ -948,5 +971,8 @@ class _Parameter:
         return self._earlier[own]
 
     def take_over(self, other: _Parameter) -> None:
-        self._sessions, self._make, self._earlier = other._sessions, other._make, {}
-        self.field, self.std = other.field, other.std
+        self._sessions = other._sessions
+        self._make = other._make
+        self._earlier = {}
+        self.field = other.field
+        self.std = other.std

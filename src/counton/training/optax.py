@@ -134,7 +134,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         if per_example:
             summed, rows, present = _clipped_sum(updates, noise.clip)
         else:
-            summed, rows, present = updates, None, 0
+            summed = updates
+            rows = None
+            present = 0
 
         named = trees.distinct_leaves(summed)
         arrays = [array for _, array in named]
@@ -218,7 +220,8 @@ def resume(state: Any, identity: str | None = None) -> Any:
     def one(found: Any) -> Any:
         if not isinstance(found, NoiseState):
             return found
-        run, last = _from_numbers(np.asarray(found.run)), int(found.step)
+        run = _from_numbers(np.asarray(found.run))
+        last = int(found.step)
         if run["identity"] == SEEDED:
             return found
         own = drawn_identity() if identity is None else identity

@@ -501,7 +501,8 @@ class PrivateSteps:
     def _add_noise(self, step: int) -> None:
         import torch
 
-        sums, shards = {}, {}
+        sums = {}
+        shards = {}
         for name, parameter in self._parameters.items():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)

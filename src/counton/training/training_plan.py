@@ -423,7 +423,8 @@ def plan(
             raise InvalidInput(
                 "a sampler already states steps, epochs and separation: leave these out"
             )
-        steps, epochs = sampler.steps, sampler.epochs
+        steps = sampler.steps
+        epochs = sampler.epochs
         _, apart, fixed = sampler.schedule
         order, separation = ("fixed", None) if fixed else ("separated", apart)
     if steps is None:

@@ -39,7 +39,8 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
     """Return the name and the array of each leaf; raise `InvalidInput` if two have one name."""
-    found, seen = list(leaves(tree)), set[str]()
+    found = list(leaves(tree))
+    seen = set[str]()
     for name, _ in found:
         if name in seen:
             raise InvalidInput(

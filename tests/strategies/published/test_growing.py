@@ -17,11 +17,15 @@ from counton.tables import Haar
 
 def measured(cascade: GrowingCascade) -> Any:
     """C from the definition in the paper's appendix D.1, without looking at columns."""
-    first, weight, cells = cascade.first, cascade.weight, cascade.horizon
+    first = cascade.first
+    weight = cascade.weight
+    cells = cascade.horizon
     rows = [np.where(np.arange(cells) == 0, first, 0)]
     for number in range(1, cascade.doublings + 1):
-        grown, half = np.zeros(cells, np.int64), 1 << (number - 1)
-        grown[:half], grown[half : 2 * half] = weight, 2 * weight
+        grown = np.zeros(cells, np.int64)
+        half = 1 << (number - 1)
+        grown[:half] = weight
+        grown[half : 2 * half] = 2 * weight
         rows.append(grown)
     for height in range(1, cascade.doublings):
         size = 1 << height
@@ -64,7 +68,8 @@ def test_complete_blocks_are_as_accurate_as_steps_however_long_the_stream() -> N
 
 @pytest.mark.parametrize("bits", [1, 10])
 def test_no_block_is_rounded_by_more_than_a_unit(bits: int) -> None:
-    cascade, table = GrowingCascade(6, fraction_bits=bits), HashedNoise((50,), spread=2**27)
+    cascade = GrowingCascade(6, fraction_bits=bits)
+    table = HashedNoise((50,), spread=2**27)
     nodes = sorted({node[:2] for step in range(1, 65) for node in cascade.row(step)})
     z = np.array([table.at(*node) for node in nodes], dtype=np.float64)
     reads, _ = matrices(cascade)
@@ -125,7 +130,8 @@ def test_units_that_act_in_several_steps_by_brute_force(doublings: int) -> None:
 
 def test_units_that_act_often_in_a_long_stream() -> None:
     cascade = GrowingCascade(20)
-    once, often = sensitivities(cascade), sensitivities(cascade, steps=100)
+    once = sensitivities(cascade)
+    often = sensitivities(cascade, steps=100)
     assert 100 * once.l2_squared < often.l2_squared < 100**2 * once.l2_squared
     assert sensitivities(cascade, steps=100, separation=1000).l2_squared < often.l2_squared
     assert sensitivities(cascade, steps=1) == once

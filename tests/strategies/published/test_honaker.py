@@ -43,7 +43,8 @@ def test_weights_are_the_best_of_all_unbiased_ones(step: int) -> None:
 def test_blocks_join_seamlessly(shape: tuple[int, ...]) -> None:
     """Longer than a block of the fast path; the shift is exact across its borders."""
     horizon = 300_000 if shape == () else 10_000
-    tree, table = HonakerOnline(horizon), HashedNoise(shape, spread=2**30)
+    tree = HonakerOnline(horizon)
+    table = HashedNoise(shape, spread=2**30)
     whole = tree.noise(table, range(1, horizon + 1))
     for start in (1, 4095, horizon // 2 - 1, horizon - 20):
         window = range(start, start + 20)

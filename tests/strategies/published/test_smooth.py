@@ -17,7 +17,8 @@ def changes(strategy: SmoothBinary) -> list[int]:
 
 
 def test_zcdp_optimum_and_even_rule_at_2_20() -> None:
-    best, even = SmoothBinary.best(2**20, norm=2), SmoothBinary.even(2**20)
+    best = SmoothBinary.best(2**20, norm=2)
+    even = SmoothBinary.even(2**20)
     assert (best.height, best.zeros) == (23, 10)
     assert best.overall_variance("max") * int(best.squared_sensitivity()) == 130
     assert (even.height, even.zeros) == (24, 12)
@@ -58,7 +59,8 @@ def test_even_takes_the_smallest_height() -> None:
 def test_against_the_kary_tree_under_pure_epsilon(exponent: int) -> None:
     """Better in the worst case from 2^10 on, worse on average."""
     smooth = SmoothBinary.best(2**exponent)
-    mean, worst = KAry.best(2**exponent), KAry.best(2**exponent, "max")
+    mean = KAry.best(2**exponent)
+    worst = KAry.best(2**exponent, "max")
     cost = smooth.overall_variance("max") * smooth.zeros**2
     assert cost < worst.overall_variance("max") * worst.height**2
     assert cost > mean.overall_variance("mean") * mean.height**2

@@ -42,7 +42,8 @@ def test_the_first_outputs_are_0_and_every_later_one_carries_noise(delay: int) -
 @pytest.mark.parametrize("growth", [0, "1/2", 1, "3/2", 2, 3])
 @pytest.mark.parametrize("delay", [0, 7])
 def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> None:
-    strategy, power = Expiring(growth, delay), 2 - 2 * float(Fraction(growth))
+    strategy = Expiring(growth, delay)
+    power = 2 - 2 * float(Fraction(growth))
     steps = np.array([*range(1, 70), 2**20 - 1, 2**20, 10**9, 2**61 - 1, 2**61])
     expected = [
         sum((1 + level) ** power for level in range(max(int(t) - delay, 0).bit_length()))
@@ -53,7 +54,8 @@ def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> No
 
 @pytest.mark.parametrize("growth", [0, "3/2", 3])
 def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> None:
-    strategy, power = Expiring(growth), 1 - Fraction(growth)
+    strategy = Expiring(growth)
+    power = 1 - Fraction(growth)
     for level in range(60):
         laplace = node_law(strategy, DiscreteLaplace(Fraction(2)), level)
         gaussian = node_law(strategy, DiscreteGaussian(Fraction(9)), level)

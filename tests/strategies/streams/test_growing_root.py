@@ -129,7 +129,8 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
 @pytest.mark.parametrize("even", EVEN)
 def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails(even: int) -> None:
     """Apart: node by node up to 2^18, then by f(k)^2 < 1 / (pi k) and what q grows by."""
-    equal, near = GrowingSquareRoot(even=even)._equal, 2**18
+    equal = GrowingSquareRoot(even=even)._equal
+    near = 2**18
     k = np.arange(1, near + 1)
     squares = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k)) ** 2])
     classes = np.floor(4 * np.log2(np.arange(1, near + 5000)) + 1e-9).astype(int)
@@ -156,7 +157,8 @@ def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails
 )
 def test_how_much_less_even_nodes_err(even: int, metric: str, ratio: dict[int, float]) -> None:
     """Than without a number of steps in mind; and how much more the first release does."""
-    root, own = GrowingSquareRoot(even=even), GrowingSquareRoot()
+    root = GrowingSquareRoot(even=even)
+    own = GrowingSquareRoot()
     for steps, expected in ratio.items():
         errors = [
             one.mean_variance(steps) if metric == "mean" else one.largest_variance(steps)

@@ -44,7 +44,8 @@ def test_even_arity_is_sometimes_better() -> None:
 
 @pytest.mark.parametrize(("arity", "height"), list(product((3, 5, 13, 19, 21), (1, 2, 3, 4))))
 def test_closed_form_odd_with_subtraction(arity: int, height: int) -> None:
-    k, h = Fraction(arity), height
+    k = Fraction(arity)
+    h = height
     tree = KAry((arity**h - 1) // 2, arity)
     assert tree.height == h
     mse = k * (1 - 1 / k**2) * h**3 / (2 * (1 - 1 / k**h))
@@ -53,7 +54,8 @@ def test_closed_form_odd_with_subtraction(arity: int, height: int) -> None:
 
 @pytest.mark.parametrize(("arity", "height"), list(product((2, 4, 10, 20), (1, 2, 3, 4))))
 def test_closed_form_even_with_subtraction(arity: int, height: int) -> None:
-    k, h = Fraction(arity), height
+    k = Fraction(arity)
+    h = height
     tree = KAry(int(k * (k**h - 1) / (2 * (k - 1))), arity)
     assert tree.height == h
     terms = k * h / (4 * (1 - 1 / k**h)) + (k - 2) / (4 * (k - 1))
@@ -62,7 +64,8 @@ def test_closed_form_even_with_subtraction(arity: int, height: int) -> None:
 
 @pytest.mark.parametrize(("arity", "height"), list(product((2, 3, 10, 17), (1, 2, 3, 4))))
 def test_closed_form_without_subtraction(arity: int, height: int) -> None:
-    k, h = Fraction(arity), height
+    k = Fraction(arity)
+    h = height
     tree = KAry(arity**h - 1, arity, subtraction=False)
     assert tree.height == h
     assert tree.overall_variance("mean") == pytest.approx(
@@ -167,7 +170,8 @@ def test_digits_of_the_paper() -> None:
 
 
 def test_a_wide_step_draws_only_what_it_reads() -> None:
-    tree, table = KAry(1000, 13), CountedNoise((100,))
+    tree = KAry(1000, 13)
+    table = CountedNoise((100,))
     for step in range(1, 1001):
         tree.noise(table, range(step, step + 1))
     assert table.drawn == tree.variance(range(1, 1001)).sum()
@@ -215,7 +219,8 @@ def test_undominated_trees_are_those_of_all_arities(
     for arity in range(2, 2 * horizon + 2):
         tree = KAry(horizon, arity, subtraction)
         least[tree.height] = min(least.get(tree.height, math.inf), tree.overall_variance(metric))
-    front, error = {}, math.inf
+    front = {}
+    error = math.inf
     for height in sorted(least):
         if least[height] < error:
             front[height] = error = least[height]

@@ -168,7 +168,8 @@ def test_candidates_for_units_of_many_steps_are_better_for_them(
 
 @pytest.mark.parametrize("horizon", [1, 12, 47, 230])
 def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, everything = HashedNoise((3,)), range(1, horizon + 1)
+    table = HashedNoise((3,))
+    everything = range(1, horizon + 1)
     trees = LookAhead.examples(horizon)
     whole = [tree.noise(table, everything) for tree in trees]
     for room in (1, 10):

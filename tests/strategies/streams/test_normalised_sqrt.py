@@ -76,7 +76,8 @@ def test_noise_is_rounded_correctly(
 
 
 def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    strategy, table = NormalisedSqrt(3000), HashedNoise((), 2**30)
+    strategy = NormalisedSqrt(3000)
+    table = HashedNoise((), 2**30)
     noise = strategy.noise(table, range(1, 3001))
     monkeypatch.setattr(square_root.RootSeries, "_slack", staticmethod(lambda length: 1.0))
     assert strategy.noise(table, range(1, 4)).tolist() == noise[:3].tolist()
@@ -95,7 +96,8 @@ def test_variances_of_long_streams() -> None:
 
 def test_window_variances_by_distance_and_by_window() -> None:
     strategy = NormalisedSqrt(300)
-    starts, stops = np.array([1, 5, 40]), np.array([300, 6, 64])
+    starts = np.array([1, 5, 40])
+    stops = np.array([300, 6, 64])
     by_window = strategy._by_window(starts, stops)
     assert strategy._by_distance(starts, stops) == pytest.approx(by_window, rel=1e-10)
 

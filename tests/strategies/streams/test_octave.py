@@ -26,7 +26,8 @@ class Plain(MultiscaleInterpolation):
         super().__init__(horizon)
         nodes = [range(1, horizon + 1)]
         for _ in range(levels):
-            low, high = nodes[-1].start, nodes[-1].stop - 1
+            low = nodes[-1].start
+            high = nodes[-1].stop - 1
             nodes.append(range(low // 2 - (low % 2 == 0), high // 2 + 2))
         self._grid = _Grid(horizon, upper, tuple(nodes))
 
@@ -145,7 +146,8 @@ def test_columns_far_apart_meet_on_high_levels_alone() -> None:
 
 def by_definition(strategy: MultiscaleInterpolation, field: HashedNoise | Drawn, step: int) -> int:
     """One release in Python's integers, from the definition."""
-    grid, bits = strategy._grid, strategy.weight_bits
+    grid = strategy._grid
+    bits = strategy.weight_bits
 
     @cache
     def level_noise(level: int, node: int) -> int:
@@ -201,7 +203,8 @@ def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None
     ends = [(0, 1), (0, horizon), (horizon // 3, horizon // 3 + 1), (5, horizon), (6, 9), (6, 10)]
     claimed = strategy.variance([stop for _, stop in ends], since=[start for start, _ in ends])
     for (start, stop), variance in zip(ends, claimed, strict=True):
-        first, last = weights(start), weights(stop)
+        first = weights(start)
+        last = weights(stop)
         nodes = first.keys() | last.keys()
         exact = math.fsum((last.get(n, 0.0) - first.get(n, 0.0)) ** 2 for n in nodes)
         assert variance == pytest.approx(exact, rel=1e-12)
@@ -293,7 +296,8 @@ def test_arguments_out_of_range_are_refused() -> None:
 
 
 def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
-    fine, whole = MultiscaleInterpolation(700), MultiscaleInterpolation(700, whole=True)
+    fine = MultiscaleInterpolation(700)
+    whole = MultiscaleInterpolation(700, whole=True)
     field = HashedNoise(spread=2**26)
     steps = range(1, 701)
     assert whole._columns.norms == fine._columns.norms

@@ -91,9 +91,11 @@ def test_what_is_solved_approximately_never_changes_a_value(
     strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another processor's floats, a bound that decides nothing, other numbers at a time."""
-    table, window = HashedNoise((3,), spread=2**20), range(1, strategy.horizon + 1)
+    table = HashedNoise((3,), spread=2**20)
+    window = range(1, strategy.horizon + 1)
     usual = strategy.noise(table, window)
-    solve, solves = type(strategy._system.equations).solve, []
+    solve = type(strategy._system.equations).solve
+    solves = []
 
     def otherwise(self: Any, right: NDArray[np.float64]) -> NDArray[np.float64]:
         found = solve(self, right)
@@ -271,7 +273,8 @@ def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
 
             class Plain:
                 def __init__(self, field: NoiseField) -> None:
-                    self.shape, self._field = field.shape, field
+                    self.shape = field.shape
+                    self._field = field
 
                 def run(self, level: int, nodes: range) -> NDArray[np.int64]:
                     return run(self._field, level, nodes)

@@ -53,7 +53,8 @@ def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 250])
 def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
     strategy = SqrtToeplitz(horizon)
-    b, bits = strategy.root.row(horizon), strategy.facts.lattice_bits
+    b = strategy.root.row(horizon)
+    bits = strategy.facts.lattice_bits
     unit = 2**bits
     c = [int(v) for v in strategy.root.numerators]
     assert c[0] == unit
@@ -81,7 +82,8 @@ def test_rounding_c_costs_next_to_nothing(horizon: int) -> None:
 @pytest.mark.parametrize("horizon", [4000, 2**19 + 1])
 def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
     """Against integers with 100 more bits, at the first and the last 4000 coefficients."""
-    strategy, guard = SqrtToeplitz(horizon), 100
+    strategy = SqrtToeplitz(horizon)
+    guard = 100
     scaled = 1 << strategy.facts.lattice_bits + guard
     exact = []
     for k in range(4000):
@@ -128,7 +130,8 @@ def test_square_root_sensitivity_grows_like_its_asymptote() -> None:
 )
 def test_noise_is_b_z_correctly_rounded(horizon: int, std: float) -> None:
     """Around the largest law (scale 2^40), float64 alone decides little."""
-    strategy, field = SqrtToeplitz(horizon), table(horizon, std=std)
+    strategy = SqrtToeplitz(horizon)
+    field = table(horizon, std=std)
     expected = exact_noise(strategy, field.values)
     assert strategy.noise(field, range(1, horizon + 1)).tolist() == expected
 
@@ -148,7 +151,8 @@ def test_ties_are_rounded_the_same_way_everywhere() -> None:
 def test_one_coordinate_at_a_time_is_the_same(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strategy, field = SqrtToeplitz(700), table(700, *shape, seed=6)
+    strategy = SqrtToeplitz(700)
+    field = table(700, *shape, seed=6)
     whole = strategy.noise(field, range(1, 701))
     monkeypatch.setattr(square_root, "_BLOCK", 1)
     assert (strategy.noise(field, range(1, 701)) == whole).all()
@@ -178,14 +182,16 @@ def test_noise_does_not_depend_on_the_guard(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_large_noise_and_long_streams_stay_exact() -> None:
     """Around the largest law (scale 2^40), float64 alone decides little."""
-    strategy, field = SqrtToeplitz(120), table(120, seed=8, std=2.0**43)
+    strategy = SqrtToeplitz(120)
+    field = table(120, seed=8, std=2.0**43)
     expected = exact_noise(strategy, field.values)
     assert strategy.noise(field, range(1, 121)).tolist() == expected
 
 
 def test_long_noise_against_integers_at_some_steps() -> None:
     horizon = 2**14 + 3
-    strategy, field = SqrtToeplitz(horizon), table(horizon, seed=9)
+    strategy = SqrtToeplitz(horizon)
+    field = table(horizon, seed=9)
     whole = strategy.noise(field, range(1, horizon + 1))
     for step in (1, 2, 1000, 9999, horizon):
         assert strategy._decide(field.values[:step]) == whole[step - 1]

@@ -52,7 +52,8 @@ def test_a_row_moves_one_window_by_no_more_than_the_window_has(windows: WindowVe
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(4), ids=str)
 def test_units_in_several_windows_add_up_and_no_more(windows: WindowVersions) -> None:
-    one, three = sensitivities(windows), sensitivities(windows, steps=3)
+    one = sensitivities(windows)
+    three = sensitivities(windows, steps=3)
     assert three.l2_squared <= 3 * one.l2_squared
     assert three.l1 <= 3 * one.l1
 
@@ -84,7 +85,8 @@ def test_nights_are_the_same_however_they_are_cut(windows: WindowVersions) -> No
 
 @pytest.mark.parametrize("windows", WindowVersions.examples(6), ids=str)
 def test_the_newest_versions_have_noise_and_error_of_their_lags(windows: WindowVersions) -> None:
-    newest, every = AsOf(windows, 6), EveryVersion(windows)
+    newest = AsOf(windows, 6)
+    every = EveryVersion(windows)
     field = HashedNoise(spread=10_000)
     found = newest.noise(field, range(1, 7))
     for window in range(1, 7):
@@ -154,7 +156,8 @@ def test_noise_is_that_of_as_many_steps_as_a_window_has_versions(
         std = np.sqrt(windows.lag_variance(range(lags + 1)) * best.law.variance)
         std /= 2.0**windows.facts.lattice_bits
         assert float(np.sqrt((std**2).mean())) == pytest.approx(wanted, abs=0.01)
-        one, all_windows = sensitivities(best.strategy), sensitivities(windows)
+        one = sensitivities(best.strategy)
+        all_windows = sensitivities(windows)
         assert (one.l1, one.l2_squared) == (all_windows.l1, all_windows.l2_squared)
 
 
@@ -166,7 +169,8 @@ def moved_by_corrections(windows: WindowVersions) -> tuple[float, float]:
     """
     enters = np.asarray(matrices(windows.inner)[1], np.float64)
     none = np.zeros((len(enters), 1))
-    at_lag, last = np.concatenate([enters, none], axis=1), windows.lags
+    at_lag = np.concatenate([enters, none], axis=1)
+    last = windows.lags
     stays = [enters[:, lag] for lag in range(last + 1)]
     goes = [
         (begin, end, at_lag[:, begin] - at_lag[:, end])
@@ -214,7 +218,8 @@ def against_each_other(versions: int) -> StreamStrategy:
 @pytest.mark.parametrize("inner", [against_each_other(5), against_each_other(66)], ids=[5, 66])
 def test_two_corrections_in_one_cell_move_no_more_than_is_claimed(inner: StreamStrategy) -> None:
     windows = WindowVersions(4, inner, 2)
-    enters, lags = np.asarray(matrices(inner)[1], np.float64), range(windows.lags + 1)
+    enters = np.asarray(matrices(inner)[1], np.float64)
+    lags = range(windows.lags + 1)
     squared = [
         float(
             ((enters[:, a] - enters[:, b] + enters[:, c] - enters[:, d] + enters[:, e]) ** 2).sum()
@@ -228,8 +233,10 @@ def test_two_corrections_in_one_cell_move_no_more_than_is_claimed(inner: StreamS
 
 @pytest.mark.parametrize("inner", [one.inner for one in WindowVersions.examples(4)], ids=str)
 def test_more_corrections_move_no_more_than_norms_that_add_up(inner: StreamStrategy) -> None:
-    one, three = WindowVersions(4, inner, 1), WindowVersions(4, inner, 3)
-    first, alone = WindowVersions(4, inner).l1_sensitivity(), one.l1_sensitivity()
+    one = WindowVersions(4, inner, 1)
+    three = WindowVersions(4, inner, 3)
+    first = WindowVersions(4, inner).l1_sensitivity()
+    alone = one.l1_sensitivity()
     assert three.l1_sensitivity() == alone + 2 * (alone - first)
     assert three.squared_sensitivity() > one.squared_sensitivity()
     assert strategy_from_dict(three.to_dict()) == three != one

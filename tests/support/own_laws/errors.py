@@ -57,8 +57,10 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     reads = reads_of(strategy, count_steps(strategy, steps))
     levels = sorted(set(reads.levels.tolist()))
     first, last = reads.ends()
-    starts, stops = reads.steps[first], reads.steps[last]
-    squares, by_level = reads.between(first, last) ** 2, np.zeros((len(levels), len(first)))
+    starts = reads.steps[first]
+    stops = reads.steps[last]
+    squares = reads.between(first, last) ** 2
+    by_level = np.zeros((len(levels), len(first)))
     for place, level in enumerate(levels):
         by_level[place] = squares[:, reads.levels == level].sum(axis=1)
     windows = strategy.facts.workload == "windows"
@@ -110,7 +112,8 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     count = count_steps(strategy, steps)
     reads = reads_of(strategy, count)
     first, last = reads.ends(64)
-    starts, stops = reads.steps[first], reads.steps[last]
+    starts = reads.steps[first]
+    stops = reads.steps[last]
     weights = reads.between(first, last)
     units = np.isin(weights, (-1, 0, 1)).all()
     require(units or not strategy.facts.unit_rows, "a window has weights other than 1 and -1")
@@ -181,7 +184,8 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     else:
         shown = np.concatenate([np.zeros((1, 40), np.int64), noise])
     first, last = reads.ends()
-    starts, stops = reads.steps[first], reads.steps[last]
+    starts = reads.steps[first]
+    stops = reads.steps[last]
     off = np.abs(shown[stops] - shown[starts] - reads.between(first, last) @ z * unit)
     allowed = window_rounding(strategy, starts, stops)
     wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
@@ -268,7 +272,8 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         require(row == expected, f"row({step}) has other nodes than the intervals of its expiry")
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*WIDE, *NARROW):
-            found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
+            found = node_law(strategy, law, level)
+            expected_law = expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
             message = f"node_law({law}, {level}) is {found}, but its expiry needs {expected_law}"
             require(not narrow, message)

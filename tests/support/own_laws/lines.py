@@ -147,7 +147,8 @@ def check_line_variance(strategy: LineStrategy) -> None:
 @names_subject
 def check_line_workloads(strategy: LineStrategy) -> None:
     """The total variance of a workload (set of queries) is the sum of those of its queries."""
-    cells, known = strategy.cells, _explicit(strategy.cells)
+    cells = strategy.cells
+    known = _explicit(strategy.cells)
     if getattr(strategy, "consistent", True):
         covariance = _covariance(strategy)
         every = (*(kind(cells) for kind in {**NAMED, **OWN}.values()), known[-1][0])
@@ -163,7 +164,8 @@ def check_line_workloads(strategy: LineStrategy) -> None:
             # The size of the set is uniform from a quarter of the cells to all of them; the set is
             # then uniform among all sets of this size.
             sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
-            variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
+            variance = (strategy.reads(sets) ** 2).sum(axis=1)
+            size = sets.sum(axis=1)
             means = [variance[size == each].mean() for each in range(-(-cells // 4), cells + 1)]
             expectations.append((RandomSubsets(cells), float(np.mean(means))))
     for workload, expected in expectations:
@@ -180,8 +182,10 @@ def check_running_sums(strategy: LineStrategy) -> None:
     If a count grows by 1 and the noise z is shifted so that y does not change, all sums are bit for
     bit equal: privacy depends on this.
     """
-    cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
-    matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
+    cells = strategy.cells
+    counts = np.arange(strategy.cells) ** 2 % 97
+    matrix = strategy.matrix()
+    table = HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, counts)
     base, bits = running_sums(strategy, counts, table, _BITS)
     right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
@@ -231,7 +235,8 @@ def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
 @lru_cache(maxsize=8)
 def _explicit(cells: int) -> list[tuple[Workload, Queries]]:
     """Four workloads, each also as a matrix of shape (queries, cells)."""
-    ends, tree = np.arange(1, cells + 1), TreeNodes(cells)
+    ends = np.arange(1, cells + 1)
+    tree = TreeNodes(cells)
     other = Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
     return [
         (AllRanges(cells), Queries(_intervals(*np.triu_indices(cells + 1, 1), cells))),

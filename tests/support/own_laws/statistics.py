@@ -89,7 +89,8 @@ def _check_texts(statistic: Statistic) -> None:
 
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
-    inner, groups = statistic.inner, getattr(statistic, "groups", ())
+    inner = statistic.inner
+    groups = getattr(statistic, "groups", ())
     require(bool(groups), f"it has an inner statistic {inner}, but groups is empty")
     rows = {
         group: [[event for name, event in batch if name == group] for batch in batches]
@@ -117,7 +118,8 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     many = len(groups) * inner.places
     require(statistic.places == many, f"there must be {many} places, those of all groups")
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
-    found, parts = statistic.measure(sums), np.split(sums, len(groups), axis=1)
+    found = statistic.measure(sums)
+    parts = np.split(sums, len(groups), axis=1)
     measured = np.stack([inner.measure(part) for part in parts], axis=1)
     for place, group in enumerate(groups):
         same = np.array_equal(found[:, place], measured[:, place])
@@ -144,7 +146,8 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     reading = read_release(statistic, release)
 
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
-        expected, room = float(number), 1e-6 * (1 + number)
+        expected = float(number)
+        room = 1e-6 * (1 + number)
         if name != "count":
             require(bounds is not None, f"gives() promises a {name}, but bounds_of() no bounds")
             low, high, step = map(float, bounds)
@@ -152,7 +155,8 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
             expected = float(np.rint(values / step).sum() * step)
             room = 1e-6 * (1 + abs(expected)) + number * step
             if name == "mean":
-                expected, room = expected / max(number, 1), room / max(number, 1)
+                expected = expected / max(number, 1)
+                room = room / max(number, 1)
         message = f"the promised {name} is shown as {found:g}, but the rows have {expected:g}"
         require(abs(found - expected) <= room, message)
 
@@ -177,7 +181,8 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
     cells = math.prod(statistic.cells) if tuple(statistic.error_of) == _OF_ONE_CELL else 0
     for place, name in enumerate([*reading.number_names][:NAMES]):
         try:
-            number, std = reading.number_of(name), reading.std(name)
+            number = reading.number_of(name)
+            std = reading.std(name)
         except InvalidInput:
             return
         right = place >= cells or math.isclose(std, release.std)
@@ -203,8 +208,10 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """Cells on demand are shown with their released values and errors; of every statistic the
     errors of ``error_of`` have 0 < mean <= largest.
     """
-    promise, steps = PureDP(1), len(batches)
-    this, strategy = statistic.settle(promise, steps), known.Binary(steps)
+    promise = PureDP(1)
+    steps = len(batches)
+    this = statistic.settle(promise, steps)
+    strategy = known.Binary(steps)
     if this.on_demand:
         events: Any = [event for batch in batches for event in batch]
         stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)

@@ -78,7 +78,8 @@ def check_reader(
     tables = HashedNoise(shape), HashedNoise(shape, seed=1)
     whole = [strategy.noise(table, range(1, count + 1)) for table in tables]
     readers = [strategy._reader(table) for table in tables]
-    windows, first = [], 1
+    windows = []
+    first = 1
     while first <= count:  # as a counter asks: one step, then more at once
         windows.append(range(first, min(2 * first, count) + 1))
         first = windows[-1].stop

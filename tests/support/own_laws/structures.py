@@ -20,7 +20,8 @@ def check_structure(strategy: StreamStrategy) -> None:
     """
     horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)
-    lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
+    lengths = np.abs(matrix).sum(axis=0)
+    products = np.abs(matrix.T @ matrix)
     _check_tree(strategy, horizon, lengths, products)
     if strategy.structure.overlaps is None:
         return
@@ -38,14 +39,17 @@ def check_structure(strategy: StreamStrategy) -> None:
 def _check_tree(
     strategy: StreamStrategy, horizon: int, lengths: Integers, products: Integers
 ) -> None:
-    levels, weights = strategy.structure.nodes_by_level(), level_weights(strategy)
+    levels = strategy.structure.nodes_by_level()
+    weights = level_weights(strategy)
     shown = len(lengths)
     if levels is not None:
-        sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
+        sums = np.zeros(shown, object)
+        meet = np.zeros((shown, shown), object)
         for level, nodes in enumerate(levels):
             right = np.shape(nodes) == (horizon,)
             require(right, f"nodes_by_level() has no node, or -1, for each of {horizon} steps")
-            node, weight = np.asarray(nodes)[:shown], weights[level]
+            node = np.asarray(nodes)[:shown]
+            weight = weights[level]
             there = node >= 0
             sums = sums + weight * there
             same = (node[:, None] == node[None, :]) & there[:, None]

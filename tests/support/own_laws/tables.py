@@ -25,7 +25,8 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     require(strategy.largest_entry >= largest, f"largest_entry is below the entry {largest} of C")
     if strategy.unit_columns:
         require(largest == 1, "unit_columns is True, but C has entries other than 1 and -1")
-    one, moved = strategy.sensitivities(), strategy.sensitivities("move")
+    one = strategy.sensitivities()
+    moved = strategy.sensitivities("move")
     right = (one.l1, one.l2_squared) == (l1, squared)
     require(right, "sensitivities() must return the largest norms of a column")
     units = ((1, l1),) if strategy.unit_columns else None

@@ -106,7 +106,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     """
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
-    moved, weights = np.zeros((2, increments.shape[1])), []
+    moved = np.zeros((2, increments.shape[1]))
+    weights = []
     for step, noise in enumerate(increments, 1):
         moved[0] = 0.5 * moved[0] + noise - 0.1 * moved[1]
         moved[1] += moved[0] / step
@@ -114,7 +115,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     under = strategy.under(SGD(0.5, 0.1, lambda step: 1 / step))
     require(under == strategy, "under(optimizer) changes the noise; it may change only errors")
     for one, made in ((strategy, sums), (under, np.array(weights))):
-        true, claimed = float((made**2).sum() / len(made)), one.mean_variance()
+        true = float((made**2).sum() / len(made))
+        claimed = one.mean_variance()
         right = abs(claimed / true - 1) < _NEAR
         require(right, f"the mean variance under {one.optimizer} is {true}, not {claimed}")
         root = math.sqrt(one.squared_sensitivity() * claimed)

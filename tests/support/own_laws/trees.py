@@ -78,7 +78,9 @@ def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
     """Strategies on the same tree, each with another weight of the total, or of the children of one
     node.
     """
-    cls, own, shared = type(strategy), strategy.own, strategy.shared
+    cls = type(strategy)
+    own = strategy.own
+    shared = strategy.shared
     yield cls(strategy.tree, strategy.total + 1, own, shared)
     for level, children in enumerate(strategy.tree.children):
         for node in np.flatnonzero(children > 1).tolist():
@@ -114,7 +116,8 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
     right = np.allclose(reads @ matrix, _below(strategy.tree), atol=1e-9)
     require(right, "estimates from exact cells are not the exact sums of nodes")
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
-    levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
+    levels = measuring.share_to_nodes(noisy, _BITS)
+    exact = measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
         added = np.zeros(strategy.tree.sizes[level], np.int64)
         np.add.at(added, parents, levels[level + 1])

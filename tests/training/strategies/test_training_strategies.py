@@ -21,7 +21,8 @@ from counton.training.strategies.buffered import fit_buffers
 from counton.training.strategies.toeplitz import ToeplitzTraining
 from papers.dense_optimum import dense_optimum
 
-THETA, THETAHAT = (0.9971, 0.96, 0.66), (0.9871, 0.877, 0.265)
+THETA = (0.9971, 0.96, 0.66)
+THETAHAT = (0.9871, 0.877, 0.265)
 #: Least errors that were published or computed independently, of BLT-3 without scaling.
 BLT_3 = {(512, 1): 2.837458, (1024, 1): 3.058671, (512, 8): 9.840248, (2046, 6): 9.169022}
 BLT_3 |= {(2048, 16): 18.099904, (4096, 16): 18.981632, (10**4, 10): 14.510681}

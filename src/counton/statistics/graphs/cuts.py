@@ -144,7 +144,8 @@ class Cuts(NamedCells):
                 f"{_MOST_NODES:,} nodes: give fewer or more"
             )
         self.domain = self.nodes
-        self._named, self._labels = named, list(named.numbers)
+        self._named = named
+        self._labels = list(named.numbers)
         check_relation("neighbours", neighbours)
         self.neighbours = neighbours
         if resolution is not None:
@@ -192,7 +193,8 @@ class Cuts(NamedCells):
     def besides_noise(self) -> Sequence[str]:
         if not self.weighted:
             return ()
-        lower, upper = self.bounds.lower or Fraction(0), self.bounds.upper or Fraction(0)
+        lower = self.bounds.lower or Fraction(0)
+        upper = self.bounds.upper or Fraction(0)
         return (clipped_in_words(lower, upper, "a cut", "weights"),)
 
     @override
@@ -219,7 +221,8 @@ class Cuts(NamedCells):
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cell of each pair of nodes, by the smaller index, then by the larger."""
-        low, high = np.minimum(one, other), np.maximum(one, other)
+        low = np.minimum(one, other)
+        high = np.maximum(one, other)
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
 
@@ -265,14 +268,16 @@ class _Weights(Exact):
     largest = 0
 
     def __init__(self, statistic: Cuts) -> None:
-        self._statistic, self._step = statistic, 0
+        self._statistic = statistic
+        self._step = 0
         self._seen: dict[int, tuple[list[int], list[int]]] = {}
         self._before: tuple[int, int, list[int]] | None = None
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         statistic = self._statistic
-        nodes, self._before = NodeNumbers(), None
+        nodes = NodeNumbers()
+        self._before = None
         told = nodes.read(events, "its weight" if statistic.weighted else None)
         places = np.array([statistic.number(label) for label in nodes.numbers], np.int64)
         cells = statistic.cells_of(*places[told.ends].T) if len(places) else np.empty(0, np.int64)

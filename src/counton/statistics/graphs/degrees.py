@@ -87,11 +87,14 @@ class Degrees(GraphStatistic):
         edges = "edge" if self.highest == 1 else "edges"
         words = f"whose two nodes have up to {self.highest:,} {edges} each"
         if self.nodes is not None:
-            l1, l2_squared = 8 * self.highest - 4, 24 * self.highest - 16
+            l1 = 8 * self.highest - 4
+            l2_squared = 24 * self.highest - 16
         elif self.highest == 1:
-            l1, l2_squared = 2, 4
+            l1 = 2
+            l2_squared = 4
         else:
-            l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
+            l1 = 8 * self.highest - 8
+            l2_squared = 24 * self.highest - 24
         pattern = BoundedChange(l1, l2_squared).scaled_by(factor)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"

@@ -73,7 +73,8 @@ class Forest(Statistic):
     counted = "weight"
 
     def __init__(self, largest: Number, *, resolution: Number = 1) -> None:
-        self.largest, self.resolution = exact(largest, "largest"), exact(resolution, "resolution")
+        self.largest = exact(largest, "largest")
+        self.resolution = exact(resolution, "resolution")
         if self.resolution <= 0:
             raise InvalidInput(
                 f"{field('resolution')} is {text(self.resolution)}; it is the finest difference of "
@@ -134,7 +135,8 @@ class _Forest(Exact):
     # climbs are short.
 
     def __init__(self, statistic: Forest) -> None:
-        self._statistic, self._nodes = statistic, NodeNumbers()
+        self._statistic = statistic
+        self._nodes = NodeNumbers()
         #: Weight of each pair at first sight.
         self._seen: dict[int, int] = {}
         self._link: list[int] = []
@@ -148,7 +150,8 @@ class _Forest(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        statistic, before = self._statistic, len(self._nodes)
+        statistic = self._statistic
+        before = len(self._nodes)
         self._undone = None
         entered: list[int] = []
         weights: list[int] = []  # in units of the resolution
@@ -184,8 +187,11 @@ class _Forest(Exact):
     def _enter(self, key: int, weight: int) -> int:
         """Add an edge; return by how much the weight of the forest grows."""
         self._seen[key] = weight
-        links, weights = self._link, self._weight
-        one, other, lost = key >> 32, key & (2**32 - 1), float(weight)
+        links = self._link
+        weights = self._weight
+        one = key >> 32
+        other = key & (2**32 - 1)
+        lost = float(weight)
         while one != other:
             while weights[one] <= lost:
                 one = links[one]
@@ -210,7 +216,9 @@ class _Forest(Exact):
             return
         for key in entered:
             del self._seen[key]
-        self._link, self._weight = [], []  # rebuilt from the pairs that remain
+        # rebuilt from the pairs that remain
+        self._link = []
+        self._weight = []
         self._grow()
         for key, weight in self._seen.items():
             self._enter(key, weight)

@@ -28,7 +28,8 @@ Beyond = Literal["refuse", "drop"]
 
 MOST = 2**20
 #: New events are counted as arrays if there are at least _MANY and at least 1 / _PART of all edges.
-_MANY, _PART = 1024, 8
+_MANY = 1024
+_PART = 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
 
@@ -56,7 +57,8 @@ class GraphStatistic(Statistic):
             degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
         if beyond not in ("refuse", "drop"):
             raise InvalidInput(f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'")
-        self.degree, self.beyond = degree, beyond
+        self.degree = degree
+        self.beyond = beyond
 
     @override
     def besides_noise(self) -> Sequence[str]:
@@ -212,7 +214,8 @@ class _Index:
         self.seen = [0] * nodes
         self.near: list[set[int]] = [set() for _ in range(nodes)]
         for key in pairs:
-            one, other = key >> 32, key & _LOW
+            one = key >> 32
+            other = key & _LOW
             if most is None or max(self.seen[one], self.seen[other]) < most:
                 self.put(one, other)
             self.seen[one] += 1
@@ -236,7 +239,9 @@ class Graph(Exact):
     """
 
     def __init__(self, statistic: GraphStatistic) -> None:
-        self._statistic, self._nodes, self._step = statistic, NodeNumbers(), 0
+        self._statistic = statistic
+        self._nodes = NodeNumbers()
+        self._step = 0
         #: All pairs in order of first sight; ``_pairs`` has them if edges are counted one by one.
         self._keys = np.empty(0, np.int64)
         self._pairs: dict[int, None] | None = None
@@ -293,8 +298,10 @@ class Graph(Exact):
         keys = keys_of(new_edges.ends)
         every = np.concatenate([old, keys]) if len(old) else keys
         new = np.sort(np.unique(every, return_index=True)[1])[len(old) :]
-        every, steps = every[np.concatenate([np.arange(len(old)), new])], steps[new - len(old)]
-        edges, known = ends_of(every), len(old)
+        every = every[np.concatenate([np.arange(len(old)), new])]
+        steps = steps[new - len(old)]
+        edges = ends_of(every)
+        known = len(old)
         if statistic.degree is not None:
             ranks = ranks_of(edges)
             kept = ranks.max(axis=1) < statistic.degree
@@ -302,10 +309,13 @@ class Graph(Exact):
                 place = int(np.argmin(kept))
                 worse = int(ranks[place].argmax())
                 self._refuse(edges[place].tolist(), int(edges[place, worse]))
-            edges, steps = edges[kept], steps[kept[known:]]
+            edges = edges[kept]
+            steps = steps[kept[known:]]
             known = int(kept[:known].sum())
         changes = statistic.step_changes(edges, known, steps, count)
-        self._keys, self._pairs, self._index = every, None, None
+        self._keys = every
+        self._pairs = None
+        self._index = None
         return changes, len(old)
 
     def _take_few(
@@ -332,7 +342,9 @@ class Graph(Exact):
         return changes, done
 
     def _one(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
-        statistic, one, other = self._statistic, key >> 32, key & _LOW
+        statistic = self._statistic
+        one = key >> 32
+        other = key & _LOW
         kept = True
         if statistic.degree is not None:
             worse = max(one, other, key=index.seen.__getitem__)
@@ -359,7 +371,9 @@ class Graph(Exact):
             return
         self._step, nodes, undone = self._before
         if isinstance(undone, int):
-            self._keys, self._pairs, self._index = self._all_keys()[:undone], None, None
+            self._keys = self._all_keys()[:undone]
+            self._pairs = None
+            self._index = None
         else:
             self._take_back(undone)
         self._nodes.forget(nodes)

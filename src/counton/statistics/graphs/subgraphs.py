@@ -36,7 +36,8 @@ class Subgraphs(GraphStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        most, dropping = self.most, self.beyond == "drop"
+        most = self.most
+        dropping = self.beyond == "drop"
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if most == 1 and not dropping:
             return Contribution.add_remove(unit=UNIT)

@@ -146,7 +146,8 @@ class _Ends(WordTally):
 
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        waits, found = self._waits, self._found
+        waits = self._waits
+        found = self._found
         for begin in range(self.read, stop, _BLOCK):
             block = letters[begin : min(begin + _BLOCK, stop)]
             every = (1 << len(block)) - 1
@@ -160,11 +161,13 @@ class _Ends(WordTally):
             longest = max(length for length, _ in self._nodes)
             after = [every << 1] + [0] * longest
             for node, (length, letter) in enumerate(self._nodes):
-                begins, waiting = after[length - 1], waits[node]
+                begins = after[length - 1]
+                waiting = waits[node]
                 if not begins and not waiting:
                     after[length] = 0
                     continue
-                rest, bits = others[letter], here[letter]
+                rest = others[letter]
+                bits = here[letter]
                 passed = (rest[waiting] + (begins & rest[0])) | begins
                 ends = passed & bits
                 waits[node] = passed > every

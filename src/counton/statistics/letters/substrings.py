@@ -98,7 +98,8 @@ class _Codes(WordTally):
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
         super().__init__(len(cells))
-        self._base, firsts = len(statistic.letters), np.array(statistic.firsts)
+        self._base = len(statistic.letters)
+        firsts = np.array(statistic.firsts)
         lengths = np.searchsorted(firsts, cells, "right")
         #: For each requested length: places of the words, and their numbers within the length.
         self._asked = []
@@ -109,7 +110,8 @@ class _Codes(WordTally):
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
         for begin in range(self.read, stop, _BLOCK):
-            end, length = min(begin + _BLOCK, stop), 1
+            end = min(begin + _BLOCK, stop)
+            length = 1
             codes = letters[begin:end].astype(np.int64)
             for wanted, places, numbers in self._asked:
                 while length < wanted:

@@ -19,9 +19,11 @@ from counton.statistics.live_statistic import OnDemandReading
 from counton.statistics.statistic import Events, Exact, NamedCells
 
 #: Largest number of letters in an alphabet, and of words in a statistic; each word has a cell.
-_MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
+_MOST_LETTERS = 2**16
+_MOST_WORDS = 2**31
 #: Largest number of remembered requests for counts of words, and of words in all these requests.
-_MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
+_MOST_ASKED = 2**12
+_MOST_REMEMBERED = 2**22
 _HEAD = struct.Struct("<QQ")
 
 
@@ -115,7 +117,8 @@ class Words(NamedCells):
     def word(self, cell: int) -> list[int]:
         """Return the indices of the letters of a word."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
-        code, found = cell - self.firsts[length - 1], []
+        code = cell - self.firsts[length - 1]
+        found = []
         for _ in range(length):
             code, letter = divmod(code, len(self.letters))
             found.append(letter)
@@ -306,7 +309,8 @@ class _Growing:
     """An array that grows at its end."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._room, self._length = np.empty(64, dtype), 0
+        self._room = np.empty(64, dtype)
+        self._length = 0
 
     def __len__(self) -> int:
         return self._length

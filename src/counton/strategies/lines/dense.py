@@ -63,7 +63,8 @@ class Dense(OwnCells):
             )
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
-        self.name, self._formula = name, formula
+        self.name = name
+        self._formula = formula
         #: The matrix as text, once it was asked for: a large one takes long to compress.
         self._text: str | None = None
         #: Rows of C over several cells, and the weights of rows of one: int64, shape (rows, cells)
@@ -253,7 +254,8 @@ def _split(matrix: Integers) -> tuple[Integers, Integers]:
     for row in np.flatnonzero((matrix != 0).sum(axis=1) == 1).tolist():
         cell = int(np.flatnonzero(matrix[row])[0])
         if matrix[row, cell] > own[cell]:
-            own[cell], place[cell] = matrix[row, cell], row
+            own[cell] = matrix[row, cell]
+            place[cell] = row
     return np.delete(matrix, place[place >= 0], axis=0), own
 
 
@@ -266,11 +268,13 @@ class _DenseEquations(NormalEquations):
 
     @one_thread()
     def __init__(self, rest: Integers, precision: Floats) -> None:
-        real, cells = rest.astype(np.float64), len(precision)
+        real = rest.astype(np.float64)
+        cells = len(precision)
         covariance = np.zeros((cells + 1, cells + 1))
         inner = covariance[1:, 1:]
         if precision.min() > 0:
-            self.floor, scaled = precision, real / precision
+            self.floor = precision
+            scaled = real / precision
             between = np.eye(len(real)) + scaled @ real.T
             inverse = np.diag(1 / precision) - scaled.T @ np.linalg.solve(between, scaled)
             inner[...] = inverse
@@ -372,7 +376,8 @@ def _digits(numbers: Integers, bits: int) -> Iterator[tuple[int, Floats]]:
 
     Only the highest digits, of ``bits`` bits each, may be negative.
     """
-    place, total = 0, _bits(numbers)
+    place = 0
+    total = _bits(numbers)
     while place + bits < total:
         yield place, ((numbers >> place) & ((1 << bits) - 1)).astype(np.float64)
         place += bits

@@ -98,7 +98,8 @@ class Hats(OwnCells):
         bits: int = 16,
     ) -> None:
         self.cells = check_integer("cells", cells, 1, LARGEST_LINE)
-        self.norm, self.bits = check_norm(norm), check_integer("bits", bits, 1, MOST_BITS)
+        self.norm = check_norm(norm)
+        self.bits = check_integer("bits", bits, 1, MOST_BITS)
         check_sequence("spacing", spacings, MOST_LEVELS)
         check_sequence("amplitude", amplitudes, MOST_LEVELS)
         if len(spacings) != len(amplitudes):
@@ -184,7 +185,8 @@ class Hats(OwnCells):
 
     def _leftover(self) -> Integers:
         """Return the largest weight of each cell alone for which its column has norm at most 1."""
-        unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
+        unit = 1 << self.bits
+        spent = np.zeros(self.cells, np.int64)
         for level in self._levels:
             spent += (level.falls**self.norm) + (level.rises**self.norm)
         left: Integers = unit**self.norm - spent
@@ -213,7 +215,8 @@ class Hats(OwnCells):
             return np.asarray(cells @ self.dense.T)
         out = np.zeros((len(cells), self.rows), cells.dtype)
         for level in self._levels:
-            knots, count = level.first, len(level.starts)
+            knots = level.first
+            count = len(level.starts)
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
                 sums = np.add.reduceat(weights.astype(cells.dtype) * cells, level.starts, axis=1)
                 out[:, knots + shift : knots + shift + count] += sums
@@ -275,9 +278,11 @@ class Hats(OwnCells):
         for level in self._levels:
             ends = level.starts + level.lengths - 1
             tops = np.zeros(len(level.starts) + 1, np.int64)
-            tops[:-1], tops[1:] = level.falls[level.starts], level.rises[ends]
+            tops[:-1] = level.falls[level.starts]
+            tops[1:] = level.rises[ends]
             np.maximum(tops[1:-1], level.falls[level.starts[1:]], out=tops[1:-1])
-            here, there = level.interval[:-lag], level.interval[lag:]
+            here = level.interval[:-lag]
+            there = level.interval[lag:]
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
                 hat = here + shift  # ``lag`` cells on, the hat rises, falls, or has ended
                 down = np.where(there == hat, level.falls[lag:], 0)
@@ -385,7 +390,8 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     risen = 2 * (np.arange(cells) - knots[interval]) + 1
     np.maximum(risen, 0, out=risen)  # the first hat is constant up to its knot
     width = 2 * np.diff(knots)[interval]
-    falling, rising = amplitudes[interval], amplitudes[interval + 1]
+    falling = amplitudes[interval]
+    rising = amplitudes[interval + 1]
     falls, rises = (  # rounded, halves up
         np.asarray((2 * each + width) // (2 * width), np.int64)
         for each in (falling * (width - risen), rising * risen)
@@ -407,7 +413,8 @@ class _HatEquations(NormalEquations):
 
     def __init__(self, strategy: Hats, precision: Floats) -> None:
         levels = strategy._levels
-        self._strategy, self._levels = strategy, levels
+        self._strategy = strategy
+        self._levels = levels
         self._precision = precision
         self._alone = 1.0 / precision
         self.floor = precision
@@ -420,7 +427,9 @@ class _HatEquations(NormalEquations):
         of_level = np.repeat(np.arange(len(levels)), [len(each) for each in ends])
         number = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(each)) for each in ends)])
         order = np.argsort(where, kind="stable")
-        self._ends, of_level, number = where[order], of_level[order], number[order]
+        self._ends = where[order]
+        of_level = of_level[order]
+        number = number[order]
         #: For each level, the weights in every cell of the hat with even, and with odd index.
         self._in_slots: list[Floats] = []
         for level in levels:
@@ -438,7 +447,8 @@ class _HatEquations(NormalEquations):
 
     def _factor(self, of_level: list[int], number: list[int]) -> None:
         """Factor K as L diag(pivots) L^T, eliminating hats in the order in which they fall to 0."""
-        slots, inverse = self._slots, self._alone
+        slots = self._slots
+        inverse = self._alone
         weights = self._in_slots
         segments = len(number) + 1
         grams = np.zeros((segments, slots, slots))
@@ -459,11 +469,14 @@ class _HatEquations(NormalEquations):
         #: hats that are still above 0 lower it, and the weights of these hats in it.
         self._before = np.zeros(segments)
         self._reading = np.zeros((segments, slots))
-        gram, read, variance = np.eye(slots), np.zeros(slots), 0.0
+        gram = np.eye(slots)
+        read = np.zeros(slots)
+        variance = 0.0
         active = np.array([level.first + k for level in self._levels for k in (0, 1)], np.int64)
         for event in range(hats):
             if event < segments:
-                self._before[event], self._reading[event] = variance, read
+                self._before[event] = variance
+                self._reading[event] = read
                 gram += grams[event]
                 read = read + reads[event]
                 variance += own[event]
@@ -472,8 +485,11 @@ class _HatEquations(NormalEquations):
             pivot = gram[slot, slot]
             ratio = gram[slot] / pivot
             ratio[slot] = 0.0
-            self._own[event], self._others[event], self._where[event] = active[slot], active, slot
-            self._pivots[event], self._ratios[event] = pivot, ratio
+            self._own[event] = active[slot]
+            self._others[event] = active
+            self._where[event] = slot
+            self._pivots[event] = pivot
+            self._ratios[event] = ratio
             variance -= read[slot] ** 2 / pivot
             read = read - ratio * read[slot]
             gram -= ratio[:, None] * gram[slot]
@@ -486,22 +502,27 @@ class _HatEquations(NormalEquations):
     @cached_property
     @override
     def variances(self) -> tuple[Floats, Floats]:
-        cells, slots, segments = self._cells, self._slots, len(self._ends) + 1
+        cells = self._cells
+        slots = self._slots
+        segments = len(self._ends) + 1
         # The entries of K^-1 for hats that overlap, by segment.
         overlapping = np.zeros((segments, slots, slots))
         inverse = np.zeros((slots, slots))
         for event in range(len(self._own) - 1, -1, -1):
-            slot, ratio = int(self._where[event]), self._ratios[event]
+            slot = int(self._where[event])
+            ratio = self._ratios[event]
             column = -(inverse @ ratio)
             column[slot] = 1.0 / self._pivots[event] - float(ratio @ column)
             inverse[slot] = inverse[:, slot] = column
             if event < segments:
                 overlapping[event] = inverse
-        prefixes, singles = np.zeros(cells + 1), np.empty(cells)
+        prefixes = np.zeros(cells + 1)
+        singles = np.empty(cells)
         starts = np.concatenate([[0], self._ends])
         alone = self._alone
         size = max(1, _CHUNK // max(slots, 1) ** 2 * 8)
-        carried, carried_variance = np.zeros(slots), 0.0
+        carried = np.zeros(slots)
+        carried_variance = 0.0
         for at in range(0, cells, size):
             part = slice(at, min(at + size, cells))
             segment = np.searchsorted(self._ends, np.arange(part.start, part.stop), side="right")
@@ -527,7 +548,8 @@ class _HatEquations(NormalEquations):
             singles[part] = alone[part] - np.einsum(
                 "ca,cab,cb->c", scaled, between, scaled, optimize=True
             )
-            carried, carried_variance = reading[-1], float(known[-1])
+            carried = reading[-1]
+            carried_variance = float(known[-1])
         return prefixes, singles
 
     @override
@@ -575,7 +597,9 @@ class _HatEquations(NormalEquations):
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         low, high = np.broadcast_arrays(low, high)
-        shape, first, last = low.shape, low.ravel().astype(float), high.ravel().astype(float)
+        shape = low.shape
+        first = low.ravel().astype(float)
+        last = high.ravel().astype(float)
         found = np.empty(len(first))
         sums, singles = self.variances
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
@@ -618,8 +642,10 @@ class _HatEquations(NormalEquations):
         for level, (falls, rises) in zip(self._levels, self._running, strict=True):
             count = len(level.starts)
             interval = np.searchsorted(level.starts, cell, side="right") - 1
-            begin, end = level.starts, level.starts + level.lengths
-            fallen, risen = falls[end] - falls[begin], rises[end] - rises[begin]
+            begin = level.starts
+            end = level.starts + level.lengths
+            fallen = falls[end] - falls[begin]
+            risen = rises[end] - rises[begin]
             done = np.arange(count)[:, None] < interval
             out[level.first : level.first + count] += np.where(done, fallen[:, None], 0.0)
             out[level.first + 1 : level.first + 1 + count] += np.where(done, risen[:, None], 0.0)
@@ -634,11 +660,13 @@ class _HatEquations(NormalEquations):
 
     def _between(self, first: Floats, last: Floats) -> Floats:
         """Return the variances of sums between positions that lie in different cells."""
-        low, high = first.astype(np.int64), np.minimum(last.astype(np.int64), self._cells - 1)
+        low = first.astype(np.int64)
+        high = np.minimum(last.astype(np.int64), self._cells - 1)
         inverse = self._alone
         # Squares of the weights over D: of whole cells, and of the parts that the ends cut off.
         whole = self._plain[high] - self._plain[low]
-        cut, more = first - low, last - high
+        cut = first - low
+        more = last - high
         squares = whole + ((1 - cut) ** 2 - 1) * inverse[low] + more**2 * inverse[high]
         right = self._read(last) - self._read(first)
         # r^T K^-1 r is taken off for each column r of ``right``, with K = I + H D^-1 H^T.

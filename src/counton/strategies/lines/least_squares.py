@@ -30,7 +30,8 @@ _BITS = 62
 #: Residuals are known modulo 2^64 and, if that is not enough, also modulo this prime. They must
 #: have at most _ALONE bits, or _TOGETHER bits with the prime, to be determined.
 _PRIME = 2**31 - 1
-_ALONE, _TOGETHER = 62, 92
+_ALONE = 62
+_TOGETHER = 92
 
 
 class NormalEquations(ABC):
@@ -74,7 +75,9 @@ class IntegerEquations:
     def __init__(
         self, line: OwnCells, factor: int, diagonal: Integers, equations: NormalEquations
     ) -> None:
-        self._line, self._factor, self._diagonal = line, factor, diagonal
+        self._line = line
+        self._factor = factor
+        self._diagonal = diagonal
         self.equations = equations
         self._largest = factor * line.spread + float(diagonal.max())
         # Rounding error of a float64 sum of this many numbers, relative to the sum of their
@@ -132,7 +135,8 @@ class IntegerEquations:
         """
         # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
         # result is certain.
-        residual, places = right, 0
+        residual = right
+        places = 0
         further: Integers | None = None  # the residual modulo the prime, if needed
         found = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
@@ -195,7 +199,8 @@ class IntegerEquations:
                 places += more
                 row = np.searchsorted(lines, open_line)
                 doubts = np.ceil(norms[row] * self._prefixes[open_cell]) + 2
-                moved, still = boundary(places - bits), []
+                moved = boundary(places - bits)
+                still = []
                 added = sums_of_digits[row, open_cell].tolist()
                 for place, (before, also, by) in enumerate(
                     zip(known, added, doubts.tolist(), strict=True)
@@ -209,10 +214,13 @@ class IntegerEquations:
                         found[open_line[place], open_cell[place]] = low_one
                     else:
                         still.append(place)
-                open_line, open_cell = open_line[still], open_cell[still]
+                open_line = open_line[still]
+                open_cell = open_cell[still]
                 known = [known[place] for place in still]
             keep = np.isin(lines, open_line)
-            lines, residual, real = lines[keep], residual[keep], real[keep]
+            lines = lines[keep]
+            residual = residual[keep]
+            real = real[keep]
             further = None if further is None else further[keep]
         return found
 

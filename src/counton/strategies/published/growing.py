@@ -61,7 +61,8 @@ _DOUBLINGS = 128
 MOST_DOUBLINGS = 32
 MOST_FRACTION_BITS = 16
 #: The solution of w_0^2 = 3 w^2 + 1 below 2^20 (Pell): the best approximation of sqrt 3.
-_FIRST, _WEIGHT = 978122, 564719
+_FIRST = 978122
+_WEIGHT = 564719
 #: Noise with a standard deviation up to this, in units of 2^-F, stays below 2^61, except for one
 #: draw in 2^250. Wider noise is refused beforehand, because stopping at a large draw would reveal
 #: it.
@@ -101,7 +102,8 @@ class GrowingCascade(StreamStrategy):
         bits = self.fraction_bits
         self.facts = StrategyFacts(workload="windows", fraction_bits=bits, unit_columns=False)
         #: Weight of the first step's count, and of all other measurements.
-        self.first, self.weight = _FIRST, _WEIGHT
+        self.first = _FIRST
+        self.weight = _WEIGHT
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[GrowingCascade, ...]:
@@ -114,7 +116,8 @@ class GrowingCascade(StreamStrategy):
         They are differences of siblings in the step's subtree, one node for the doubling that added
         it, and one for each later doubling.
         """
-        cell, weight = check_step(self, step) - 1, self.weight
+        cell = check_step(self, step) - 1
+        weight = self.weight
         came = cell.bit_length()
         later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
         if cell == 0:
@@ -128,7 +131,8 @@ class GrowingCascade(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the roots of all doublings up to the step's, and differences in its subtree."""
         cell = check_step(self, step) - 1
-        came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
+        came = cell.bit_length()
+        own = Fraction(1, 2 * self.weight)
         if cell == 0:
             return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
         # The block's noise is its own minus half of all before it; its cells share it evenly.
@@ -171,7 +175,8 @@ class GrowingCascade(StreamStrategy):
         # itself is (2 + c) w^2, and one more for the first step. So products are positive although
         # columns have negative entries. Hence the squared 2-norm for k steps is at most (k^2 + k +
         # sum of n_v^2) w^2 + 1, with n_v of the k steps below node v.
-        k, w = schedule.steps, self.weight
+        k = schedule.steps
+        w = self.weight
         if norm == 1:
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
         return (k * k + k + largest_sum(self._tree, 2, schedule)) * w**2 + 1
@@ -230,17 +235,20 @@ class GrowingCascade(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
-        start, end = steps.start - 1, steps.stop - 1
+        start = steps.start - 1
+        end = steps.stop - 1
         while start < end:
             doubling = start.bit_length()  # cells 2^(d-1) .. 2^d - 1 came with doubling d
             stop = min(end, 1 << doubling)
-            last, nodes = stop - 1, self._block(field, doubling)[None]
+            last = stop - 1
+            nodes = self._block(field, doubling)[None]
             for height in range(doubling - 1, 0, -1):
                 above = start >> height
                 z = field.run(height, range(above, (last >> height) + 1)) << self.fraction_bits
                 left = (z + self.weight * nodes + self.weight) // (2 * self.weight)
                 below = np.empty((2 * len(nodes), *field.shape), np.int64)
-                below[0::2], below[1::2] = left, nodes - left
+                below[0::2] = left
+                below[1::2] = nodes - left
                 offset = (start >> height - 1) - 2 * above
                 count = (last >> height - 1) - (start >> height - 1) + 1
                 nodes = below[offset : offset + count]

@@ -106,7 +106,8 @@ class HonakerOnline(StreamStrategy):
             inherited = Fraction(1)
             for level in range(top, -1, -1):
                 share = 1 - Fraction(_of_children(level), 1 << PART_BITS)
-                end, count = step >> top << top - level, 1 << top - level
+                end = step >> top << top - level
+                count = 1 << top - level
                 nodes += [Node(level, j, inherited * share) for j in range(end - count, end)]
                 inherited *= 1 - share
         return tuple(nodes)
@@ -130,7 +131,8 @@ class HonakerOnline(StreamStrategy):
         # - 1), with h one more than the level of N.
         first, last = window_ends(self, steps, since)
         low = below_split(first, last)
-        early, late = first & low, last & low
+        early = first & low
+        late = last & low
         total = -2.0 * early / np.maximum(low, 1)
         for level in range(self.height):
             total += ((early >> level & 1) + (late >> level & 1)) * float(_variance(level))
@@ -155,7 +157,8 @@ class HonakerOnline(StreamStrategy):
                 return float(variances.max())
             steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
             return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
-        horizon, levels = self.horizon, range(self.height)
+        horizon = self.horizon
+        levels = range(self.height)
         if metric == "mean":
             # Among 0..horizon the bit is set in every second block of 2**level numbers.
             total = Fraction(0)
@@ -190,7 +193,8 @@ class HonakerOnline(StreamStrategy):
         bits = FRACTION_BITS
         levels = [_draw(field, 0, last) << bits]
         for level in range(1, last.bit_length()):
-            below, nodes = levels[-1], last >> level
+            below = levels[-1]
+            nodes = last >> level
             children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
             own = _draw(field, level, nodes) << bits
             levels.append(own + part_times(children - own, _of_children(level)))

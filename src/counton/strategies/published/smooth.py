@@ -203,7 +203,8 @@ class SmoothBinary(StreamStrategy):
         """
         if part is None:
             part = Stretch(self.height, 0, self.horizon, self.zeros)
-        bits, zeros = part.level, part.kind
+        bits = part.level
+        zeros = part.kind
         if zeros in (0, bits):
             return ()
         half = math.comb(bits - 1, zeros - 1)
@@ -245,7 +246,8 @@ class SmoothBinary(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         # The number of ones of both leaves from the highest differing bit on; step 0 has no nodes.
         first, last = window_ends(self, steps, since)
-        apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
+        apart = np.zeros(first.shape, bool)
+        total = np.zeros(first.shape, np.int64)
         for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
             apart |= of_first != of_last
             total += apart * (of_first.astype(np.int64) + of_last)
@@ -261,7 +263,8 @@ class SmoothBinary(StreamStrategy):
         check_metric(metric)
         if of == "totals":
             return float(self._ones)
-        ones, last = self._ones, self.horizon
+        ones = self._ones
+        last = self.horizon
         if metric == "max":
             # The leaf 1..1 0, at place ``ones``, is the first with all ones in its lowest run.
             later = 0 if last == 1 else ones if last > ones else ones - 1
@@ -329,7 +332,8 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
     >>> [forks_before(4, 2, 1, prefix) for prefix in range(4)]  # 11 is none
     [0, 1, 2, 3]
     """
-    count, seen = 0, 0
+    count = 0
+    seen = 0
     for bit in reversed(range(height - level - 1)):
         if prefix >> bit & 1:
             # A zero here instead, then any bits that leave the total within reach.

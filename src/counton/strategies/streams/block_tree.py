@@ -93,7 +93,8 @@ class BlockTree:
         self.variances = [own[0] or Fraction(1)]
         for level, radix in enumerate(self.radices, start=1):
             below = own[level - 1] if level < self.top else self.variances[-1]
-            children, alone = radix * (below or Fraction(1)), own[level]
+            children = radix * (below or Fraction(1))
+            alone = own[level]
             weight = one if alone is None else round(one * alone / (alone + children))
             self._of_children.append(weight)
             part = Fraction(weight, one)
@@ -112,7 +113,8 @@ class BlockTree:
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
-        first, stop = nodes.start // per_block, -(-nodes.stop // per_block)
+        first = nodes.start // per_block
+        stop = -(-nodes.stop // per_block)
         weights = np.repeat(self.shares[level] * own[first:stop], per_block)
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
@@ -127,7 +129,8 @@ class BlockTree:
         sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
             return sums
-        weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
+        weight = self._of_children[level]
+        mask = (1 << _WEIGHT_BITS) - 1
         lack = sums - measured
         # In two parts, so that no product overflows int64.
         measured += (lack >> _WEIGHT_BITS) * weight
@@ -136,7 +139,8 @@ class BlockTree:
 
     def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
         """Return the noise of the tree's estimate of each total, in units of 2^-24."""
-        radix, size = self.radices[-1], max(1, math.prod(field.shape))
+        radix = self.radices[-1]
+        size = max(1, math.prod(field.shape))
         each = radix * (self.radices[-2] if self.top > 1 else 1)
         found = np.empty((len(blocks), size), np.int64)
         for at in range(0, len(blocks), step := max(1, PART // (each * size))):
@@ -159,16 +163,19 @@ class BlockTree:
         end of every one.
         """
         first = steps.start // self.widths[-1]
-        starts, totals = sums[:-1], np.diff(sums, axis=0)
+        starts = sums[:-1]
+        totals = np.diff(sums, axis=0)
         measured = self._children(field, own, self.top, range(first, first + len(totals)))
         for level in range(self.top - 1, -1, -1):
-            radix, width = self.radices[level], self.widths[level]
+            radix = self.radices[level]
+            width = self.widths[level]
             children = range(first * radix, (first + len(totals)) * radix)
             found = measured
             if level:
                 below = self._children(field, own, level, children)
                 found = self._estimates(level, measured, below)
-            groups, counted = found.reshape(len(totals), radix, -1), _sum_children(found, radix)
+            groups = found.reshape(len(totals), radix, -1)
+            counted = _sum_children(found, radix)
             added = (2 * (totals - counted) + radix) // (2 * radix)
             groups += added[:, None]
             low = steps.start // width - children.start
@@ -258,7 +265,8 @@ class BlockTree:
         total = np.zeros(one.shape)
         pairs = zip(self._along(one), self._along(two), strict=True)
         for level, ((a, part, variance), (b, other, _)) in enumerate(pairs):
-            radix, width = self.radices[level], self.widths[level + 1]
+            radix = self.radices[level]
+            width = self.widths[level + 1]
             same = (one // width == two // width) & (one >= 0)
             apart = (1 - part) ** 2 + (b - a - 1) + other**2
             both = np.where(a == b, (other - part) ** 2, apart)
@@ -330,7 +338,8 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
         found = np.empty_like(drawn)
         size = max(1, _CACHED // drawn.shape[1])
         for at in range(0, len(drawn), size):
-            part, some = found[at : at + size], weights[at : at + size]
+            part = found[at : at + size]
+            some = weights[at : at + size]
             rest = drawn[at : at + size] << INNER_BITS
             rest += some >> 1
             real = rest * (1.0 / some)

@@ -102,7 +102,8 @@ class _EpochReader(Reader):
                     drawn = LevelNoise(earlier.field(field), trees.counts)
                     past = past + trees.estimates(drawn, trees.top, range(1), trees.depths[-1])[0]
                 self._past = past
-                self._of_epoch, self._number = epoch._reader(epoch.field(field)), epoch.number
+                self._of_epoch = epoch._reader(epoch.field(field))
+                self._number = epoch.number
             for part in self._of_epoch.parts(within):
                 yield part + self._past
 
@@ -150,9 +151,11 @@ class Epochs(EndlessStrategy):
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
 
     def _at(self, step: int) -> _Epoch:
-        number, end = 0, self.radix
+        number = 0
+        end = self.radix
         while end < step:
-            number, end = number + 1, end * self.radix
+            number = number + 1
+            end = end * self.radix
         return _epoch(self.radix, number)
 
     def _before(self, epoch: _Epoch) -> Iterator[_Epoch]:

@@ -102,7 +102,8 @@ class Expiring(EndlessStrategy):
 
         They are disjoint intervals by level, which cover the step and all later ones.
         """
-        position, end = check_step(self, step), self._check_end(last) - self.delay
+        position = check_step(self, step)
+        end = self._check_end(last) - self.delay
         nodes = []
         while position <= end:
             level = min((position & -position).bit_length() - 1, self.expiry.top)
@@ -148,7 +149,8 @@ class Expiring(EndlessStrategy):
             by_level = [node_law(self, law, level).variance for level in levels]
         ends = window_ends(self, steps, since)
         first, last = (np.maximum(end - self.delay, 0) for end in ends)
-        sums, low = np.concatenate([[0.0], np.cumsum(by_level)]), below_split(first, last)
+        sums = np.concatenate([[0.0], np.cumsum(by_level)])
+        low = below_split(first, last)
         bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
         total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
         return np.asarray(total + sums[np.minimum(bits[1], len(by_level))])
@@ -181,12 +183,14 @@ class Expiring(EndlessStrategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
-        first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
+        first = max(steps.start - self.delay, 1)
+        stop = steps.stop - self.delay
         if first >= stop:
             return out
         sums = np.zeros((1, *field.shape), np.int64)  # nothing lies above the highest level
         for level in reversed(range(stop.bit_length())):
-            low, high = first >> level, (stop - 1 >> level) + 1
+            low = first >> level
+            high = (stop - 1 >> level) + 1
             sums = np.repeat(sums, 2, axis=0)[low & 1 : (low & 1) + high - low]
             nodes = range(max(low, 1), high)  # no interval starts at 0
             if level <= self.expiry.top and nodes:

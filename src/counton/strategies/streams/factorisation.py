@@ -26,7 +26,8 @@ from counton.strategies.streams.solved import LeastSquaresFactorization
 #: By default, the 1-norm of the largest column has this many bits, in units of 2^-bits.
 _COLUMN_BITS = 24
 #: Columns have 1-norms below 2^30, so that squares and products stay within int64.
-_LARGEST_BITS, _LARGEST_COLUMN = 40, 2.0**30
+_LARGEST_BITS = 40
+_LARGEST_COLUMN = 2.0**30
 #: Bound for tr(C^T C) tr((C^T C)^-1), and so for the squared condition of C: variances are off by
 #: about 2^-53 of it.
 _LARGEST_CONDITION = 2.0**40

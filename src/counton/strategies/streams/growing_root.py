@@ -75,21 +75,27 @@ _WEIGHT_BITS = 18
 _VARIANCE_BITS = 30
 #: By default: the number of quarter octaves with variance 1, and the growth of the variance from
 #: each to the next.
-_EQUAL, _GROWTH = 12, Fraction(12, 11)
+_EQUAL = 12
+_GROWTH = Fraction(12, 11)
 #: If more nodes have variance 1: the growth after them, and the number of quarter octaves with this
 #: growth.
-_STEEP, _STEEP_CLASSES = Fraction(13, 10), 8
+_STEEP = Fraction(13, 10)
+_STEEP_CLASSES = 8
 #: Choices for the number of nodes with variance 1, besides the default `_EQUAL`.
 EVEN = (32, 128, 512, 2048)
 #: Sums of f(k)^2 are computed term by term up to the first number, and by a formula over the second
 #: number of further quarter octaves.
-_SUMMED, _BEYOND = 2**22, 160
+_SUMMED = 2**22
+_BEYOND = 160
 #: Least number of nodes for which the square root is computed. Number of steps up to which
 #: variances are exact; beyond, they are within 1e-4. Least number of bits of weights for which
 #: later variances are read from a file of the package.
-_SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
+_SHORTEST = 2**10
+_EXACT_ROWS = 2**13
+_SHIPPED_BITS = 8
 #: Number of nodes whose noise, or weights, are computed at once.
-_AT_ONCE, _WEIGHED = 2**12, 2**14
+_AT_ONCE = 2**12
+_WEIGHED = 2**14
 #: Largest number of noise values that a running stream keeps, over all its cells; with more, each
 #: window is computed from step 1.
 _MOST_HELD = 2**23
@@ -203,7 +209,8 @@ def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
     last = len(_spans(_SUMMED, equal))
     beyond = np.zeros(len(items))
     for level in reversed(range(last, last + _BEYOND)):
-        low, high = first_of(level, equal) - items, first_of(level + 1, equal) - items
+        low = first_of(level, equal) - items
+        high = first_of(level + 1, equal) - items
         width = float(node_variance(level, equal))
         part = _logarithm((high - 1) / (low - 1)) / (math.pi * width)
         if level >= last + _BEYOND - 4:
@@ -230,7 +237,8 @@ class _Beginning(NormalisedSqrt):
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """The weights of the columns, rounded down, in units of 2^-weight_bits."""
-        nodes, given = range(1, self.horizon + 1), (self.weight_bits, self.equal)
+        nodes = range(1, self.horizon + 1)
+        given = (self.weight_bits, self.equal)
         starts = range(0, self.horizon, _WEIGHED)
         return np.concatenate([_weights_of(nodes[at : at + _WEIGHED], *given) for at in starts])
 
@@ -253,7 +261,9 @@ class _Beginning(NormalisedSqrt):
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
         """Return the variances of the counts of the steps start + 1 .. stop, likewise."""
-        a, d, q = self.inverse, self.shares, self.widths
+        a = self.inverse
+        d = self.shares
+        q = self.widths
         found = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
             within = np.zeros(stop)
@@ -310,8 +320,10 @@ class _Releases:
 
         ``all_before`` returns the noise of all nodes up to one, of a coordinate.
         """
-        root, first = self._root, self._dividing.steps + 1
-        last_s, last_w = self._last_s, self._last_w
+        root = self._root
+        first = self._dividing.steps + 1
+        last_s = self._last_s
+        last_w = self._last_w
         s = self._dividing.next(z)
         w = root._weights(range(first, first + len(z)))
         unit = 2.0**root.weight_bits
@@ -334,8 +346,10 @@ class _Releases:
         for row, column in floor_all(cells, guard, released):
             at = first + int(row)
             released[row, column] = root._beginning(at)._decide(all_before(at, int(column)))
-        self._last_s, self._last_w = s[-1:], w[-1:]
-        past, added = self._past[0], before[:, -1]
+        self._last_s = s[-1:]
+        self._last_w = w[-1:]
+        past = self._past[0]
+        added = before[:, -1]
         both = past + added
         kept = both - past
         self._past[1] += (past - (both - kept)) + (added - kept)
@@ -504,9 +518,11 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Return the node of the step, and all after it that a release up to ``last`` reads."""
-        step, last = check_step(self, step), self._check_end(last)
+        step = check_step(self, step)
+        last = self._check_end(last)
         beginning = self._beginning(max(step, last))
-        weight, unit = int(beginning.weights[step - 1]), 1 << self.facts.lattice_bits
+        weight = int(beginning.weights[step - 1])
+        unit = 1 << self.facts.lattice_bits
         entries = beginning.root.numerators[: max(last - step + 1, 0)].tolist()
         return tuple(
             Node(quarter(node, self._equal), node, Fraction(weight * value, unit))
@@ -567,7 +583,8 @@ class GrowingSquareRoot(EndlessStrategy):
 
     def _of_totals(self, steps: Integers) -> Floats:
         """Return the variance of the total at each of ``steps``; 0 at step 0."""
-        last, found = int(steps.max(initial=1)), np.zeros(steps.shape)
+        last = int(steps.max(initial=1))
+        found = np.zeros(steps.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
         exact = np.concatenate([[0.0], self._beginning(known)._variances])
         near = steps < len(exact)
@@ -616,7 +633,8 @@ class GrowingSquareRoot(EndlessStrategy):
                 part = releases.next(
                     z[at : at + _AT_ONCE], lambda node, column: z[:node, column].copy()
                 )
-                low, high = max(nodes.start - 1 - at, 0), nodes.stop - 1 - at
+                low = max(nodes.start - 1 - at, 0)
+                high = nodes.stop - 1 - at
                 some = part[low:high]
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
@@ -643,7 +661,8 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
     >>> _interpolated_variances(np.array([2**14, 2**20 - 1])).round(4).tolist()
     [21.4709, 36.3421]
     """
-    known, variances = _load_shipped()[0], _load_shipped()[1][even]
+    known = _load_shipped()[0]
+    variances = _load_shipped()[1][even]
     found = np.empty(len(nodes))
     for level, span in _spans(int(nodes.max(initial=0)) + 1):
         some = (nodes >= span.start) & (nodes < span.stop)
@@ -655,7 +674,9 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
         def scale(at: Integers, whole: range = whole) -> Floats:
             return np.asarray(np.log((at - whole.start + 0.5) / (whole.stop - at - 0.5)))
 
-        x, y, wanted = scale(known[there]), variances[there], scale(nodes[some])
+        x = scale(known[there])
+        y = variances[there]
+        wanted = scale(nodes[some])
         first = np.clip(np.searchsorted(x, wanted, side="right") - 2, 0, len(x) - 4)
         total = np.zeros(len(wanted))
         for i in range(4):

@@ -75,7 +75,8 @@ class Digits:
         """Return the number of digits that suffice for every number from 0 to ``number``."""
         digits = largest = 0
         while largest < number:
-            largest, digits = largest * self.base + self.above, digits + 1
+            largest = largest * self.base + self.above
+            digits = digits + 1
         return digits
 
     def weight(self, number: int) -> int:
@@ -83,14 +84,17 @@ class Digits:
         total = 0
         while number > 0:
             cut = self.cut(number)
-            total, number = total + abs(number - cut * self.base), cut
+            total = total + abs(number - cut * self.base)
+            number = cut
         return total
 
     def total_weight(self, last: int) -> int:
         """Return the sum of `weight` over 0..last."""
         if (cut := self.cut(last)) == 0:
             return _triangle(last)
-        digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
+        digit = last - cut * self.base
+        up = _triangle(self.above)
+        down = _triangle(self.below)
         lowest = up + (cut - 1) * (up + down) + down
         lowest += _triangle(digit) if digit >= 0 else -_triangle(-digit - 1)
         in_last_group = (digit + self.below + 1) * self.weight(cut)
@@ -115,7 +119,9 @@ class DigitTree(StreamStrategy):
     horizon: int
 
     def __init__(self, horizon: int, digits: Digits) -> None:
-        self.horizon, self.arity, self._digits = horizon, digits.base, digits
+        self.horizon = horizon
+        self.arity = digits.base
+        self._digits = digits
         #: Number of levels, and of nodes that the first item enters.
         self.height = digits.count(horizon)
         # Only nodes that are subtracted contain items after the step of the release.
@@ -177,10 +183,12 @@ class DigitTree(StreamStrategy):
         check_metric(metric)
         if of == "totals":
             return float(self._error(metric))
-        carried, largest = 0, 0
+        carried = 0
+        largest = 0
         number = self.horizon  # its cuts count how often each digit was carried to the next
         while (number := self._digits.cut(number)) > 0:
-            carried, largest = carried + number, largest + 1
+            carried = carried + number
+            largest = largest + 1
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
@@ -190,7 +198,8 @@ class DigitTree(StreamStrategy):
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
     def noise(self, field: NodeNoise, steps: range) -> Integers:
-        named, numbers = self._field_by_last_step(field), self._numbers(steps)
+        named = self._field_by_last_step(field)
+        numbers = self._numbers(steps)
         found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
         for level in reversed(range(len(numbers) - 1)):
             found = self._expand(named, level, numbers[level], numbers[level + 1], found)
@@ -202,7 +211,8 @@ class DigitTree(StreamStrategy):
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
         """Yield the noise of consecutive steps, some groups of siblings at a time."""
-        named, many = self._field_by_last_step(field), nodes_per_chunk(field.shape, _SHARED)
+        named = self._field_by_last_step(field)
+        many = nodes_per_chunk(field.shape, _SHARED)
         few = max(1, nodes_per_chunk(field.shape) // self.arity)
         for at in range(0, len(steps), many):
             own, groups, *higher = numbers = self._numbers(steps[at : at + many])
@@ -229,7 +239,8 @@ class DigitTree(StreamStrategy):
     ) -> Integers:
         """Return the noise at the numbers ``own`` of a level from that of their ``groups``."""
         middle = np.arange(groups.start, groups.stop) * self.arity
-        first, last = min(own[0], int(middle[0])), max(own[-1], int(middle[-1]))
+        first = min(own[0], int(middle[0]))
+        last = max(own[-1], int(middle[-1]))
         if len(own) == 1:  # only what it reads
             read = named.run(level, range(first + 1, last + 1)).sum(axis=0, keepdims=True)
             return np.asarray(found + np.sign(own[0] - middle[0]) * read, np.int64)

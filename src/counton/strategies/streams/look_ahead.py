@@ -274,18 +274,21 @@ class LookAhead(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that contain the step, their siblings, and all that estimate these."""
         leaf = check_step(self, step) - 1
-        trees, top = self._trees, self.height - 1
+        trees = self._trees
+        top = self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
         part = Fraction(1)  # the fraction of the node's estimate that the release includes
         for level in range(self.height):
-            node, first = leaf // trees.widths[level], 0
+            node = leaf // trees.widths[level]
+            first = 0
             less = Fraction(0)  # the fraction of the parent's estimate that the release includes
             if level < top:
                 parent = leaf // trees.widths[level + 1]
                 first = parent * self.radices[level]
                 whole, each, end = trees.shares[level]
                 if parent == trees.counts[level + 1] - 1:
-                    whole, end = each, end if node == trees.counts[level] - 1 else each
+                    whole = each
+                    end = end if node == trees.counts[level] - 1 else each
                 else:
                     end = whole
                 less = ((node - first) * whole + part * end) / (1 << PART_BITS)
@@ -313,7 +316,8 @@ class LookAhead(StreamStrategy):
 
         Estimates use nodes up to ``depth`` levels below; by default as many as releases do.
         """
-        trees, weight = self._trees, self.weights[level]
+        trees = self._trees
+        weight = self.weights[level]
         depth = trees.depths[level] if depth is None else depth
         last = trees.counts[level] - 1
         for some in (nodes[:-1], nodes[-1:]) if last in nodes else (nodes,):
@@ -325,7 +329,8 @@ class LookAhead(StreamStrategy):
                 known = weights.get((level, node))
                 weights[level, node] = read if known is None else known + read
             if depth:
-                radix, count = self.radices[level - 1], trees.counts[level - 1]
+                radix = self.radices[level - 1]
+                count = trees.counts[level - 1]
                 children = range(some.start * radix, min(some.stop * radix, count))
                 self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
@@ -369,7 +374,8 @@ class LookAhead(StreamStrategy):
 
     def _along(self, ends: Integers) -> Iterator[_Place]:
         """Yield, from the lowest level, what the variances of the releases at ``ends`` need."""
-        trees, unit = self._trees, float(self.weights[0]) ** 2
+        trees = self._trees
+        unit = float(self.weights[0]) ** 2
         node = np.maximum(ends - 1, 0)
         part: Floats = (ends > 0).astype(np.float64)
         excess: float | Floats = 0.0
@@ -386,7 +392,9 @@ class LookAhead(StreamStrategy):
             read = (node - parent * self.radices[level]) * whole + part * own
             yield _Place(node, parent, part, own, whole, read, spread, excess)
             above = np.where(is_last, *(unit * float(v) for v in trees.variances[level + 1][::-1]))
-            node, part, excess = parent, read / spread, spread - above
+            node = parent
+            part = read / spread
+            excess = spread - above
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         # The mean of totals is computed from moments, the largest by branch and bound.
@@ -398,7 +406,8 @@ class LookAhead(StreamStrategy):
             trees = zip(self._trees.counts, self._trees.widths, strict=True)
             first = np.array([*((count - 1) * width + 1 for count, width in trees), 1])
             alike = np.diff(first[::-1], append=self.horizon + 1)[::-1]
-            some, alike = first[alike > 0], alike[alike > 0]
+            some = first[alike > 0]
+            alike = alike[alike > 0]
             alone = self.variance(some, some - 1)
             return float(alone.max() if metric == "max" else alone @ alike / self.horizon)
         if metric == "max":
@@ -441,7 +450,8 @@ class LookAhead(StreamStrategy):
         # those of the nodes above it, and let a release contain these estimates c_1, c_2, ...
         # times. All partial sums of the c_j are between -1 and 1. So the weight of the noise in the
         # release is at most the sum of |r_j - r_{j+1}|.
-        trees, most = self._trees, 0.0
+        trees = self._trees
+        most = 0.0
         for last in (False, True):
             for level in range(self.height):
                 reads = []
@@ -482,9 +492,11 @@ class LookAhead(StreamStrategy):
         """Yield the noise of consecutive releases in parts, which end with a last child."""
         if len(steps) == 0:
             return
-        leaves, trees = range(steps.start - 1, steps.stop - 1), self._trees
+        leaves = range(steps.start - 1, steps.stop - 1)
+        trees = self._trees
         first, last = (leaf // trees.widths[-1] for leaf in (leaves[0], leaves[-1]))
-        before, drawn = np.zeros(field.shape, np.int64), LevelNoise(field, trees.counts)
+        before = np.zeros(field.shape, np.int64)
+        drawn = LevelNoise(field, trees.counts)
         together = trees.widths[-1] // trees.widths[-1 - trees.depths[-1]]
         size = max(1, nodes_per_chunk(field.shape) // together)
         # Nodes of the highest level before the window are included in running totals.

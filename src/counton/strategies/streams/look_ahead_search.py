@@ -26,26 +26,33 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
     # is linear in that of its child. So the means of p and of p^2 over the steps of a complete
     # node, and of the last node, follow from those one level down.
     # Number of nodes; number of steps of a complete node, and of the last one.
-    count, width, rest = horizon, 1, 1
+    count = horizon
+    width = 1
+    rest = 1
     own = tail = 1 / weights[0] ** 2
     estimates = [(own, tail)]  # by depth
     # For the last node: means of p, of p^2, and of the variance so far.
-    one, two, gathered = 1.0, 1.0, 0.0
+    one = 1.0
+    two = 1.0
+    gathered = 0.0
     whole = 0.0  # for complete nodes: the mean of the variance so far
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         last = count - (-(-count // radix) - 1) * radix
         count = -(-count // radix)
         share, mean, mean_square = _moments(last, own, tail, width, rest, one, two)
-        spread, spread_of_last = radix * own, (last - 1) * own + tail
+        spread = radix * own
+        spread_of_last = (last - 1) * own + tail
         square = weight**2
         estimates = [(1 / square, 1 / square)] + [
             (1 / (square + 1 / (radix * a)), 1 / (square + 1 / ((last - 1) * a + b)))
             for a, b in estimates[:depth]
         ]
         own, tail = estimates[depth]
-        one, two = mean / spread_of_last, mean_square / spread_of_last**2
+        one = mean / spread_of_last
+        two = mean_square / spread_of_last**2
         gathered = share * gathered + (1 - share) * whole + (spread_of_last - tail) * (one - two)
-        rest, width = rest + (last - 1) * width, width * radix
+        rest = rest + (last - 1) * width
+        width = width * radix
         whole += (spread - own) * ((width + 1) * (width - 1) / (6 * width * width))
     share, mean, _ = _moments(count, own, tail, width, rest, one, two)
     return mean + share * gathered + (1 - share) * whole
@@ -67,7 +74,8 @@ def _moments(
         one, two: means of p and p^2 of the last child over its steps.
     """
     share = rest / (rest + (count - 1) * width)
-    p, pp = (width + 1) / (2 * width), (width + 1) * (2 * width + 1) / (6 * width * width)
+    p = (width + 1) / (2 * width)
+    pp = (width + 1) * (2 * width + 1) / (6 * width * width)
     left = (count - 2) / 2
     first = own * (left + p)
     second = own**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * left * p + pp)
@@ -163,7 +171,8 @@ class _Peaks:
         a, b, c = arch
 
         def child(number: int, is_last: bool) -> tuple[_Parabola, float]:
-            start, slope = number * own / spread, (tail if is_last else own) / spread
+            start = number * own / spread
+            slope = (tail if is_last else own) / spread
             moved = a + start * (b + start * c), slope * (b + 2 * c * start), c * slope**2
             moved = self._arch(moved, level - 1, is_last)
             most = max(under, self._most[level - 2][1]) if is_last and level > 1 else under
@@ -256,7 +265,9 @@ class _Search:
 
     def __init__(self, question: ShapeQuestion) -> None:
         self._question = question
-        self._horizon, self._norm, self._metric = question.horizon, question.norm, question.metric
+        self._horizon = question.horizon
+        self._norm = question.norm
+        self._metric = question.metric
 
     def nearby(self, best: _Weighed) -> _Weighed:
         """Return the best tree that changes of radices by one reach from ``best``."""
@@ -286,7 +297,8 @@ class _Search:
                     found = self.improve_weights(tuple(radices), best[2], rounds=4)
                     if not found[0] < best[0] * (1 - 1e-9):
                         break
-                    best, moving = found, True
+                    best = found
+                    moving = True
         return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
@@ -330,8 +342,10 @@ class _Search:
         # At the best weights the product of w_l^(2 - norm) and the derivative of the error by w_l^2
         # is equal at every level; scaling each weight by the product's fourth root comes closer to
         # that.
-        loads, costs = self._loads(radices), self._costs(radices)
-        found, depths = list(weights), depths_of(radices)
+        loads = self._loads(radices)
+        costs = self._costs(radices)
+        found = list(weights)
+        depths = depths_of(radices)
         for _ in range(rounds):
             terms = [
                 load * own**2 for load, own in zip(loads, _variances(radices, found), strict=True)
@@ -353,7 +367,8 @@ class _Search:
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
         """Return variance times squared sensitivity, up to a factor; the largest as a bound."""
-        size, release = self._size(self._costs(radices), weights), self._question.release
+        size = self._size(self._costs(radices), weights)
+        release = self._question.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
         own = _variances(radices, weights)
@@ -376,7 +391,9 @@ class _Search:
         """Return, by level, how much a weight of 1 adds to a unit's norm, up to a factor."""
         # For the squared 2-norm it is the largest sum over nodes of the squared number of a unit's
         # steps in the node, divided by the number of steps.
-        steps, width, costs = self._question.steps, 1, [1.0]
+        steps = self._question.steps
+        width = 1
+        costs = [1.0]
         for radix in radices:
             width *= radix
             together = min(steps, -(-width // self._question.apart))
@@ -386,8 +403,10 @@ class _Search:
 
     def _loads(self, radices: tuple[int, ...]) -> list[float]:
         """Return, by level, the factor of the variance of a node's estimate in the error."""
-        width, over = 1, [0.0]
-        largest, release = self._metric == "max", self._question.release
+        width = 1
+        over = [0.0]
+        largest = self._metric == "max"
+        release = self._question.release
         for radix in radices:
             width *= radix
             over.append(0.25 if largest else (width + 1) * (width - 1) / (6 * width * width))
@@ -404,7 +423,8 @@ class _Search:
 
 def _alone(radices: Sequence[int]) -> list[float]:
     """Return, by level, the factor of that variance in the count of a single step."""
-    loads, left = [], 1.0
+    loads = []
+    left = 1.0
     for radix in radices:
         loads.append(left * (1 - 1 / radix))
         left /= radix * radix

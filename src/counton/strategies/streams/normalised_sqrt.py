@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 #: Fraction bits of the weights of columns, and of the coefficients that they multiply: on short and
 #: on long horizons.
-_WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14
+_WEIGHT_BITS = 16
+_SERIES_BITS = 12
+_FINER_SERIES_BITS = 14
 #: Largest horizon for which products of coefficients and two weights are proved to fit int64.
 _LARGEST_NORMALISED = 2**20
 #: Up to this horizon variances are exact sums over rows; beyond it they are within 1e-4.
@@ -81,7 +83,8 @@ class NormalisedSqrt(RootStrategy):
     @classmethod
     def examples(cls, horizon: int) -> tuple[NormalisedSqrt, ...]:
         """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
-        coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
+        coarse = cls(horizon, weight_bits=4)
+        fine = cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @cached_property
@@ -112,7 +115,8 @@ class NormalisedSqrt(RootStrategy):
         weights = [int(w) for w in self.weights[:step]]
         common = math.lcm(*weights)
         shares = [common // w for w in weights]
-        b, p = self.root.row(step), self.root.bits
+        b = self.root.row(step)
+        p = self.root.bits
         # The inverse series 1/c is that of b, differenced; over the common denominator 2^(p k).
         inverse = [int((b[k] - (b[k - 1] if k else 0)) * (1 << p * k)) for k in range(step)]
         nodes = []
@@ -139,7 +143,8 @@ class NormalisedSqrt(RootStrategy):
         # They are exact at some distances; at others the bound for the next smaller of these is
         # used. Coefficients decrease and weights increase, so among all earlier columns at least
         # this far away, the nearest has the largest product with a given column.
-        c, w = self.root.numerators, self.weights
+        c = self.root.numerators
+        w = self.weights
         found: list[int] = []
         computed = 0
         for j in range(1, schedule.steps):
@@ -172,7 +177,8 @@ class NormalisedSqrt(RootStrategy):
         from_start = (first == 0) & (last > 0)
         variance[from_start] = self._variances[last[from_start] - 1]
         inner = (first > 0) & (last > first)
-        s, t = first[inner], last[inner]
+        s = first[inner]
+        t = last[inner]
         if s.size:
             longest = int((t - s).max())
             one_by_one = self._by_distance if longest <= 64 * len(s) else self._by_window
@@ -182,7 +188,8 @@ class NormalisedSqrt(RootStrategy):
     def _by_distance(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variances of the counts of the steps s + 1 .. t, summed over distances."""
         # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
-        a, d = self.inverse, self.shares
+        a = self.inverse
+        d = self.shares
         found = np.zeros(len(s))
         for distance in range(int((t - s).max())):
             count = self.horizon - distance
@@ -195,7 +202,8 @@ class NormalisedSqrt(RootStrategy):
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variances of the counts of the steps s + 1 .. t, by a convolution for each."""
-        a, d = self.inverse, self.shares
+        a = self.inverse
+        d = self.shares
         found = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
             within = np.zeros(stop)
@@ -231,7 +239,8 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     # ln(x / (1 - x)).
     step = 0.75
     y = np.arange(-9.0, math.log(count) + 13.0, step)
-    powers, rest = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(y))
+    powers = 1 / (1 + np.exp(-y))
+    rest = 1 / (1 + np.exp(y))
     mixture = -step / math.pi * rest**1.5 * powers**0.5
     # Errors would add up over the steps if these were not the coefficients of one series whose sum
     # is that of sqrt(1 - x).
@@ -269,7 +278,9 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
         if len(x) > _SHORT_SERIES and len(starts) > 1:
             return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
         # After the variance of nodes rises, the running sums are multiplied by that rise.
-        sums, found, past = np.cumsum(x), np.zeros(horizon), 0.0
+        sums = np.cumsum(x)
+        found = np.zeros(horizon)
+        past = 0.0
         for start, stop in pairwise([*starts, horizon]):
             rise = rises[start]
             found[start:stop] += past

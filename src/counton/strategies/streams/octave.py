@@ -72,7 +72,8 @@ from counton.strategies.strategy import (
 
 #: Number of nodes of a table on either side of the step, and number of bits of the step that select
 #: a table.
-REACH, CHOOSING = 24, 3
+REACH = 24
+CHOOSING = 3
 #: Number of the lowest levels, whose tables depend on all lower bits of the step.
 LOWEST = 4
 #: The tables of the package are multiples of 2^-12.
@@ -147,17 +148,21 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
     # predecessor.
     start = nodes.start // 2
     count = (nodes.stop - 1) // 2 - start + 1
-    low, high = start - 1, start + count + 1
+    low = start - 1
+    high = start + count + 1
     if first <= low and high <= first + len(above):
         held = above[low - first : high - first]
     else:
         held = np.zeros((count + 2, *above.shape[1:]), above.dtype)
-        low, high = max(first, low), min(first + len(above), high)
+        low = max(first, low)
+        high = min(first + len(above), high)
         if low < high:
             held[low - start + 1 : high - start + 1] = above[low - first : high - first]
-    middle, after = held[1:-1], held[2:]
+    middle = held[1:-1]
+    after = held[2:]
     found = np.empty((2 * count, *above.shape[1:]), above.dtype)
-    even, odd = found[0::2], found[1::2]
+    even = found[0::2]
+    odd = found[1::2]
     np.add(middle, after, out=odd)
     odd *= 8 * factor
     np.add(held[:-2], after, out=even)
@@ -185,8 +190,11 @@ class OctaveColumns:
         g_bits: int,
         weight_bits: int,
     ) -> None:
-        self._horizon, self._nodes, self._weights = horizon, nodes, weights
-        self._bits, self._unit = g_bits, 1 << g_bits
+        self._horizon = horizon
+        self._nodes = nodes
+        self._weights = weights
+        self._bits = g_bits
+        self._unit = 1 << g_bits
         self._plain = 1 << weight_bits
         self.upper = len(nodes) - len(weights)
         #: Steps with equal bits from this bit on have equal columns on the upper levels.
@@ -263,7 +271,8 @@ class OctaveColumns:
         """Entries of the columns on each level from ``upper`` on: shape ``(nodes, classes)``."""
         # Given ``entering``, they are the columns of least norm, computed by least squares and
         # rounded.
-        nodes, weights = self._nodes[self.upper :], self._weights
+        nodes = self._nodes[self.upper :]
+        weights = self._weights
         variances = [(self._plain / w.astype(np.float64)) ** 2 for w in weights]
         ups = [matrix(below, above) for below, above in pairwise(nodes)]
         covariance = _covariance_of(nodes, variances)
@@ -358,7 +367,8 @@ CLIMB = tuple(
 )
 #: Weights of the lowest level's nodes t - 2 .. t + 2 in release t, and in the difference of
 #: releases t and t - 1.
-_STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
+_STEP = (0, 0, 1, 0, 0)
+_DIFFERENCE = (0, -1, 1, 0, 0)
 
 
 class _Grid(NamedTuple):
@@ -388,7 +398,8 @@ class _Grid(NamedTuple):
             upper = length.bit_length() - UPPER
         nodes = [range(1, length + 1)]
         for _ in range(length.bit_length()):
-            first, last = nodes[-1].start, nodes[-1].stop - 1
+            first = nodes[-1].start
+            last = nodes[-1].stop - 1
             nodes.append(range(first // 2 - (first % 2 == 0), last // 2 + 2))
         return cls(length, upper, tuple(nodes))
 
@@ -454,7 +465,8 @@ class MultiscaleInterpolation(StreamStrategy):
         Columns of longer horizons have many entries: above 26 steps there are few bits alone, above
         250 none.
         """
-        coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
+        coarse = cls(horizon, "max", 12, whole=True)
+        fine = cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
     @override
@@ -483,7 +495,8 @@ class MultiscaleInterpolation(StreamStrategy):
         if self._grid.upper < _WEIGHED:
             return tuple(np.full(count, plain) for count in counts)
         # Weights of the searched shape with the nearest number of levels.
-        known, upper = load_shipped()["weights"][self.metric], self._grid.upper
+        known = load_shipped()["weights"][self.metric]
+        upper = self._grid.upper
         nearest = min(known, key=lambda levels: (abs(int(levels) - upper), int(levels)))
         text = known[nearest][str(self._grid.length >> upper)]
         held = integers_from_text(text, (sum(counts),))
@@ -583,7 +596,9 @@ class MultiscaleInterpolation(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases or differences, in units of a node of level 0."""
         first, last = window_ends(self, steps, since)
-        shape, first, last = first.shape, first.ravel(), last.ravel()
+        shape = first.shape
+        first = first.ravel()
+        last = last.ravel()
         found = np.zeros(len(last))
         for at in range(0, len(last), _ENUMERATED):
             part = slice(at, at + _ENUMERATED)
@@ -592,7 +607,8 @@ class MultiscaleInterpolation(StreamStrategy):
 
     def _window_variances(self, first: Integers, last: Integers) -> Floats:
         """Return the variances of the counts of the steps first + 1 .. last: shape (windows,)."""
-        around, total = np.arange(-2, 3), np.zeros(len(last))
+        around = np.arange(-2, 3)
+        total = np.zeros(len(last))
         own = np.array(_STEP, np.float64)
         later, earlier = ((ends > 0).astype(np.float64)[:, None] * own for ends in (last, first))
         for level in range(len(self._grid.nodes)):
@@ -601,7 +617,8 @@ class MultiscaleInterpolation(StreamStrategy):
             if first.any():
                 before = first >> level
                 # The earlier step's weights on nodes around the later one, and on others.
-                apart, rest = there - before, earlier.copy()
+                apart = there - before
+                rest = earlier.copy()
                 for distance in range(5):
                     some = apart == distance
                     width = 5 - distance
@@ -630,7 +647,8 @@ class MultiscaleInterpolation(StreamStrategy):
         # not depend on P. The second moments of these weights, summed over the steps, are computed
         # from level to level; those of the last P, which the horizon cuts short, separately.
         start = np.outer(read, read).astype(np.float64)
-        whole, last = start, start
+        whole = start
+        last = start
         missing = [start] if read == _STEP else [start, start]  # step 0, and for differences step 1
         places = [0] if read == _STEP else [0, 1]
         total = 0.0
@@ -672,12 +690,15 @@ class MultiscaleInterpolation(StreamStrategy):
             if level >= _PLACES:
                 pairs = total.reshape(-1, 2)
                 kept = 2 * np.arange(len(pairs)) + pairs.argmax(axis=1)
-                steps, reads, total = steps[kept], reads[kept], total[kept]
+                steps = steps[kept]
+                reads = reads[kept]
+                total = total[kept]
             if level + 1 < upper:
                 total = total + (reads**2).sum(axis=1)
         # Covariance of N at the lowest of the upper levels, in variances of one node's noise.
         covariance = _covariance_of(self._grid.nodes[self._grid.upper :], self._variances)
-        first, count = self._grid.nodes[upper].start, len(covariance)
+        first = self._grid.nodes[upper].start
+        count = len(covariance)
         largest = 0.0
         for node in range((self.horizon >> upper) + 1):
             at = np.clip(np.arange(node - 2, node + 3) - first, 0, count - 1)
@@ -725,7 +746,8 @@ class MultiscaleInterpolation(StreamStrategy):
         """Return, by level, the nodes from which the noise at ``nodes`` is interpolated."""
         needed = [nodes]
         for there in self._grid.nodes[1:]:
-            first, last = needed[-1].start, needed[-1].stop - 1
+            first = needed[-1].start
+            last = needed[-1].stop - 1
             first = first // 2 - (first % 2 == 0)
             needed.append(range(max(first, there.start), min(last // 2 + 2, there.stop)))
         return needed
@@ -738,7 +760,8 @@ class MultiscaleInterpolation(StreamStrategy):
         ``above`` is the level above the highest of ``needed``, from the node ``first`` on.
         """
         # Level by level from above. N of single steps is rounded to the grid of releases.
-        bits, upper = self.weight_bits, self._grid.upper
+        bits = self.weight_bits
+        upper = self._grid.upper
         column = (-1, *(1,) * len(field.shape))
         for at in reversed(range(level, level + len(needed))):
             nodes = needed[at - level]
@@ -758,7 +781,8 @@ class MultiscaleInterpolation(StreamStrategy):
                 weights = own.reshape(column)
                 noise = (noise * weights + 16 * drawn + 8 * weights) // (16 * weights)
                 noise = (noise + half) >> coarser
-            above, first = noise, nodes.start
+            above = noise
+            first = nodes.start
         return above
 
 

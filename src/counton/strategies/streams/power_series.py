@@ -96,7 +96,8 @@ def exact_dot(x: Integers, y: Integers) -> int:
     1267650600228229401496703205373
     """
     # |digits| <= 2^20, so a sum of 2^22 products fits int64.
-    xs, ys = balanced_digits(x, 21, 3), balanced_digits(y, 21, 3)
+    xs = balanced_digits(x, 21, 3)
+    ys = balanced_digits(y, 21, 3)
     return sum(
         int(np.dot(a, b)) << 21 * (i + j) for i, a in enumerate(xs) for j, b in enumerate(ys)
     )
@@ -141,7 +142,8 @@ def exact_convolution(x: Integers, z: Integers) -> list[int]:
     >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
     [2596148429267413814265248164610048, 6916403127734239232]
     """
-    count, result = len(z), [0] * len(z)
+    count = len(z)
+    result = [0] * len(z)
     for place, digit in enumerate(balanced_digits(z, 21, 3)):
         if not digit.any():
             continue

@@ -85,7 +85,8 @@ class Shape(NamedTuple):
         spacings: list[int | Integers] = []
         heights = []
         for level in plain["levels"]:
-            count, spacing = (level["knots"],), level["spacing"]
+            count = (level["knots"],)
+            spacing = level["spacing"]
             text = isinstance(spacing, str)
             spacings.append(np.cumsum(integers_from_text(spacing, count)) if text else spacing)
             heights.append(integers_from_text(level["amplitudes"], count))

@@ -87,7 +87,8 @@ _SOLVED = 2**16
 #: For lines up to this many cells, the largest weight of a node in a release is searched at the
 #: ends of all blocks. For longer lines it is searched at some, and increased by this part
 #: (measured: less than 2^-10 is missed on lines of 500 to 8000 cells).
-_ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
+_ALL_ENDS = 512
+_BETWEEN_ENDS = 2.0**-6
 #: Most distances between steps for which inner products of columns are bounded.
 _LAGS = 256
 #: For lines up to this many cells, the inner products of all pairs of columns may be computed.
@@ -137,9 +138,11 @@ class LeastSquaresFactorization(StreamStrategy):
         norm = check_norm(norm)
         if not isinstance(line, OwnCells):
             raise InvalidInput(f"line is {quote(line)}; give a line strategy such as Hats or Dense")
-        self.line, self.norm = line, norm
+        self.line = line
+        self.norm = norm
         self._tree = BlockTree(radices, shares, norm)
-        self.radices, self.shares = self._tree.radices, self._tree.given
+        self.radices = self._tree.radices
+        self.shares = self._tree.given
         self._block = self._tree.widths[-1]
         most = line.cells * self._block
         if most > LARGEST_HORIZON:
@@ -240,7 +243,9 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _norms(self) -> tuple[int, int]:
         """Largest norms of a column of C, in units of 2^-lattice_bits and 4^-lattice_bits."""
-        own, shares, unit = np.abs(self.line.own), self._tree.shares, self._tree.unit
+        own = np.abs(self.line.own)
+        shares = self._tree.shares
+        unit = self._tree.unit
         norms: tuple[Norm, Norm] = (1, 2)
         l1, squared = (
             unit**norm * self.line.powers(norm) + sum(one**norm for one in shares) * own**norm
@@ -276,7 +281,8 @@ class LeastSquaresFactorization(StreamStrategy):
         rows = reach * float(self.line.powers(1).max()) * factor
         largest = rows + float((known * weights).max())
         unit = reach * inner * 2.0**-self.facts.lattice_bits
-        solved, total = unit * math.sqrt(singles.max()), unit * math.sqrt(sums.max())
+        solved = unit * math.sqrt(singles.max())
+        total = unit * math.sqrt(sums.max())
         widest = 0.0
         if self.radices:
             # Estimates of nodes inside a block, and sums of them over the children of a node.
@@ -312,7 +318,8 @@ class LeastSquaresFactorization(StreamStrategy):
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
-        found, latest = [], 0
+        found = []
+        latest = 0
         for lag in lags:
             latest = known.get(lag, latest)
             found.append(latest)
@@ -381,7 +388,8 @@ class LeastSquaresFactorization(StreamStrategy):
         """Most that each change, by +1 and -1 in turn, adds to the squared 2-norm."""
         # The largest sum over a column of each entry times the variation of its row.
         rises, _ = self._variations
-        square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
+        square = self._tree.unit**2
+        shared = sum(share**2 for share in self._tree.shares)
         return max(
             square * sum(rises[row] * abs(weight) for row, weight in self.line.rows_of(block))
             + shared * int(self.line.own[block]) ** 2
@@ -419,7 +427,8 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _system(self) -> IntegerEquations:
         """Normal equations in integers; a tree's estimate takes the place of a measurement."""
-        variance, unit = self._tree.variance, self._tree.unit
+        variance = self._tree.variance
+        unit = self._tree.unit
         factor = variance.numerator * unit**2
         diagonal = variance.denominator * self.line.own**2
         equations = self.line.equations(diagonal / factor)
@@ -428,7 +437,8 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
         """The right side's factors, for several blocks and by block, and fraction bits of sums."""
-        own, variance = self.line.own, self._tree.variance
+        own = self.line.own
+        variance = self._tree.variance
         if not self.radices:
             return 1, own, self.facts.fraction_bits
         factor = variance.numerator * self._tree.unit << INNER_BITS
@@ -455,7 +465,8 @@ class LeastSquaresFactorization(StreamStrategy):
                 f"up to {LARGEST_EXACT} cells: use variance and noise, or "
                 "counton.strategies.matrices(strategy, exact=False)"
             )
-        variance, unit = self._tree.variance, self._tree.unit
+        variance = self._tree.variance
+        unit = self._tree.unit
         columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
         rows: list[list[int]] = []
         for cell, one in enumerate(columns):
@@ -477,7 +488,8 @@ class LeastSquaresFactorization(StreamStrategy):
         block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
         part = Fraction(place + 1, self._block)
-        variance, unit = self._tree.variance, self._tree.unit
+        variance = self._tree.variance
+        unit = self._tree.unit
         # G^-1 times the weights of blocks' totals in the release, times the determinant
         solved = [
             (1 - part) * a + part * b for a, b in zip(sums[block], sums[block + 1], strict=True)
@@ -554,7 +566,8 @@ class LeastSquaresFactorization(StreamStrategy):
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
         """Variances of the totals of 0, 1, ... blocks, and of each; 1 / weight^2 of each."""
         scale = 4.0**self.facts.lattice_bits
-        equations, square = self._equations, self._tree.unit**2
+        equations = self._equations
+        square = self._tree.unit**2
         sums, singles = (variance * (scale / square) for variance in equations.variances)
         with np.errstate(divide="ignore"):
             inverse = scale / self.line.own.astype(np.float64) ** 2
@@ -598,15 +611,18 @@ class LeastSquaresFactorization(StreamStrategy):
         found *= 4.0**self.facts.lattice_bits
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
-            order, width = np.argsort(stops), self._tree.widths[-1]
-            at, of = stops[order] - 1, weights[order]
+            order = np.argsort(stops)
+            width = self._tree.widths[-1]
+            at = stops[order] - 1
+            of = weights[order]
             alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
             found += float((of**2) @ alone)
             for apart in range(1, len(at)):  # covariances of stops in one block
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
                     break
-                one, two = some, some + apart
+                one = some
+                two = some + apart
                 differ = self._tree.contrasts(at[one], at[two], inverse)
                 both = alone[one] + alone[two] - np.where(at[one] == at[two], 0.0, differ)
                 found += float(np.sum(of[one] * of[two] * both))
@@ -626,7 +642,8 @@ class LeastSquaresFactorization(StreamStrategy):
         part, inside = self._places
         whole = self.horizon // self._block
         after = float(part.mean())
-        cut, tree = float((part * (1 - part)).mean()), float(inside.mean())
+        cut = float((part * (1 - part)).mean())
+        tree = float(inside.mean())
         blocks = (1 - after) * sums[:whole] + after * sums[1 : whole + 1]
         blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self._block
         rest = self._variance_at(np.arange(whole * self._block + 1, self.horizon + 1))
@@ -638,13 +655,17 @@ class LeastSquaresFactorization(StreamStrategy):
         """Upper bound of the weight of any node's noise in any release."""
         # Releases at the ends of all or many blocks are enough: inside a block, the weights of
         # blocks' totals in a release change linearly from step to step.
-        cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
-        block, reserve = np.arange(cells), 1.0
+        cells = self.line.cells
+        unit = self._tree.unit
+        own = self.line.own.astype(np.float64)
+        block = np.arange(cells)
+        reserve = 1.0
         if cells > _ALL_ENDS:
             ends = np.geomspace(1, cells, 24).round(), np.linspace(1, cells, 24).round()
             block = np.unique(np.concatenate(ends).astype(np.int64)) - 1
             reserve = 1 + _BETWEEN_ENDS
-        read, of_block = self._tree.largest_read, self._tree.largest_of_block
+        read = self._tree.largest_read
+        of_block = self._tree.largest_of_block
         at = np.arange(len(block))
         rows = in_trees = 0.0
         taken = []
@@ -658,7 +679,8 @@ class LeastSquaresFactorization(StreamStrategy):
         inside = 0.0
         if self.radices:
             # Weights of children in the release's own block, before the step and after it.
-            over, yet = np.stack([1 + taken[0], taken[1]]), np.stack([taken[0], taken[1] - 1])
+            over = np.stack([1 + taken[0], taken[1]])
+            yet = np.stack([taken[0], taken[1] - 1])
             most = max(float(np.abs(over).max()), float(np.abs(yet).max()), 1.0)
             # how far these leave 0 .. 1 and -1 .. 0, towards which lower levels continue
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
@@ -762,7 +784,8 @@ class _BlockSums(Reader):
     def _sums(self) -> Integers:
         """Noise of the totals of 0, 1, ... blocks, in 2^-10, or 2^-14 with trees inside."""
         line = self._strategy.line
-        cells, size = line.cells, math.prod(self._field.shape)
+        cells = line.cells
+        size = math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
         # The estimates of single blocks: z of a cell's own row, or the estimate of its tree.
         if self._strategy.radices:
@@ -777,10 +800,12 @@ class _BlockSums(Reader):
         return sums
 
     def _solve_rows(self, rows: Integers, known: Integers) -> Integers:
-        strategy, line = self._strategy, self._strategy.line
+        strategy = self._strategy
+        line = self._strategy.line
         system = strategy._system
         factor, weights, bits = strategy._equation_weights
-        rows, known = np.ascontiguousarray(rows), np.ascontiguousarray(known)
+        rows = np.ascontiguousarray(rows)
+        known = np.ascontiguousarray(known)
         most = float(np.abs(rows).max(initial=0)) * float(line.powers(1).max()) * factor
         most += float((np.abs(known).max(axis=0).astype(np.float64) * weights).max())
         real = line.under(rows.astype(np.float64)) * float(factor)
@@ -798,7 +823,8 @@ class _BlockSums(Reader):
 
     def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
         """Yield the noise of consecutive releases: of earlier blocks, plus inside the block."""
-        strategy, sums = self._strategy, self._sums
+        strategy = self._strategy
+        sums = self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
         drop = INNER_BITS - strategy.facts.fraction_bits
         for at in range(0, len(steps), size):

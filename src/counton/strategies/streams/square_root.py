@@ -152,7 +152,8 @@ class RootSeries:
     """
 
     def __init__(self, count: int, bits: int) -> None:
-        self.count, self.bits = count, bits
+        self.count = count
+        self.bits = bits
         self._exact_row: list[int] = []  # entry k is b_k * 2^(bits * k), an integer
         #: The length of the last Fourier transform of the first column of B, and this transform.
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
@@ -173,7 +174,8 @@ class RootSeries:
         >>> RootSeries(3, 18).row(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
         """
-        p, known = self.bits, self._exact_row
+        p = self.bits
+        known = self._exact_row
         c = [int(v) for v in self.numerators[: max(1, number)]]
         for k in range(len(known), number):
             # c * b = 1 + x + x^2 + ..., multiplied through by 2^(p k).
@@ -191,7 +193,8 @@ class RootSeries:
             reals: noise z of nodes 1, 2, ..., integers in float64, shape (coordinates, nodes).
             few: the steps whose releases are computed; default: all, by a Fourier transform.
         """
-        b, nodes = self._coefficients, reals.shape[1]
+        b = self._coefficients
+        nodes = reals.shape[1]
         if few is not None:
             backwards = b[nodes - 1 :: -1].copy()  # BLAS needs it contiguous
             sums = np.stack([reals[:, :t] @ backwards[nodes - t :] for t in few], axis=1)
@@ -239,7 +242,8 @@ class RootStrategy(StreamStrategy):
     horizon: int
 
     def __init__(self, horizon: int, series_bits: int, weight_bits: int = 0) -> None:
-        self.horizon, self.weight_bits = horizon, weight_bits
+        self.horizon = horizon
+        self.weight_bits = weight_bits
         self.root = RootSeries(horizon, series_bits)
         self.facts = StrategyFacts(
             lattice_bits=series_bits + weight_bits,
@@ -257,7 +261,8 @@ class RootStrategy(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes of ``step`` and of all later steps."""
         step = check_step(self, step)
-        unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
+        unit = 1 << self.facts.lattice_bits
+        weight = int(self.weights[step - 1])
         values = self.root.numerators[: self.horizon - step + 1]
         return tuple(
             Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
@@ -324,7 +329,8 @@ class RootStrategy(StreamStrategy):
 
     def _decide(self, z: NDArray[np.int64]) -> int:
         """Return the rounded noise of one number, with more digits until rounding is certain."""
-        quotient, length = self.root.quotient, exact_dot(np.abs(z), np.ones_like(z))
+        quotient = self.root.quotient
+        length = exact_dot(np.abs(z), np.ones_like(z))
         # If all weights are 1, only the last s is needed.
         weights = [int(w) for w in self.weights[: len(z)]] if self.weight_bits else [1]
         sums = [0] * len(weights)
@@ -416,7 +422,8 @@ class SqrtToeplitz(RootStrategy):
         squares = np.concatenate([[0.0], self._variances])
         variance = np.asarray(squares[last - first])  # nodes that only the later total uses
         both = (first > 0) & (last > first)
-        s, d = first[both], (last - first)[both]
+        s = first[both]
+        d = (last - first)[both]
         if s.size:
             one_by_one = (
                 self._by_length if len(np.unique(d)) <= len(np.unique(s)) else self._by_start
@@ -426,7 +433,8 @@ class SqrtToeplitz(RootStrategy):
 
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, in one pass for each different d."""
-        b, found = self.root.quotient.approximate, np.empty(len(s))
+        b = self.root.quotient.approximate
+        found = np.empty(len(s))
         for length in np.unique(d):
             some = d == length
             most = int(s[some].max())
@@ -436,7 +444,8 @@ class SqrtToeplitz(RootStrategy):
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, by a correlation for each s."""
-        b, found = self.root.quotient.approximate, np.empty(len(s))
+        b = self.root.quotient.approximate
+        found = np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):
             some = s == start

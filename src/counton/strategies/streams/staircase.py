@@ -24,7 +24,8 @@ from counton.base.errors import SumOverflow
 #: Noise and quotients must be below 2 to this power in magnitude.
 _ROOM = 50
 #: Number of steps computed at once, and number of coefficients that are applied by matrices.
-_BLOCK, _NEAR = 128, 1024
+_BLOCK = 128
+_NEAR = 1024
 
 
 class Staircase:
@@ -41,7 +42,8 @@ class Staircase:
                 f"coefficients begin with {numerators[0]} and have {bits} fraction bits; they must "
                 "begin with 2^bits and never increase: give such coefficients, of at most 16 bits"
             )
-        self.bits, self.half = bits, 52 - bits
+        self.bits = bits
+        self.half = 52 - bits
         self.point = 2 * self.half - _ROOM - 1
         falls = -np.diff(numerators)
         near = np.zeros(_NEAR + 1)
@@ -79,7 +81,8 @@ class Dividing:
     """
 
     def __init__(self, stairs: Staircase, cells: int) -> None:
-        self._stairs, self._cells = stairs, cells
+        self._stairs = stairs
+        self._cells = cells
         self.steps = 0
         self._halves = np.empty((_NEAR, 2, cells))
 
@@ -91,12 +94,15 @@ class Dividing:
         Raises:
             SumOverflow: z or s of 2^50 or more.
         """
-        stairs, cells, parts = self._stairs, self._cells, [np.empty((0, self._cells))]
+        stairs = self._stairs
+        cells = self._cells
+        parts = [np.empty((0, self._cells))]
         # So few steps at a time that all terms with lags above `_NEAR` are known before them.
         for some in (z[at : at + _NEAR] for at in range(0, len(z), _NEAR)):
             if np.abs(some).max(initial=0) >= 2**_ROOM:
                 raise _too_wide()
-            start, stop = self.steps, self.steps + len(some)
+            start = self.steps
+            stop = self.steps + len(some)
             if stop > len(self._halves):
                 grown = np.empty((2 * len(self._halves), 2, cells))
                 grown[:start] = self._halves[:start]
@@ -123,12 +129,16 @@ class Dividing:
         ``far`` is the part with k above 1024, in high and low halves: shape (steps, 2, cells).
         """
         # The equations are solved in float64, and then once more for what is missing.
-        stairs, start, count, cells = self._stairs, self.steps, len(z), self._cells
+        stairs = self._stairs
+        start = self.steps
+        count = len(z)
+        cells = self._cells
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
         sums = far + (stairs.before[:count, _NEAR - seen :] @ past).reshape(count, 2, cells)
         wanted = self._sum_halves(sums)
-        half, above = 2.0**stairs.half, stairs.half - stairs.point
+        half = 2.0**stairs.half
+        above = stairs.half - stairs.point
         wanted[:, 0] += z >> above
         wanted[:, 1] += (z & (1 << above) - 1) << stairs.point
         near = stairs.inverse[:count, :count]

@@ -51,7 +51,9 @@ class LevelNoise:
     """
 
     def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
-        self._field, self._counts, self.shape = field, counts, field.shape
+        self._field = field
+        self._counts = counts
+        self.shape = field.shape
         self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
 
     def run(self, level: int, nodes: range) -> Integers:
@@ -113,7 +115,9 @@ class Subtrees:
         weights: Sequence[int],
         own: Fraction | None = None,
     ) -> None:
-        self.radices, self.weights, self._own = tuple(radices), tuple(weights), own
+        self.radices = tuple(radices)
+        self.weights = tuple(weights)
+        self._own = own
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
@@ -208,7 +212,8 @@ class Subtrees:
 
     def _sums_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """Return the summed estimates of the children of each node, ``depth`` - 1 levels deep."""
-        radix, parts = self.radices[level - 1], []
+        radix = self.radices[level - 1]
+        parts = []
         together = self.widths[level - 1] // self.widths[level - depth]
         size = max(1, nodes_per_chunk(drawn.shape, _HELD) // (together * radix))
         for at in range(0, len(nodes), size):
@@ -243,11 +248,13 @@ class Subtrees:
         """
         # Releases are private with any final estimates ``totals`` that change by 2^16 times the
         # change of the node's count.
-        radix, width = self.radices[level - 1], self.widths[level - 1]
+        radix = self.radices[level - 1]
+        width = self.widths[level - 1]
         together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
         size = max(1, nodes_per_chunk(drawn.shape) // together)
         for at in range(0, len(totals), size):
-            some, starts = totals[at : at + size], before[at : at + size].copy()
+            some = totals[at : at + size]
+            starts = before[at : at + size].copy()
             child = (first + at) * radix
             children = range(child, child + len(some) * radix)
             found = self.estimates(drawn, level - 1, children, self.depths[level - 1])
@@ -269,7 +276,8 @@ class Subtrees:
             if low < high and level == 1:
                 yield ends[low:high]
             elif low < high:
-                inner, starts = found[low:high], ends[low:high] - found[low:high]
+                inner = found[low:high]
+                starts = ends[low:high] - found[low:high]
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
@@ -300,7 +308,8 @@ def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
     """
     depths = [0]
     for level in range(1, len(radices) + 1):
-        depth, nodes = 1, radices[level - 1]
+        depth = 1
+        nodes = radices[level - 1]
         while depth < level and nodes * radices[level - 1 - depth] <= _MOST_READ:
             nodes *= radices[level - 1 - depth]
             depth += 1

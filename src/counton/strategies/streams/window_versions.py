@@ -282,7 +282,8 @@ class WindowVersions(StreamStrategy):
     @cached_property
     def _taken_back(self) -> _TakenBack:
         """Largest changes by a row that is taken back at a later lag, over all pairs of lags."""
-        unit, versions = 1 << self.facts.lattice_bits, self.lags + 1
+        unit = 1 << self.facts.lattice_bits
+        versions = self.lags + 1
         entering = written_out(self.inner).astype(np.int64 if unit < 2**20 else object)
         # The added last lag enters no node: a row that is taken back only there stays.
         gram = np.pad(entering.T @ entering, (0, 1))
@@ -298,7 +299,8 @@ class WindowVersions(StreamStrategy):
             meets = norms[:, None] + own + 2 * np.abs(moved)
             alone = max(alone, int(np.triu(meets[:, begin + 1 : -1]).max()))
             # With rows that count from a later lag on, up to any lag after it.
-            later, after = moved[:, begin + 1 : -1], moved[:, :begin:-1]
+            later = moved[:, begin + 1 : -1]
+            after = moved[:, :begin:-1]
             highest, lowest = (
                 of.accumulate(after, axis=1)[:, -2::-1] for of in (np.maximum, np.minimum)
             )
@@ -544,7 +546,8 @@ class AsOf(StreamStrategy):
     @cached_property
     def _most_read(self) -> float:
         """Upper bound of the weight of a node's noise in the newest count of any window."""
-        inner, last = self.windows.inner, min(self.windows.lags + 1, self.night)
+        inner = self.windows.inner
+        last = min(self.windows.lags + 1, self.night)
         if last > self.windows.lags:
             return float(inner._largest_reads(np.array([last]))[0])
         return inner._read_until(last)
@@ -603,7 +606,8 @@ def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, flo
     """
     ends, at = np.unique(stops, return_inverse=True)
     at_ends = np.bincount(at.reshape(-1), weights, len(ends))
-    counted, first = np.cumsum(at_ends[::-1])[::-1], 0
+    counted = np.cumsum(at_ends[::-1])[::-1]
+    first = 0
     for last, weight in zip(ends.tolist(), counted.tolist(), strict=True):
         if weight and last > first:
             yield first, last, weight

@@ -103,7 +103,8 @@ class BandedOptimum(TrainingStrategy):
         self, matrix: Floats, schedule: Schedule, lags: tuple[int, ...] | None = None
     ) -> None:
         self.steps = check_integer("steps", len(matrix), 1, LARGEST_DENSE)
-        self.schedule, self.lags = Schedule(*schedule), lags
+        self.schedule = Schedule(*schedule)
+        self.lags = lags
         matrix = np.tril(matrix)
         if lags is None:
             self._matrix = self._on_grid(matrix)
@@ -332,7 +333,8 @@ def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None, search
         shares /= shares.sum()
         matrix = np.zeros((steps, steps))
         matrix[inside] = x[number:]
-        norms, wanted = np.linalg.norm(matrix, axis=0), np.sqrt(shares[stretch])
+        norms = np.linalg.norm(matrix, axis=0)
+        wanted = np.sqrt(shares[stretch])
         return matrix * (wanted / norms), norms, wanted, shares
 
     def value(x: Floats) -> tuple[float, Floats]:

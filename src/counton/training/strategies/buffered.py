@@ -328,10 +328,12 @@ def _search(
         with np.errstate(all="ignore"):
             logs = np.log(_errors(from_search(x + shifts), steps, schedule, series)) / 2
         logs = np.where(np.isfinite(logs), logs, 1e3)
-        up, down = logs[1 : 2 * buffers + 1], logs[2 * buffers + 1 :]
+        up = logs[1 : 2 * buffers + 1]
+        down = logs[2 * buffers + 1 :]
         return float(logs[0]), (up - down) / (2 * DIFFERENCE)
 
-    bounds, ends = search_bounds(buffers), {"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9}
+    bounds = search_bounds(buffers)
+    ends = {"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9}
     starts = [search_start(begin, buffers) for begin in (steps, max(steps // 16, 8))]
     found = [descend(value, start, bounds, **ends) for start in starts]
     return interlace(from_search(min(found, key=lambda one: one[0])[1]))
@@ -342,7 +344,8 @@ def _errors(v: Floats, steps: int, schedule: Schedule, series: tuple[float, ...]
 
     A row has 1 - theta_1, 1 - thetahat_1, 1 - theta_2, ..., of a BLT.
     """
-    poles, zeros = v[:, 0::2], v[:, 1::2]
+    poles = v[:, 0::2]
+    zeros = v[:, 1::2]
     squares = _squared_sums(poles, _residues(poles, zeros), steps, schedule)
     outputs = _residues(zeros, poles)
     if series == RUNNING_SUMS:
@@ -424,14 +427,17 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 def _refit(strategy: BufferedToeplitz) -> Floats:
     """Search for a strategy's poles and zeros of less error with its shares; as `from_search`."""
-    steps, shares = strategy.steps, strategy.shares
+    steps = strategy.steps
+    shares = strategy.shares
     assert shares is not None
 
     def logs(x: Floats) -> float:
         v = from_search(x)
-        poles, zeros = v[0::2], v[1::2]
+        poles = v[0::2]
+        zeros = v[1::2]
         with np.errstate(all="ignore"):
-            theta, thetahat = tuple((1 - poles).tolist()), tuple((1 - zeros).tolist())
+            theta = tuple((1 - poles).tolist())
+            thetahat = tuple((1 - zeros).tolist())
             c = blt_coefficients(steps, theta, thetahat)
             inverse = 1 / balance(gram_of_schedules(c, strategy.schedule.apart), shares)
             if strategy.optimizer is None:

@@ -128,9 +128,12 @@ class Echo(ToeplitzTraining):
                 f"gain is {gain} and ratio is {ratio}; ratio and ratio - gain must be above -1 and "
                 "below 1: use Echo.fit to find them"
             )
-        self.theta, self.thetahat = base.theta, base.thetahat
-        self.decays, self.outputs = base.decays, base.outputs
-        self.gain, self.ratio = float(gain), float(ratio)
+        self.theta = base.theta
+        self.thetahat = base.thetahat
+        self.decays = base.decays
+        self.outputs = base.outputs
+        self.gain = float(gain)
+        self.ratio = float(ratio)
         self.schedule = schedule
         self.shares = check_shares(self.steps, shares)
 
@@ -230,7 +233,8 @@ class Echo(ToeplitzTraining):
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
         self.check_step(step)
-        taps, weight = [Tap(0, step, 1.0)], self.gain
+        taps = [Tap(0, step, 1.0)]
+        weight = self.gain
         for earlier in range(step - self.schedule.apart, 0, -self.schedule.apart):
             taps.append(Tap(0, earlier, weight))
             weight *= self.ratio
@@ -271,8 +275,10 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     They are those of `from_search` for theta and thetahat, then gain and ratio of `Echo`.
     """
     v = from_search(x[:-2])
-    theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
-    gain, ratio = float(x[-2]), float(x[-1])
+    theta = tuple((1 - v[0::2]).tolist())
+    thetahat = tuple((1 - v[1::2]).tolist())
+    gain = float(x[-2])
+    ratio = float(x[-1])
     return (
         echo_coefficients(blt_coefficients(steps, theta, thetahat), apart, -gain, ratio - gain),
         echo_coefficients(blt_coefficients(steps, thetahat, theta), apart, gain, ratio),
@@ -346,7 +352,9 @@ def _fit(
 
 
 def _refit(strategy: Echo) -> Floats:
-    steps, apart, shares = strategy.steps, strategy.schedule.apart, strategy.shares
+    steps = strategy.steps
+    apart = strategy.schedule.apart
+    shares = strategy.shares
     assert shares is not None
 
     def logs(x: Floats) -> float:

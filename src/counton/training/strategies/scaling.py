@@ -131,7 +131,8 @@ def best_shares(
     """
     # The search over the shares u is L-BFGS in ln u, with the exact gradient: d ln(cost of S_i) / d
     # ln u_s = 2 u_s (|G| u)_s / cost. Before rounding, the mean of ln u is 0.
-    steps, apart = len(weights), len(gram)
+    steps = len(weights)
+    apart = len(gram)
     of = np.arange(steps) if of is None else of
 
     def value(own: Floats) -> tuple[float, Floats]:

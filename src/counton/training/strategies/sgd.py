@@ -96,7 +96,9 @@ def matrix_of(optimizer: SGD, steps: int) -> Floats:
     >>> matrix_of(SGD(momentum=0.5, rate=[1, 0.5]), 2).tolist()
     [[1.0, 0.0], [1.25, 0.5]]
     """
-    found, moved, weights = np.empty((steps, steps)), np.zeros(steps), np.zeros(steps)
+    found = np.empty((steps, steps))
+    moved = np.zeros(steps)
+    weights = np.zeros(steps)
     for step, rate in enumerate(optimizer.rates(steps)):
         moved *= optimizer.momentum
         moved -= optimizer.weight_decay * weights

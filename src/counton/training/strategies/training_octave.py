@@ -142,11 +142,13 @@ class OctaveTraining(TrainingStrategy):
             found = _search(steps, schedule)
         else:
             halvings = math.ceil(math.log2(steps / most))
-            short, apart = steps >> halvings, max(schedule.apart >> halvings, 1)
+            short = steps >> halvings
+            apart = max(schedule.apart >> halvings, 1)
             fit = -(-short // apart)
             members = fit if schedule.fixed else min(schedule.steps, fit)
             found = _search(short, Schedule(members, apart, schedule.fixed))
-            middle, more = len(found) // 2, _levels(steps) - len(found)
+            middle = len(found) // 2
+            more = _levels(steps) - len(found)
             found = found[:middle] + (found[middle],) * more + found[middle:]
         best = cls(steps, found, schedule).with_scaling(scaling)
         if scaling == "equal" or steps > LARGEST_SEARCH or search == "quick":

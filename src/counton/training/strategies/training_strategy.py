@@ -299,7 +299,8 @@ class TrainingStrategy(Strategy):
             for tap in own:
                 row[at[tap.level, tap.index]] += tap.weight
         state = np.zeros((self.buffers, len(nodes)))
-        decays, outputs = np.array(self.decays), np.array(self.outputs)
+        decays = np.array(self.decays)
+        outputs = np.array(self.outputs)
         made = np.empty_like(fresh)
         for number, row in enumerate(fresh):
             made[number] = (row + outputs @ state) / self.divisor(number + 1)
