@@ -390,7 +390,7 @@ fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; ever
 	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/run/test_neighbours.py tests/run/test_every_source.py \
 		tests/state/test_places.py tests/cli/test_goes_on_with_nothing.py \
 		tests/cli/test_options_of_all_doors.py
-	COUNTON_FUZZ=100 $(PYTEST) tests/released/test_changed_files.py
+	COUNTON_FUZZ=100 $(PYTEST) tests/results/test_changed_files.py
 	COUNTON_FUZZ=1 $(PYTEST) $$(grep -rl --include='*.py' 'import in_turn' tests)
 
 # How long, the seed that an earlier run printed, or a case that it kept.

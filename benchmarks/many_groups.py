@@ -75,7 +75,7 @@ def late_nights(cells: int) -> None:
     Args:
         cells: number of groups.
     """
-    from counton.numbers.noise_ahead import NoiseAhead
+    from counton.continual.noise_cache import NoiseCache
     from counton.state.database import Database
     from counton.state.stream import NoiseTable
 
@@ -92,7 +92,7 @@ def late_nights(cells: int) -> None:
             for step in range(1, 366):
                 database = Database(state)
                 began = time.process_time()
-                ahead = NoiseAhead(strategy, field)
+                ahead = NoiseCache(strategy, field)
                 ahead.keep(1, NoiseTable(database, 1), counter.design.largest_noise_std)
                 if ahead.by_cells:
                     deque(ahead.cells_of(step), maxlen=0)

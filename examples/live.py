@@ -136,7 +136,7 @@ def departures(days: int) -> pl.DataFrame:
     """Scheduled departures from `_FIRST` on, in their order: ``then``, ``carrier``, ``delay``.
 
     Raises:
-        InvalidInput: the package with the data is not installed.
+        InvalidInputError: the package with the data is not installed.
     """
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
         flights = pl.read_csv(archive.read("flights.csv"), infer_schema=False, null_values="NA")

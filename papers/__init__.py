@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from papers.evidence import (
+    BatchStatus,
     Comparison,
     ErrorRow,
     Evidence,
     Figure,
     Kind,
     Report,
-    Verdict,
     silent,
 )
 from papers.recorded import held_to_record
@@ -32,12 +32,12 @@ PAPERS = {
 
 __all__ = [
     "PAPERS",
+    "BatchStatus",
     "Comparison",
     "ErrorRow",
     "Evidence",
     "Figure",
     "Kind",
-    "Verdict",
     "reproduce",
 ]
 
@@ -60,14 +60,14 @@ def reproduce(
         report: told what is being done, and the share that is behind it.
 
     Raises:
-        InvalidInput: an unknown paper.
+        InvalidInputError: an unknown paper.
 
     >>> found = reproduce("expiration")
     >>> found.wrong
     ()
     """
     if paper not in PAPERS:
-        raise InvalidInput(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
+        raise InvalidInputError(f"paper is {paper!r}; known are {', '.join(PAPERS)}")
     module = import_module(PAPERS[paper])
     place = None if folder is None else Path(folder)
     found: Evidence = module.evidence(place, quick=quick, report=report)

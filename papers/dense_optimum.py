@@ -52,7 +52,7 @@ def dense_optimum(steps: int, epochs: int = 1, optimizer: SGD | None = None) -> 
         optimizer: the optimiser whose weights shall have the least error; None: running sums.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
     >>> round(dense_optimum(16, epochs=4).rmse, 3), round(dense_optimum(64).rmse, 2)
     (3.671, 2.1)

@@ -15,7 +15,7 @@ import numpy as np
 from counton.base.columns import data_frame
 
 #: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
-Verdict = Literal["agrees", "explained", "DIFFERS"]
+BatchStatus = Literal["agrees", "explained", "DIFFERS"]
 #: What a row is held to: the digits of a printed number, the value of a printed formula, an
 #: interval around what is printed, a bound on what rounding leaves of a zero, or a limit that is
 #: not to be exceeded. Weaker: a limit that is far away, one that is proved for other sizes, and a
@@ -139,7 +139,7 @@ class Comparison:
         return float(self.computed) - float(self.printed)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> BatchStatus:
         """Whether it agrees, differs as it is known to and says why, or only differs."""
         if self.recorded is not None and not self.as_recorded:
             return "DIFFERS"
@@ -291,7 +291,7 @@ class Evidence:
         of the paper, ``allowed`` also how far from it a number may be.
 
         Raises:
-            MissingExtra: polars is not installed.
+            MissingDependencyError: polars is not installed.
 
         >>> found = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
         >>> table = Evidence("A paper", (found,)).table()
@@ -314,7 +314,7 @@ class Evidence:
         """`errors` as a polars data frame: ``guarantee, metric, horizon, mechanism, source, std``.
 
         Raises:
-            MissingExtra: polars is not installed.
+            MissingDependencyError: polars is not installed.
 
         >>> row = ErrorRow("pure, epsilon = 1", "mean", 365, "binary tree", "Dwork et al.", 25.7)
         >>> Evidence("Less noise", (), errors=(row,)).errors_table()["std"].to_list()

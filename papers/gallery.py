@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from papers import PAPERS, reproduce
 from papers.evidence import Evidence, Figure, counted
 
@@ -56,13 +56,13 @@ def filled(page: str, paper: str, found: Evidence) -> str:
     """A page with what was computed between its two lines.
 
     Raises:
-        InvalidInput: it lacks them.
+        InvalidInputError: it lacks them.
     """
     place = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
     written = f"{BEGIN}\n\n{pictures(paper, found.figures)}\n{numbers(found)}\n{END}"
     page, times = place.subn(lambda _: written, page)
     if times != 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the page of {paper!r} has {times} places to write to; it must have one, between the "
             f"lines {BEGIN!r} and {END!r}"
         )
@@ -73,13 +73,15 @@ def write_pages(docs: Path, papers: tuple[str, ...]) -> None:
     """Compute papers in full, draw their figures and fill their pages.
 
     Raises:
-        InvalidInput: an unknown paper, a page without a place to write to, or a number that
+        InvalidInputError: an unknown paper, a page without a place to write to, or a number that
             differs and says no reason.
     """
     for paper in papers:
         found = reproduce(paper, docs / "images" / paper)
         if found.wrong:
-            raise InvalidInput(f"numbers of {paper!r} differ and no row says why: {found.wrong}")
+            raise InvalidInputError(
+                f"numbers of {paper!r} differ and no row says why: {found.wrong}"
+            )
         page = docs / "papers" / f"{paper}.md"
         page.write_text(filled(page.read_text("utf-8"), paper, found), "utf-8")
 

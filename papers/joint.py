@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 
 from counton import ZCDP, Counter, PureDP
+from counton.continual import Design
+from counton.continual.formulas import CellSum, Formula, Term
+from counton.continual.intervals import halfwidths
+from counton.continual.simultaneous_intervals import joint_factor, narrowing_factor
 from counton.noise import Key
-from counton.numbers import Design
-from counton.numbers.formulas import CellSum, Formula, Term
-from counton.numbers.intervals import halfwidths
-from counton.numbers.joint import joint_factor, narrowing_factor
 from counton.privacy import Guarantee
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 

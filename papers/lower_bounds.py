@@ -46,7 +46,7 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     It is 0 if the proof gives none for so few steps.
 
     Raises:
-        InvalidInput: a horizon below 1, or epsilon not above 0.
+        InvalidInputError: a horizon below 1, or epsilon not above 0.
 
     >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
     [0.5, 2.0, 3.5]
@@ -143,7 +143,7 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
     constant.
 
     Raises:
-        InvalidInput: epsilon not above 0.
+        InvalidInputError: epsilon not above 0.
 
     >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
     [2.0, 2.5, 8.5]

@@ -64,7 +64,7 @@ Draws = Callable[[int, int], int]  # z of a node
 Place = tuple[int, int, int]  # level, row, column
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The error for input that cannot be read; its message is the reason."""
 
 
@@ -85,7 +85,7 @@ def read_key(text: str) -> bytes:
     """Return the secret in the text of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
     found = re.fullmatch(r"counton-key-1:([0-9a-f]{64})", text.strip())
     if found is None:
-        raise Unreadable(
+        raise UnreadableError(
             "the key is no key of counton: give counton-key-1: and 64 hexadecimal digits"
         )
     return bytes.fromhex(found[1])
@@ -100,7 +100,7 @@ def short(value: object) -> str:
 def exact(text: str) -> Fraction:
     """Parse a number as written: 12, 0.05, 1/3 or 1e-6."""
     if len(text) > 2000 or re.search(r"e[+-]?\d{4}", text.lower()):
-        raise Unreadable(
+        raise UnreadableError(
             f"a number is {short(text)}, which has too many digits: give it as counton wrote it"
         )
     return Fraction(text)
@@ -194,7 +194,9 @@ class Bits:
         plain += bytes([lane, attempt, level, purpose])
         addresses = {(plain, at) for at in range(first, first + size)}
         if addresses & self.read:
-            raise Unreadable(f"the noise at level {level}, {where[1:]} reads bits a second time")
+            raise UnreadableError(
+                f"the noise at level {level}, {where[1:]} reads bits a second time"
+            )
         self.read |= addresses
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
@@ -272,7 +274,7 @@ class Inverse:
         """
         at = bisect_right(self._sums, uniform << 56)
         if at != bisect_right(self._sums, (uniform + 1) << 56):
-            raise Unreadable("144 bits do not decide a draw, as happens once in 2^130 of them")
+            raise UnreadableError("144 bits do not decide a draw, as happens once in 2^130 of them")
         return self._least + at
 
 
@@ -369,7 +371,7 @@ class Gaussian:
             test = Inverse(0, [chance, DIGITS.subtract(Decimal(1), chance)])
             if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
                 return value
-        raise Unreadable(
+        raise UnreadableError(
             "a draw was rejected 256 times, which happens by chance once in 2^1000 draws, so the "
             "key and the description do not belong together; take both from one state"
         )
@@ -442,7 +444,7 @@ def round_to(value: Decimal, places: int) -> int:
     low = math.floor(moved - Decimal("1e-40"))
     high = math.floor(moved + Decimal("1e-40"))
     if low != high:
-        raise Unreadable("40 digits do not decide how a number is rounded")
+        raise UnreadableError("40 digits do not decide how a number is rounded")
     return low
 
 
@@ -916,7 +918,7 @@ class Octave(Strategy):
         levels = range(upper, len(self._nodes))
         measured = [(level, j) for level in levels for j in self._nodes[level]]
         if upper >= 2 and node_weights is None:
-            raise Unreadable(
+            raise UnreadableError(
                 "the description lacks node_weights, the weights of the strategy Octave: take the "
                 "description as counton wrote it"
             )
@@ -926,7 +928,7 @@ class Octave(Strategy):
         self._weights = dict(zip(measured, weights, strict=True))
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        raise Unreadable(
+        raise UnreadableError(
             "the matrix C of the strategy Octave was found by search and is not in this program: "
             "check the released values without --show"
         )
@@ -1061,7 +1063,7 @@ class GrowingSquareRoot(Root):
 
     def _weights(self, last: int) -> list[int]:
         if last > 2**20:
-            raise Unreadable(
+            raise UnreadableError(
                 f"release {last} cannot be computed here, because the strategy GrowingSquareRoot "
                 "counts steps after 2^20 in blocks: check a table of earlier steps"
             )
@@ -1108,7 +1110,7 @@ def integers(text: str, size: int) -> list[int]:
     width = int(text[0])
     planes = zlib.decompress(base64.b64decode(text[2:]))
     if len(planes) != width * size:
-        raise Unreadable(
+        raise UnreadableError(
             f"a text of the strategy does not contain {size} integers of {width} bytes: give it as "
             "counton wrote it"
         )
@@ -1121,7 +1123,7 @@ def check_digest(numbers: Iterable[int], stated: str) -> None:
     """
     held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
     if hashlib.sha256(held).hexdigest() != stated:
-        raise Unreadable(
+        raise UnreadableError(
             "the numbers of the strategy do not match their digest, so they were changed: take the "
             "description as counton wrote it"
         )
@@ -1475,7 +1477,7 @@ class WrittenOut(Strategy):
         self.bits = bits
         for nodes in (*rows, *columns):
             if len({(level, index) for level, index, _ in nodes}) < len(nodes):
-                raise Unreadable(
+                raise UnreadableError(
                     f"the matrices name a node twice in a step, {str(nodes)[:200]}: name it once"
                 )
 
@@ -1502,7 +1504,7 @@ def strategy_of(description: dict[str, Any], matrices: dict[str, Any] | None = N
     if matrices is not None:
         return WrittenOut(**matrices)
     if description["strategy"] not in STRATEGIES:
-        raise Unreadable(
+        raise UnreadableError(
             f"the strategy {description['strategy']} belongs to another package: give its matrices "
             "(--matrices)"
         )
@@ -1702,7 +1704,7 @@ class Stream:
         printed = subkey(secret, b"fingerprint")[:8].hex()
         noise_id = hashlib.sha256(f"identity of noise\n{printed}\n{bound}".encode()).hexdigest()
         if terms.get("noise_id", noise_id[:32]) != noise_id[:32]:
-            raise Unreadable(
+            raise UnreadableError(
                 "the key is not that of the stream, or its terms were changed: take the key and "
                 "the table from the state that made the release"
             )
@@ -1779,14 +1781,14 @@ class Sums:
         try:
             rows = [*csv.DictReader(text.splitlines())]
         except csv.Error as error:
-            raise Unreadable(f"the sums are not valid CSV: {error}") from None
+            raise UnreadableError(f"the sums are not valid CSV: {error}") from None
         for row in rows:
             try:
                 self._sums[int(row["step"]), row["group"]] = exact(row["sum"])
                 if row.get("cell"):
                     self.cells[row["group"]] = int(row["cell"])
             except (KeyError, TypeError, ValueError, ZeroDivisionError):
-                raise Unreadable(
+                raise UnreadableError(
                     f"a row of the sums is {str(row)[:80]}; each row needs the columns step, group "
                     "and sum"
                 ) from None
@@ -1797,9 +1799,11 @@ class Sums:
         """
         found = self._sums.get((step, name)) if step > 0 else Fraction(0)
         if found is None:
-            raise Unreadable(f"there is no sum for step {step} and group {name!r}: add its row")
+            raise UnreadableError(
+                f"there is no sum for step {step} and group {name!r}: add its row"
+            )
         if (found / grid).denominator > 1 or abs(found / grid) > 2**62:
-            raise Unreadable(
+            raise UnreadableError(
                 f"the sum of step {step} and group {name!r} is {short(found)}: give a multiple of "
                 f"{grid}, at most 2^62 times as large"
             )
@@ -1811,13 +1815,15 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     wrong value; None if all are right.
     """
     if not table.values:
-        raise Unreadable("the table has no released values: export one after its first release")
+        raise UnreadableError(
+            "the table has no released values: export one after its first release"
+        )
     right = 0
     cells = table.cells | sums.cells
     late = stream.strategy.delay
     for name, by_step in table.values.items():
         if name not in cells:
-            raise Unreadable(
+            raise UnreadableError(
                 f"the number of the cell of group {name!r} is unknown: add a column cell to the "
                 "sums"
             )
@@ -1826,7 +1832,7 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
         last = max(by_step)
         if not 1 <= first <= last <= stream.horizon:
             beyond = short(last if first >= 1 else first)
-            raise Unreadable(
+            raise UnreadableError(
                 f"group {name!r} has step {beyond}, but the stream has the steps 1 to "
                 f"{stream.horizon}: correct the step"
             )
@@ -1869,7 +1875,7 @@ def read_json(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{path} is not JSON that counton wrote: {error}"[:300]) from None
+        raise UnreadableError(f"{path} is not JSON that counton wrote: {error}"[:300]) from None
 
 
 def main(words: list[str]) -> int:
@@ -1892,7 +1898,7 @@ def main(words: list[str]) -> int:
         stream = Stream(description["terms"], secret, matrices)
         table = Table(read_json(given.released), description, stream.strategy.windows)
         right, wrong = check(stream, table, Sums(Path(given.sums).read_text("utf-8")), given.show)
-    except (Unreadable, OSError) as error:
+    except (UnreadableError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     except (

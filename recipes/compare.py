@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 import counton
-from counton.numbers import Answer, jointly
+from counton.continual import Answer, jointly
 
 
 def compared(

@@ -15,15 +15,15 @@ import argparse
 import polars as pl
 
 import counton
-from counton.base.errors import InvalidInput
-from counton.numbers import Answer
+from counton.base.errors import InvalidInputError
+from counton.continual import Answer
 
 
 def groups_of(release: counton.Release) -> list[str]:
     """Return the names of the groups in the last rows of the table."""
     last = release.table(release.steps[-1:])
     if "group" not in last.columns:
-        raise InvalidInput("the release has no groups: give a file of one by groups")
+        raise InvalidInputError("the release has no groups: give a file of one by groups")
     return last["group"].unique(maintain_order=True).to_list()
 
 

@@ -13,7 +13,7 @@ import argparse
 import polars as pl
 
 import counton
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 
 LENGTHS = {"hour": "1h", "weekday": "1d"}
 
@@ -23,7 +23,7 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
     its std and its interval.
 
     Raises:
-        InvalidInput: there is no such group, or the windows are longer than ``by``.
+        InvalidInputError: there is no such group, or the windows are longer than ``by``.
     """
     length = LENGTHS[by]
     start = pl.col("window_start")
@@ -47,7 +47,7 @@ def pattern(release: counton.Release, by: str, group: str = "all") -> pl.DataFra
             (name, len(numbers), mean.value, mean.std, mean.value - half, mean.value + half)
         )
     if not found:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the windows cover no {LENGTHS[by]} completely: give a file of shorter windows"
         )
     columns = [by, "times", "estimate", "std", "lower", "upper"]

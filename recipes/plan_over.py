@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from counton import ZCDP, PureDP, plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 Errors = dict[str, list[float | None]]
 
@@ -25,7 +25,7 @@ def errors_over(windows: list[int], strategies: list[str], guarantee: PureDP | Z
             try:
                 best = plan(many, guarantee, strategies=named).best
                 found[name].append(best.errors.mean_std)
-            except InvalidInput as error:
+            except InvalidInputError as error:
                 if "strategy" in error.fields:  # its name is not known
                     raise
                 found[name].append(None)

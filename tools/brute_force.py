@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counton import Contribution, PureDP
+from counton import ContributionBound, PureDP
 from counton import statistics as counted
 from counton.base.distributions import (
     DiscreteGaussian,
@@ -47,8 +47,8 @@ from counton.base.distributions import (
     NoiseDistribution,
     Sensitivity,
 )
-from counton.base.errors import InvalidInput
-from counton.numbers.node_law import sensitivity_of
+from counton.base.errors import InvalidInputError
+from counton.continual.node_distribution import sensitivity_of
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until, node_law
 from counton.tables import Tree
@@ -63,7 +63,7 @@ LAWS: tuple[NoiseDistribution, NoiseDistribution] = (
 )
 
 
-class Exceeded(AssertionError):
+class ExceededError(AssertionError):
     """The error that one unit changes more than the claimed sensitivity."""
 
 
@@ -89,13 +89,15 @@ class Tried:
             pair: the neighbouring inputs, for the message.
 
         Raises:
-            Exceeded: a norm is larger than its claim.
+            ExceededError: a norm is larger than its claim.
         """
         for norm, true, most in self.look(changes, nodes, claimed):
             if true > most * (1 + 1e-9):
                 for change in changes if changes.ndim > 2 else ():
                     self.hold(change, nodes, claimed, (pair, change))
-                raise Exceeded(f"{self.name}: {norm} {true:g}, and {most:g} is claimed: {pair}")
+                raise ExceededError(
+                    f"{self.name}: {norm} {true:g}, and {most:g} is claimed: {pair}"
+                )
 
     def look(
         self, changes: Changes, nodes: Nodes, claimed: Sensitivity
@@ -169,46 +171,48 @@ def weighted(
     """
     try:
         width = np.array([node_law(strategy, law, level).variance for level in levels], float)
-    except InvalidInput:
+    except InvalidInputError:
         return None
     return matrix * np.sqrt(float(law.variance) / width)[:, None]
 
 
-def shift_or_none(strategy: StreamStrategy, said: Contribution, cells: int) -> Sensitivity | None:
+def shift_or_none(
+    strategy: StreamStrategy, said: ContributionBound, cells: int
+) -> Sensitivity | None:
     """Return the claimed sensitivity; None if the strategy refuses units with this contribution."""
     try:
         return sensitivity_of(strategy, said, (cells,))
-    except InvalidInput:
+    except InvalidInputError:
         return None
 
 
 # ------------------------------------------------------------------------------ 1 contributions
 STEPS = 4
 #: By cells and the most that a cell may change: contributions, each of which says what is allowed.
-CONTRIBUTIONS: dict[tuple[int, int], list[Contribution]] = {
+CONTRIBUTIONS: dict[tuple[int, int], list[ContributionBound]] = {
     (2, 1): [
         *(
-            Contribution.add_remove(cells=cells, steps=steps, separation=apart)
+            ContributionBound.add_remove(cells=cells, steps=steps, separation=apart)
             for cells, steps, apart in product((1, 2), (1, 2, 3), (1, 2))
         ),
-        Contribution.add_remove(cells=2, steps=2, every=2),
-        Contribution.replace(cells=1),
-        Contribution.events(2),
-        Contribution.events(2, most_a_step=1),
-        Contribution.events(2, once="group"),
+        ContributionBound.add_remove(cells=2, steps=2, every=2),
+        ContributionBound.replace(cells=1),
+        ContributionBound.events(2),
+        ContributionBound.events(2, most_a_step=1),
+        ContributionBound.events(2, once="group"),
     ],
     (1, 3): [
-        Contribution.events(3),
-        Contribution.events(4, most_a_step=2),
-        Contribution.events(5, most_a_step=3),
-        Contribution.add_remove(per_cell=2, steps=2),
-        Contribution.values(-3, 2, resolution=1),
-        Contribution.values(-1, 2, resolution=1, neighbours="replace"),
+        ContributionBound.events(3),
+        ContributionBound.events(4, most_a_step=2),
+        ContributionBound.events(5, most_a_step=3),
+        ContributionBound.add_remove(per_cell=2, steps=2),
+        ContributionBound.values(-3, 2, resolution=1),
+        ContributionBound.values(-1, 2, resolution=1, neighbours="replace"),
     ],
 }
 
 
-def is_allowed(said: Contribution, change: Changes) -> bool:
+def is_allowed(said: ContributionBound, change: Changes) -> bool:
     """Return whether one unit may change the cells by ``change``, read from the sentence that
     describes the contribution.
 
@@ -241,7 +245,7 @@ def is_allowed(said: Contribution, change: Changes) -> bool:
 
 
 @cache
-def allowed(said: Contribution, cells: int, most: int) -> Changes:
+def allowed(said: ContributionBound, cells: int, most: int) -> Changes:
     """Return all changes that one unit may make, with entries from -``most`` to ``most``: shape
     (many, steps, cells).
     """

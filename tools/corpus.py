@@ -29,9 +29,9 @@ from unittest.mock import patch
 
 import counton
 from counton import ApproxDP, PureDP
+from counton.continual import checkpoint, design
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, encryption, key
-from counton.numbers import counter_state, design
-from counton.released import release_facts
+from counton.results import metadata_codec
 from counton.run import Job, run
 from counton.run.close_stream import end_stream
 from counton.run.notes import mark
@@ -76,11 +76,11 @@ def formats() -> dict[str, Any]:
     """Return the number or name of every format that counton writes."""
     return {
         "state": schema.FORMAT,
-        "checkpoint": counter_state._FORMAT,
+        "checkpoint": checkpoint._FORMAT,
         "noise": [design.FORMAT, design._SEEN],
         "stored noise": encryption._PURPOSE.decode(),
         "key": key._MAGIC,
-        "released table": release_facts.FORMAT,
+        "released table": metadata_codec.FORMAT,
         "statistic in memory": live_statistic._FORMAT,
         "noise of training": training_noise.FORMAT,
         "state of training": training_noise.STATE_FORMAT,

@@ -38,7 +38,7 @@ from counton.strategies.streams.octave import (
     TABLE_BITS,
     UPPER,
     WEIGHT_BITS,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     OctaveColumns,
     matrix,
 )
@@ -197,7 +197,7 @@ class _Search:
 
     def __init__(self, length: int, metric: Metric) -> None:
         self._metric = metric
-        grid = MultiscaleInterpolation(length, metric)._grid
+        grid = MultiscaleStrategy(length, metric)._grid
         nodes = grid.nodes[grid.upper :]
         plain = tuple(np.full(len(one), 1 << WEIGHT_BITS) for one in nodes)
         columns = OctaveColumns(length, grid.nodes, plain, 12, WEIGHT_BITS)

@@ -36,7 +36,7 @@ ASSUMED = (
 )
 
 
-class Unproved(Exception):
+class UnprovedError(Exception):
     """The error that a file asserts something without a proof, or a theorem assumes more than it
     may.
     """
@@ -65,20 +65,22 @@ def check_words(name: str, text: str) -> None:
 
     >>> check_words("A.v", "Axiom false : False.")
     Traceback (most recent call last):
-    tools.proof.Unproved: A.v says 'Axiom': prove it, or take it out
+    tools.proof.UnprovedError: A.v says 'Axiom': prove it, or take it out
 
     Raises:
-        Unproved: naming the word.
+        UnprovedError: naming the word.
     """
     code = without_comments(text)
     if found := FORBIDDEN.search(code):
-        raise Unproved(f"{name} says {found[0]!r}: prove it, or take it out")
+        raise UnprovedError(f"{name} says {found[0]!r}: prove it, or take it out")
     depth = 0
     for match in LOCAL.finditer(code):
         word = match[0].strip()
         depth += {"Section": 1, "End": -1}.get(word, 0)
         if word not in ("Section", "End") and not depth:
-            raise Unproved(f"{name} says {word!r} outside of a section: prove it, or take it out")
+            raise UnprovedError(
+                f"{name} says {word!r} outside of a section: prove it, or take it out"
+            )
 
 
 def theorems(text: str) -> list[str]:
@@ -125,11 +127,11 @@ def check_assumptions(name: str, assumed: Iterable[str]) -> None:
     """Refuse a theorem that assumes more than axioms of real numbers and classical logic.
 
     Raises:
-        Unproved: the theorem has other assumptions; the message names them.
+        UnprovedError: the theorem has other assumptions; the message names them.
     """
     more = [one for one in assumed if one not in ASSUMED]
     if more:
-        raise Unproved(f"{name} assumes {', '.join(more)}, which is no axiom of real numbers")
+        raise UnprovedError(f"{name} assumes {', '.join(more)}, which is no axiom of real numbers")
 
 
 def _coq(folder: Path, file: Path) -> str:
@@ -141,7 +143,7 @@ def _coq(folder: Path, file: Path) -> str:
         check=False,
     )
     if done.returncode:
-        raise Unproved(f"{file.name} does not compile:\n{done.stdout}{done.stderr}")
+        raise UnprovedError(f"{file.name} does not compile:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -149,7 +151,7 @@ def check_folder(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Compile all Coq files of a folder; yield each theorem's name with the axioms that it assumes.
 
     Raises:
-        Unproved: a file asserts something without a proof or does not compile, or a theorem assumes
+        UnprovedError: a file asserts something without a proof or does not compile, or a theorem assumes
             too much.
     """
     files = in_order(folder)
@@ -184,7 +186,7 @@ def main() -> int:
         return 2
     try:
         found = dict(check_folder(FOLDER))
-    except Unproved as error:
+    except UnprovedError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
     for name, assumed in found.items():

@@ -44,11 +44,11 @@ PRIVATE = (
     Room(
         ("rows",),
         "what a row says, and in which window, hangs on that row alone; policies refuse it or not",
-        ("tests/rows/test_rows_alone.py", "tests/run/test_neighbours.py"),
+        ("tests/io/test_rows_alone.py", "tests/run/test_neighbours.py"),
     ),
     Room(
         ("run/contribution_choice.py", "run/contribution_slots.py", "run/chosen_rows.py",
-         "run/row_buffer.py", "run/remembered_rows.py", "run/erasure.py", "state/seen.py"),
+         "run/row_buffer.py", "run/remembered_rows.py", "run/erasure.py", "state/dedup.py"),
         "no more of a person's rows count than stated, in files of all events and of new ones",
         ("tests/run/test_people.py", "tests/run/test_first_rows.py", "tests/run/test_slots.py",
          "tests/run/test_neighbours.py"),
@@ -87,7 +87,7 @@ PRIVATE = (
     Room(
         ("statistics",),
         "the stated contribution covers what one unit changes in the cells, in every norm",
-        ("tests/laws/test_every_statistic_claim_has_a_law.py", "tests/run/test_neighbours.py"),
+        ("tests/testing/test_every_statistic_claim_has_a_law.py", "tests/run/test_neighbours.py"),
     ),
 )  # fmt: skip
 #: Exact integers meet noise, once: is what leaves noise plus that?
@@ -106,20 +106,20 @@ DOOR = (
         ("numbers/design.py", "numbers/node_law.py",
          "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py"),
         "one address has one data set and one law; sums that are not exact are refused",
-        ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
+        ("tests/continual/test_counter.py", "tests/run/test_discovery.py"),
     ),
     Room(
         ("tables/table_calibration.py",),
         "what a table measures moves by no more than its strategy says",
-        ("tests/numbers/test_contingency.py", "tests/laws/test_tree_laws.py"),
+        ("tests/continual/test_contingency.py", "tests/testing/test_tree_laws.py"),
     ),
     Room(
         ("strategies/strategy.py", "strategies/participation.py", "laws"),
         "what the door believes of a strategy is a law, and each law catches a wrong example",
-        ("tests/laws/test_every_claim_has_a_law.py", "tests/laws/test_strategy_laws.py"),
+        ("tests/testing/test_every_claim_has_a_law.py", "tests/testing/test_strategy_laws.py"),
     ),
     Room(
-        ("state/stream.py", "state/reader.py", "state/journal.py", "state/records.py",
+        ("state/stream.py", "state/stream_reader.py", "state/journal.py", "state/stream_rows.py",
          "state/ledger_rows.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
@@ -130,7 +130,7 @@ DOOR = (
         ("tests/state/test_stolen_copy.py", "tests/state/test_sealed_rows.py"),
     ),
     Room(
-        ("state/state_witness.py", "state/keys.py", "state/verification.py"),
+        ("state/rollback_guard.py", "state/keys.py", "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
@@ -225,7 +225,7 @@ PROMISES = (
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
-        "state/state_witness.py: Witness",
+        "state/rollback_guard.py: Witness",
         "state/stream.py: Stream._commit",
     ),
 )
@@ -241,7 +241,7 @@ BESIDES = (
     "privacy/filter.py",
     "privacy/ledger.py",
     "state/journal.py",
-    "state/state_witness.py",
+    "state/rollback_guard.py",
     "state/stream.py",
 )
 #: Whoever reads the reference need not read these: it computes again what they do.

@@ -1,7 +1,7 @@
 """The search for what `counton.strategies.streams.shapes` ships: levels of hats, of least error.
 
 A *shape* is a line of hats (`Hats`) with, for longer streams, a tree inside each cell
-(`LeastSquaresFactorization`). Searched for are the knots of all levels and an amplitude for each,
+(`LeastSquaresStrategy`). Searched for are the knots of all levels and an amplitude for each,
 so that the columns of C have norm 1 and the mean (or largest) variance of the released totals is
 least: by L-BFGS, with the exact gradient. The tree inside a cell enters by what it tells about the
 cell's total and by the variances it adds.

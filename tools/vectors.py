@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counton import Counter, plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
+from counton.continual.checkpoint import add_arrivals
+from counton.continual.design import design_for
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
-from counton.numbers.counter_state import add_arrivals
-from counton.numbers.design import design_for
 from counton.privacy import (
     ZCDP,
     ApproxDP,
-    Contribution,
+    ContributionBound,
     ExpiringDP,
     ExpiringZCDP,
     Guarantee,
@@ -43,7 +43,7 @@ from counton.strategies import (
     Expiring,
     Independent,
     KAry,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     StreamStrategy,
     WindowVersions,
     public_strategies,
@@ -53,8 +53,8 @@ from proofs import reference
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
 _HORIZON = 9
-_ONE = Contribution.add_remove()
-_VALUES = Contribution.values(-3, 12, resolution="0.05")
+_ONE = ContributionBound.add_remove()
+_VALUES = ContributionBound.values(-3, 12, resolution="0.05")
 
 
 #: The plan of 40 steps in a stream that began before plans had rows of any weights.
@@ -92,7 +92,7 @@ class Case(NamedTuple):
     file: str
     strategy: StreamStrategy
     guarantee: Guarantee
-    contribution: Contribution = _ONE
+    contribution: ContributionBound = _ONE
     shape: tuple[int, ...] = ()
     steps: int = _HORIZON
     name: str = ""
@@ -114,23 +114,34 @@ def cases() -> Iterator[Case]:
             yield Case("Expiring", expiring[1], ExpiringZCDP("0.01"), shape=(2,), steps=12)
             continue
         steps = 5 if kind.saved_name == "GrowingSquareRoot" else _HORIZON
-        pure: tuple[Guarantee, Contribution] = (PureDP(1), _VALUES) if wide else (ZCDP(5), _ONE)
+        pure: tuple[Guarantee, ContributionBound] = (
+            (PureDP(1), _VALUES) if wide else (ZCDP(5), _ONE)
+        )
         yield Case(kind.saved_name, first, *pure, (2,), steps)
         yield Case(kind.saved_name, some[len(some) // 2], ZCDP("0.5"), steps=steps)
     for strategy, guarantee in (
         (strategy_from_dict(_HATS), PureDP(1)), (plan(40, ZCDP("0.5")).best.strategy, ZCDP("0.5"))
     ):  # fmt: skip
         yield Case(strategy.saved_name, strategy, guarantee, steps=40)
-    yield Case("Octave", MultiscaleInterpolation(1000), ZCDP("0.5"), steps=7)
+    yield Case("Octave", MultiscaleStrategy(1000), ZCDP("0.5"), steps=7)
     yield Case("noise", Independent(12), PureDP("1e-12"), steps=12)
     yield Case("noise", Independent(12), PureDP("0.001"), shape=(3,), steps=12)
     yield Case(
-        "noise", Independent(12), PureDP(30), Contribution.add_remove(cells=2, per_cell=7), (4,), 12
+        "noise",
+        Independent(12),
+        PureDP(30),
+        ContributionBound.add_remove(cells=2, per_cell=7),
+        (4,),
+        12,
     )
     yield Case("noise", Independent(400), ZCDP("1e-12"), shape=(3,), steps=400)  # some are rejected
     yield Case("noise", Binary(7), ZCDP("1e-20"), steps=7)
     yield Case(
-        "noise", KAry(30, 3), ApproxDP(1, "1e-6"), Contribution.events(3, most_a_step=2), steps=30
+        "noise",
+        KAry(30, 3),
+        ApproxDP(1, "1e-6"),
+        ContributionBound.events(3, most_a_step=2),
+        steps=30,
     )
     yield Case("noise", Binary(7), ApproxDP("0.3", "1e-9"), steps=7, name="Caf\u00e9 \u2713")
     several = WindowVersions.examples(_HORIZON)
@@ -144,7 +155,7 @@ def has_pure_noise(strategy: StreamStrategy) -> bool:
     """
     try:
         design_for(strategy, PureDP(1), _VALUES)
-    except InvalidInput:
+    except InvalidInputError:
         return False
     return True
 

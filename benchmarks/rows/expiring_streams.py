@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
-from counton.numbers.counter_state import StreamProgress, write_checkpoint
+from counton.continual.checkpoint import StreamProgress, write_checkpoint
 from counton.strategies import Expiring
 
 STEPS = 10**7

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
-from counton import Counter, Key, PureDP, Running
+from counton import Counter, Key, PureDP, RunningStatistic
 from counton.statistics import TopK
 from counton.strategies import KAry
 
@@ -45,7 +45,7 @@ def measure() -> Iterator[Row]:
             counter.release_many(tallies)
 
     def largest() -> None:
-        running = Running.start(
+        running = RunningStatistic.start(
             statistic,
             guarantee=guarantee,
             key=Key.generate(),

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.measure import OBJECTS, fastest, object_seconds
 from benchmarks.row import Row
-from counton import Key, PureDP, Running
+from counton import Key, PureDP, RunningStatistic
 from counton.statistics import Episodes, Substrings
 from counton.strategies import KAry
 
@@ -46,7 +46,7 @@ def measure() -> Iterator[Row]:
         name = f"{type(words).__name__}: all {words.cells[0]:,} counts of 10^6 letters"
         yield Row(name, ours / peer, bar, note="numpy's count of substrings")
 
-    running = Running.start(
+    running = RunningStatistic.start(
         substrings,
         guarantee=PureDP(1),
         key=Key.generate(),

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from counton.base.exact import Number, exact, text
-from counton.privacy import Contribution
-from counton.statistics import Part, TallyStatistic
+from counton.privacy import ContributionBound
+from counton.statistics import AccumulatorStatistic, Part
 
 
-class Above(TallyStatistic):
+class Above(AccumulatorStatistic):
     """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
 
     # The name of its command. Arguments of the constructor are its options, in job files as well.
@@ -23,7 +23,7 @@ class Above(TallyStatistic):
 
     def __init__(self, threshold: Number, *, unit: str | None = None) -> None:
         self.threshold = exact(threshold, "threshold")
-        self._contribution = Contribution.add_remove(unit=unit or "event")
+        self._contribution = ContributionBound.add_remove(unit=unit or "event")
         self._stated = unit is not None
 
     @classmethod
@@ -40,7 +40,7 @@ class Above(TallyStatistic):
     cells = ()
     places = 1
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """One event counts in one cell by at most 1."""
         return self._contribution
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.numbers.node_law import law_for
-from counton.privacy import ApproxDP, Contribution
+from counton.continual.node_distribution import law_for
+from counton.privacy import ApproxDP, ContributionBound
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Statistic
 from counton.statistics.statistic_plan import unit_sensitivity
@@ -194,7 +194,7 @@ def bounds(runs: int) -> Iterator[Comparison]:
         )  # fmt: skip
     yield from _noise(every, runs)
     ours = mechanisms(STEPS).ours
-    law = law_for(ours, ApproxDP(EPSILON, DELTA), Contribution.add_remove()).law
+    law = law_for(ours, ApproxDP(EPSILON, DELTA), ContributionBound.add_remove()).law
     ratio = multiplier(EPSILON) / (law.std / 2**ours.facts.lattice_bits / sensitivity(ours, 2))
     histogram = every[0]
     yield Comparison(

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, figures
+from counton.continual.intervals import check_level
 from counton.noise import NoiseField
-from counton.numbers.intervals import check_level
 from counton.strategies import StreamStrategy
 
 
@@ -82,7 +82,7 @@ def largest_error_of_totals(
         level: confidence of the interval.
 
     Raises:
-        InvalidInput: a probability or level outside (0, 1), or no runs.
+        InvalidInputError: a probability or level outside (0, 1), or no runs.
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
@@ -93,7 +93,7 @@ def largest_error_of_totals(
     True
     """
     if not 0 < probability < 1:
-        raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+        raise InvalidInputError(f"probability is {probability}; it must be between 0 and 1")
     runs = check_integer("runs", runs, 1, 2**16)
     level = check_level(level)
     unit = 2.0**-strategy.facts.fraction_bits

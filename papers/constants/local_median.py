@@ -37,12 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian, Sensitivity, law_to_dict
-from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.errors import InvalidInputError, SumOverflowError, field
 from counton.base.exact import check_integer, exact, float_below
+from counton.continual.design import check_name
+from counton.continual.intervals import check_level
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.numbers.design import check_name
-from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.calibration import calibrate
 from counton.strategies import SqrtToeplitz
@@ -86,7 +86,7 @@ class LocalProtocol(ABC, Generic[Message]):
         for end in ("lower", "upper"):
             object.__setattr__(self, end, float(exact(getattr(self, end), end)))
         if not self.lower < self.upper:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"lower is {self.lower}, which is not below upper, {self.upper}: swap the ends or "
                 f"widen them"
             )
@@ -117,11 +117,11 @@ class LocalProtocol(ABC, Generic[Message]):
         """Number of the cell of a value, from 0: the one whose lower end is at most the value.
 
         Raises:
-            InvalidInput: not a number.
+            InvalidInputError: not a number.
         """
         number = float(value)
         if math.isnan(number):
-            raise InvalidInput("value is NaN; it must be a number: leave the client out")
+            raise InvalidInputError("value is NaN; it must be a number: leave the client out")
         return int(
             np.clip(np.searchsorted(self.boundaries, number, "right") - 1, 0, self.cells - 1)
         )
@@ -145,11 +145,11 @@ class LocalProtocol(ABC, Generic[Message]):
             client: its number, where several clients draw under one key.
 
         Raises:
-            InvalidInput: slopes that fall, or leave [-1, 1], or no number of a client.
+            InvalidInputError: slopes that fall, or leave [-1, 1], or no number of a client.
         """
         slopes = np.array([float(slope(point)) for point in self.boundaries[1:-1].tolist()])
         if not (np.abs(slopes) <= 1).all() or (np.diff(slopes) < -1e-12).any():
-            raise InvalidInput(
+            raise InvalidInputError(
                 "slopes of a convex loss never fall, and have to lie within [-1, 1] over the "
                 "range: divide the loss by its largest slope"
             )
@@ -176,7 +176,7 @@ class LocalProtocol(ABC, Generic[Message]):
             ``(cells,)``; of `PureLocalMedian` which of its candidates it chose.
 
         Raises:
-            InvalidInput: not a number, or no number of a client.
+            InvalidInputError: not a number, or no number of a client.
         """
         return self._message(self.cell(value), key, client)
 
@@ -209,7 +209,7 @@ class LocalProtocol(ABC, Generic[Message]):
         """What a message says: C e_j + z of its client, in units of the lattice, ``(cells,)``.
 
         Raises:
-            InvalidInput: not a message of this protocol.
+            InvalidInputError: not a message of this protocol.
         """
 
     def sender(self, message: Any) -> int | None:
@@ -305,7 +305,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         name: of the question. One name, one message of each client.
 
     Raises:
-        InvalidInput: an argument is out of range, or the guarantee cannot be given.
+        InvalidInputError: an argument is out of range, or the guarantee cannot be given.
 
     >>> question = LocalMedian.for_clients(100, ApproxDP(4, 1e-6), upper=100, name="age")
     >>> question.cells
@@ -323,7 +323,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.guarantee, (ApproxDP, ZCDP)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"guarantee is {self.guarantee!r}; it must be ApproxDP or ZCDP for one noisy "
                 f"vector: use PureLocalMedian with PureDP"
             )
@@ -349,7 +349,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         elif isinstance(guarantee, ApproxDP):
             epsilon = float(guarantee.epsilon)
         else:
-            raise InvalidInput(f"guarantee is {guarantee!r}; it must be ApproxDP or ZCDP")
+            raise InvalidInputError(f"guarantee is {guarantee!r}; it must be ApproxDP or ZCDP")
         cells = _cells_for(clients, epsilon)
         return cls(cells=cells, guarantee=guarantee, lower=lower, upper=upper, name=name)
 
@@ -373,14 +373,14 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         """See `LocalProtocol.measurement`: the message itself."""
         vector = np.asarray(message)
         if vector.shape != (self.cells,) or vector.dtype.kind not in "iu":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a message has shape {vector.shape} and type {vector.dtype}; it must be "
                 f"{self.cells} integers, as randomise made it"
             )
         # Before the cast, which wraps; as Python's integers, of which none overflows.
         largest = max(int(vector.max()), -int(vector.min()))
         if largest > _LARGEST_SUM:
-            raise SumOverflow(
+            raise SumOverflowError(
                 f"a message has an entry of magnitude {largest:,}, beyond {_LARGEST_SUM:,}, up to "
                 f"which sums are exact: it is none that randomise made; leave it out"
             )
@@ -411,14 +411,14 @@ class Collected:
         """Take a message in.
 
         Raises:
-            InvalidInput: not a message of this protocol, or a second one of the same client, where
+            InvalidInputError: not a message of this protocol, or a second one of the same ...
                 messages say who sent them.
-            SumOverflow: the sum, or the message, would leave the exact range.
+            SumOverflowError: the sum, or the message, would leave the exact range.
         """
         vector = self.protocol.measurement(message)
         sender = self.protocol.sender(message)
         if sender in self._senders:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"client {sender} has sent a message already: each counts once, and a second "
                 f"answer would cost its privacy twice; leave it out"
             )
@@ -426,7 +426,7 @@ class Collected:
             self._sum + vector
         )  # of magnitudes up to 2^62 each: -2^63 is the only one that wraps
         if max(int(total.max()), -int(total.min())) > _LARGEST_SUM:
-            raise SumOverflow(
+            raise SumOverflowError(
                 f"the sum of {self.clients + 1:,} messages is beyond {_LARGEST_SUM:,}, up to which "
                 f"it is exact: collect in several parts"
             )
@@ -439,10 +439,10 @@ class Collected:
         """What the messages say.
 
         Raises:
-            InvalidInput: there are none.
+            InvalidInputError: there are none.
         """
         if not self.clients:
-            raise InvalidInput("no messages were added: there is nothing to estimate")
+            raise InvalidInputError("no messages were added: there is nothing to estimate")
         return LocalEstimate(self.protocol, self.clients, self._sum)
 
 
@@ -527,7 +527,7 @@ class LocalEstimate:
             of: the clients who answered, or what they were drawn from independently.
 
         Raises:
-            InvalidInput: a level out of range, or another ``of``.
+            InvalidInputError: a level out of range, or another ``of``.
         """
         return self._band(level, of, max(len(self.boundaries) - 2, 1))
 
@@ -535,7 +535,7 @@ class LocalEstimate:
         """Half-widths that hold at any so many boundaries together, stated beforehand."""
         missed = self._missed(level)
         if of not in ("clients", "population"):
-            raise InvalidInput(f"of is {of!r}; it must be 'clients' or 'population'")
+            raise InvalidInputError(f"of is {of!r}; it must be 'clients' or 'population'")
         drawn = 0.0
         if of == "population":
             missed /= 2
@@ -549,7 +549,7 @@ class LocalEstimate:
         departs = self.protocol.departs
         left = 1 - check_level(level) - departs
         if left <= 0:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"level is {level}; messages depart from noisy vectors by up to {departs} in total "
                 f"variation, so that it must be below {1 - departs:.6g}: ask for less, or plan "
                 f"with a smaller {field('distance')}"
@@ -567,7 +567,7 @@ class LocalEstimate:
         is enough, and the band, which holds everywhere, is not needed.
 
         Raises:
-            InvalidInput: see `band`.
+            InvalidInputError: see `band`.
         """
         width = self._band(level, of, 1)
         not_below = int(np.flatnonzero(self.cdf + width >= 0.5).min())
@@ -583,7 +583,7 @@ class LocalEstimate:
         two distances from points nearby is nearly the same, and falls out of their difference.)
 
         Raises:
-            InvalidInput: a level out of range.
+            InvalidInputError: a level out of range.
         """
         missed = self._missed(level)
         count = len(self.boundaries)
@@ -681,7 +681,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         distance: in total variation, of all messages together from noisy vectors.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> question = PureLocalMedian(
     ...     cells=32, guarantee=PureDP(2), clients=2000, public=Key.generate(), name="age"
@@ -704,19 +704,21 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.guarantee, PureDP):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"guarantee is {self.guarantee!r}; it must be PureDP: LocalMedian serves others"
             )
         check_key(self.public)
         if not 0 < self.distance < 1:
-            raise InvalidInput(f"distance is {self.distance}; it must be between 0 and 1: try 0.01")
+            raise InvalidInputError(
+                f"distance is {self.distance}; it must be between 0 and 1: try 0.01"
+            )
         check_integer("clients", self.clients, 1, 2**32)
         check_integer("clients", self.clients, 1, 2**32 // self.candidates)
         try:
             _ = self.law
-        except (InvalidInput, ZeroDivisionError) as error:
+        except (InvalidInputError, ZeroDivisionError) as error:
             epsilon = float_below(self.guarantee.epsilon)
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('epsilon')} is {epsilon:.3g}; a choice that loses so little stands for "
                 f"noise wider than can be drawn: give more, such as 1e-4, or fewer clients"
             ) from error
@@ -777,7 +779,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         """The public candidates of a client: int64, shape ``(candidates, cells)``, lattice units.
 
         Raises:
-            InvalidInput: no client of this number.
+            InvalidInputError: no client of this number.
         """
         first = check_integer("client", client, 0, self.clients - 1) * self.candidates
         return self._drawn.run(0, range(first, first + self.candidates))
@@ -792,7 +794,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
 
     def _message(self, cell: int, key: Key | None, client: int | None) -> PureMessage:
         if client is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"client is missing: each has candidates of its own; give its number, from 0 to "
                 f"{self.clients - 1:,}"
             )

@@ -267,7 +267,7 @@ def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: float) -> float:
         The error that is ruled out; 0 if none is (vacuous).
 
     Raises:
-        InvalidInput: fewer than 3 nodes or 1 step.
+        InvalidInputError: fewer than 3 nodes or 1 step.
 
     >>> [least_error_of_minimum_cut(100, steps, 1) for steps in (10, 1000, 10**6)]
     [0.5, 9.0, 34.0]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton import Running
+from counton import RunningStatistic
 from counton.privacy import ApproxDP
 from counton.statistics import Statistic
 from papers.constants.numbers import DELTA
@@ -58,7 +58,7 @@ def noise(
     guarantee = ApproxDP(epsilon, DELTA)
     true = np.cumsum(changes_of(statistic, [[event] for event in events]), axis=0)
     for run in range(runs):
-        counter = Running.start(
+        counter = RunningStatistic.start(
             statistic,
             guarantee=guarantee,
             key=known_key(),

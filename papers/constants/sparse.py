@@ -59,26 +59,32 @@ from numpy.typing import NDArray
 
 from counton import plan
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
+from counton.base.errors import (
+    HorizonExceededError,
+    InvalidInputError,
+    NoiseKeyError,
+    StateError,
+    SumOverflowError,
+)
 from counton.base.exact import check_integer, exact, text
 from counton.base.private import Private, open_private
-from counton.noise import Key, NoiseField
-from counton.noise.key import check_key
-from counton.numbers import Counter, Design
-from counton.numbers.counter import OneAtATime
-from counton.numbers.counter_state import (
+from counton.continual import Counter, Design
+from counton.continual.checkpoint import (
     StreamProgress,
     Totals,
     read_checkpoint,
     write_checkpoint,
 )
-from counton.numbers.design import check_name, state_errors
-from counton.numbers.intervals import SMALLEST_TAIL, widest_halfwidth
-from counton.numbers.node_law import law_for
+from counton.continual.counter import OneAtATime
+from counton.continual.design import check_name, state_errors
+from counton.continual.intervals import SMALLEST_TAIL, widest_halfwidth
+from counton.continual.node_distribution import law_for
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
 from counton.privacy import (
     ZCDP,
     ApproxDP,
-    Contribution,
+    ContributionBound,
     Guarantee,
     PureDP,
     guarantee_from_dict,
@@ -130,7 +136,7 @@ def _rest_of(guarantee: Guarantee, closing: Fraction) -> Guarantee:
     """What is left for the counter when closing segments is epsilon-private for ``closing``.
 
     Raises:
-        InvalidInput: nothing is left, or a guarantee of another kind.
+        InvalidInputError: nothing is left, or a guarantee of another kind.
     """
     if isinstance(guarantee, (PureDP, ApproxDP)):
         left = guarantee.epsilon - closing
@@ -140,12 +146,12 @@ def _rest_of(guarantee: Guarantee, closing: Fraction) -> Guarantee:
         left = guarantee.rho - closing**2 / 2
         kind = "rho"
     else:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
     if left <= 0:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"closing segments takes epsilon = {text(closing)}, which leaves no {kind} of "
             f"{guarantee} to the counter: give it less"
         )
@@ -154,11 +160,11 @@ def _rest_of(guarantee: Guarantee, closing: Fraction) -> Guarantee:
     return PureDP(left) if kind == "epsilon" else ZCDP(left)
 
 
-def _check_contribution(contribution: Contribution) -> None:
+def _check_contribution(contribution: ContributionBound) -> None:
     unit = contribution
     plain = unit.acts_once and unit.cells == 1 and unit.resolution is None
     if not plain or unit.relation != "add_remove":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the unit is {unit}; a sparse counter protects one that counts in one step, added or "
             f"removed: give Contribution.add_remove(per_cell=...), or use a plain counter"
         )
@@ -187,7 +193,7 @@ class SparseDesign:
     horizon: int
     ones: int
     guarantee: Guarantee
-    contribution: Contribution
+    contribution: ContributionBound
     closing: Fraction
     threshold: int
     segments: int
@@ -202,16 +208,18 @@ class SparseDesign:
         _check_contribution(self.contribution)
         object.__setattr__(self, "closing", exact(self.closing, "closing"))
         if self.closing <= 0:
-            raise InvalidInput(f"closing is {text(self.closing)}; it must be above 0")
+            raise InvalidInputError(f"closing is {text(self.closing)}; it must be above 0")
         _rest_of(self.guarantee, self.closing)
         served = self.strategy.horizon
         if served is None or served < self.segments or self.strategy.facts.workload != "totals":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"strategy is {self.strategy!r}; it must release totals over at least "
                 f"{self.segments} segments"
             )
         if not 0 < self.probability < 1:
-            raise InvalidInput(f"probability is {self.probability}; it must be between 0 and 1")
+            raise InvalidInputError(
+                f"probability is {self.probability}; it must be between 0 and 1"
+            )
 
     @property
     def rest(self) -> Guarantee:
@@ -272,7 +280,7 @@ class SparseDesign:
         depends on no data. What is left to fail is that segments close too early.
 
         Raises:
-            InvalidInput: runs that are no number of at least 1.
+            InvalidInputError: runs that are no number of at least 1.
 
         >>> design = plan_sparse(10**5, 300, PureDP(1)).design
         >>> design.error_quantile().value < 0.85 * design.largest_error
@@ -328,7 +336,7 @@ class SparseDesign:
                 horizon=saved["horizon"],
                 ones=saved["ones"],
                 guarantee=guarantee_from_dict(saved["guarantee"]),
-                contribution=Contribution.from_dict(saved["contribution"]),
+                contribution=ContributionBound.from_dict(saved["contribution"]),
                 closing=Fraction(saved["closing"]),
                 threshold=saved["threshold"],
                 segments=saved["segments"],
@@ -486,7 +494,7 @@ class SparseCounter:
         name: of the stream.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> design = plan_sparse(10**6, 500, PureDP(1)).design
     >>> counter = SparseCounter(design, key=Key.generate(), name="alarms")
@@ -533,7 +541,8 @@ class SparseCounter:
             x: how many ones came in it.
 
         Raises:
-            InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release_many`.
+            InvalidInputError, HorizonExceededError, SumOverflowError, ConcurrentWriterError: as
+                `release_many`.
         """
         return self.release_many([x])[0]
 
@@ -545,10 +554,10 @@ class SparseCounter:
                 error: privacy holds, and accuracy may not.
 
         Raises:
-            InvalidInput: no integers, or negative ones.
-            HorizonExceeded: more steps than the design has.
-            SumOverflow: the total would leave the exact range.
-            StreamConflict: in a fork of the process, or in a handler within a release.
+            InvalidInputError: no integers, or negative ones.
+            HorizonExceededError: more steps than the design has.
+            SumOverflowError: the total would leave the exact range.
+            ConcurrentWriterError: in a fork of the process, or in a handler within a release.
         """
         with self._turn.take():
             totals = self._checked(xs)
@@ -605,18 +614,18 @@ class SparseCounter:
     def _checked(self, xs: Totals) -> NDArray[np.int64]:
         totals, smallest, _ = totals_and_extremes(xs, None)
         if totals.ndim != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"input has shape {totals.shape}; a sparse stream takes one number for each step"
             )
         if smallest < 0:
-            raise InvalidInput(f"input {smallest} is below 0: a sparse stream counts ones")
+            raise InvalidInputError(f"input {smallest} is below 0: a sparse stream counts ones")
         if self._done.step + len(totals) > self.design.horizon:
-            raise HorizonExceeded(
+            raise HorizonExceededError(
                 f"step {self._done.step + len(totals):,} is beyond the horizon of "
                 f"{self.design.horizon:,} steps: start a new stream with a larger horizon"
             )
         if self._done.taken + float(np.sum(totals, dtype=np.float64)) > _LARGEST_SUM * (1 - 1e-9):
-            raise SumOverflow(
+            raise SumOverflowError(
                 f"the total would be beyond {_LARGEST_SUM:,}, up to which sums are exact: count in "
                 f"larger units"
             )
@@ -646,7 +655,7 @@ class SparseCounter:
         Raises:
             StateError: truncated, altered, of another format version, or its counter holds other
                 segments than those that have closed.
-            WrongKey: the key is not the one the stream was started with.
+            NoiseKeyError: the key is not the one the stream was started with.
         """
         state = read_checkpoint(saved)
         with state_errors("a sparse stream"):
@@ -657,7 +666,7 @@ class SparseCounter:
             taken, waiting = state.sums.tolist()
         counter = cls(design, key=key, name=name)
         if counter.key_fingerprint != state.key_fingerprint:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
                 f"{name!r}: load the key that was saved with it"
             )
@@ -674,7 +683,7 @@ class SparseCounter:
         return counter
 
     def __reduce__(self) -> NoReturn:
-        raise InvalidInput(
+        raise InvalidInputError(
             "counters are never copied or pickled, since a copy would release the same noise over "
             "other data: use SparseCounter.checkpoint() and SparseCounter.resume(saved, key=key)"
         )
@@ -795,7 +804,7 @@ def plan_sparse(
     guarantee: Guarantee,
     *,
     probability: float = 2 / 3,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
 ) -> SparsePlan:
     """Whether a sparse counter pays off, and with which segments, threshold and shares.
 
@@ -815,7 +824,7 @@ def plan_sparse(
         contribution: the protected unit; default: one count, present or absent.
 
     Raises:
-        InvalidInput: an argument is out of range, or so many steps that tails are not known (a
+        InvalidInputError: an argument is out of range, or so many steps that tails are not known (a
             horizon beyond 10^9 times 1 - probability, over 3).
 
     >>> print(plan_sparse(10**5, 300, PureDP(1)))
@@ -830,12 +839,12 @@ def plan_sparse(
     """
     horizon = check_integer("horizon", horizon, 1, 2**62)
     ones = check_integer("ones", ones, 1, 2**50)
-    unit = Contribution.add_remove() if contribution is None else contribution
+    unit = ContributionBound.add_remove() if contribution is None else contribution
     _check_contribution(unit)
     if not 0 < probability < 1:
-        raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+        raise InvalidInputError(f"probability is {probability}; it must be between 0 and 1")
     if (1 - probability) / 3 / horizon < SMALLEST_TAIL:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"horizon is {horizon:,}; tails are known for at most "
             f"{int((1 - probability) / 3 / SMALLEST_TAIL):,} steps with probability "
             f"{probability:.3g}: lower one of them"
@@ -852,7 +861,11 @@ class _Search:
     """The plain counter and the designs of least largest error, for any promise of ones."""
 
     def __init__(
-        self, horizon: int, guarantee: Guarantee, contribution: Contribution, probability: float
+        self,
+        horizon: int,
+        guarantee: Guarantee,
+        contribution: ContributionBound,
+        probability: float,
     ) -> None:
         self._asked = (horizon, guarantee, contribution, probability)
         self._missed = (1 - probability) / 3

@@ -262,7 +262,7 @@ def figure_4() -> Iterator[Comparison]:
 
 def independence() -> Comparison:
     """Section 7: the error does not depend on the stream."""
-    from counton.numbers import Counter
+    from counton.continual import Counter
     from counton.privacy import ApproxDP
     from papers.simulation import known_key
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton import Running
-from counton.privacy import ApproxDP, Contribution
+from counton import RunningStatistic
+from counton.privacy import ApproxDP, ContributionBound
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import SqrtToeplitz, matrices
 from papers.constants.numbers import DELTA, multiplier, psi
@@ -114,7 +114,7 @@ def _at_once(runs: int) -> Comparison:
         edges = list(itertools.combinations(range(vertices), 2))
         largest = []
         for run in range(4 * runs):
-            counter = Running.start(Cuts(vertices),
+            counter = RunningStatistic.start(Cuts(vertices),
                 guarantee=ApproxDP(EPSILON, DELTA), key=known_key(), name=f"static {run}",
                 strategy=SqrtToeplitz(1), batched=True,
             )  # fmt: skip
@@ -191,7 +191,8 @@ def sparse(runs: int) -> Iterator[Comparison]:
     ones = 500
     design = SparseDesign(
         horizon=horizon, ones=ones, guarantee=ApproxDP(EPSILON, DELTA),
-        contribution=Contribution.add_remove(), closing=Fraction(1, 2), threshold=96, segments=7,
+        contribution=ContributionBound.add_remove(), closing=Fraction(1, 2), threshold=96,
+        segments=7,
         strategy=SqrtToeplitz(7),
     )  # fmt: skip
     stream = np.zeros(horizon, np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.charts.style import FAINT, INK, PALETTE
-from counton.numbers.intervals import largest_expiring_error
+from counton.continual.intervals import largest_expiring_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
 from papers.drawing import label, legend_below, panels, save

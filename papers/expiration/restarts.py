@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.base.expiry import checked_age, checked_ages
 
@@ -40,7 +40,7 @@ class RestartedCounter:
     [0.11, 0.81, 582.39]
 
     Raises:
-        InvalidInput: window below 1, or a budget that is not a number above 0.
+        InvalidInputError: window below 1, or a budget that is not a number above 0.
     """
 
     window: int
@@ -52,7 +52,7 @@ class RestartedCounter:
         check_integer("window", self.window, 1, 2**22)
         for name, value in (("current", self.current), ("past", self.past)):
             if not 0 < value < math.inf:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{name} is {value!r}; a privacy budget must be a number above 0"
                 )
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from counton.base.distributions import DiscreteLaplace
-from counton.numbers.intervals import largest_expiring_error
+from counton.continual.intervals import largest_expiring_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring, noise_variance
 from counton.strategies.strategy import node_factor

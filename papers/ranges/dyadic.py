@@ -32,7 +32,7 @@ class Dyadic(LineStrategy):
     The sum over an interval is the sum of the fewest nodes that compose it.
 
     Raises:
-        InvalidInput: cells out of range.
+        InvalidInputError: cells out of range.
 
     >>> strategy = Dyadic(16)
     >>> low, high = np.array([0, 4, 1, 1]), np.array([16, 8, 16, 15])

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, figures
+from counton.continual.intervals import check_level
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.numbers.intervals import check_level
 from counton.planning.ranges_plan import CellsDesign
 from counton.strategies.strategy import NodeNoise
 from counton.tables import AllRanges, LineStrategy, Queries, Workload
@@ -71,7 +71,7 @@ def expected_largest_error(
         key: to repeat a simulation; a fresh one unless given.
 
     Raises:
-        InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
+        InvalidInputError: a grid of several axes, too few runs, a level outside (0, 1), or a ...
             of random subsets: their largest error depends on their number.
 
     >>> from counton import ApproxDP
@@ -111,7 +111,7 @@ def largest_errors(
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.strategy.axes
     if len(axes) != 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the plan is for a grid of {len(axes)} axes, but largest errors are known only for a "
             "single line: plan each axis by itself"
         )
@@ -136,10 +136,10 @@ def largest_error_of(
     2^-bits.
 
     Raises:
-        InvalidInput: a workload of one random query, which has no largest error.
+        InvalidInputError: a workload of one random query, which has no largest error.
     """
     if isinstance(workload, RandomSubsets):
-        raise InvalidInput(
+        raise InvalidInputError(
             "the workload is a single random subset, but the largest error depends on the number "
             "of subsets: give a matrix with one subset in each row"
         )

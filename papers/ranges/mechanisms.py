@@ -10,7 +10,7 @@ import numpy as np
 
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.planning.ranges_plan import CellsDesign
-from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
+from counton.privacy import ApproxDP, ContributionBound, PureDP, calibrate
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.participation import NORMS
 from counton.tables import Grid, LineStrategy, Queries, Workload
@@ -63,7 +63,7 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     '2.724e+10'
     """
     work = workload(asked, cells)
-    unit = Contribution.add_remove()
+    unit = ContributionBound.add_remove()
     strategy = line(name, work)
     grid = Grid((strategy,))
     law = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").law
@@ -103,7 +103,7 @@ def laplace_total_error(cells: int, asked: str) -> float:
     family = "laplace"
     grid = Grid((build("optimal", work, NORMS["laplace"], LATTICE_BITS),))
     pure = PureDP(GUARANTEE.epsilon)
-    law = calibrate(pure, sensitivity_of_cells(grid, Contribution.add_remove()), family).law
+    law = calibrate(pure, sensitivity_of_cells(grid, ContributionBound.add_remove()), family).law
     found = law.variance * total_variance("optimal", work, NORMS["laplace"], LATTICE_BITS)
     return found * SUBSETS if asked == "subsets" else found
 

@@ -30,7 +30,7 @@ def running_sums(
         strategy rounds to other multiples.
 
     Raises:
-        SumOverflow: a sum is 2^53 units or more, which float64 does not hold exactly.
+        SumOverflowError: a sum is 2^53 units or more, which float64 does not hold exactly.
     """
     if isinstance(strategy, Grid) and len(strategy.axes) == 1:
         (strategy,) = strategy.axes

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from counton import tables
 from counton.base.arrays import Floats, Integers
-from counton.tables.tree_law import TreeLaw, level_sizes
+from counton.tables.tree_distribution import TreeDistribution, level_sizes
 from counton.tables.workloads import Estimator, NamedWorkload, Workload, tree_law
 
 #: Number of intervals that are processed together, so that they stay in the cache.
@@ -55,7 +55,7 @@ class TreeNodes(NamedWorkload):
         return sum(float(estimator.variance(*part).sum()) for part in parts)
 
     @override
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         groups = self._alike(joint_law)
         if groups is None:
             low, high = self.intervals()
@@ -77,7 +77,7 @@ class TreeNodes(NamedWorkload):
         np.add.at(corners, (high, high), 1)
         return corners.cumsum(0).cumsum(1)[:-1, :-1]
 
-    def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
+    def _alike(self, joint_law: TreeDistribution) -> tuple[Integers, Integers, Integers] | None:
         """Return groups of intervals whose sums have equal variance under ``joint_law``.
 
         Three arrays, shape (groups,), have start and end of one interval, and the number in the
@@ -163,7 +163,7 @@ class RandomSubsets(NamedWorkload):
         )
 
     @override
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         single, together = self._weights()
         ends = np.array([0]), np.array([self.cells])
         parts = zip(cell_levels(joint_law), joint_law.interval_levels(*ends), strict=True)
@@ -185,7 +185,7 @@ class RandomSubsets(NamedWorkload):
         return one - two, two
 
 
-def cell_levels(law: TreeLaw) -> Iterator[float]:
+def cell_levels(law: TreeDistribution) -> Iterator[float]:
     """Yield each level's part, leaves first, in the summed variance of all cells; exact."""
     # The time is proportional to the number of levels, since the sum over cells of their
     # squared mean weights in a node is enough.

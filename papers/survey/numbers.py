@@ -13,7 +13,7 @@ import numpy as np
 from counton import plan
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import KAry, Metric, Norm, StreamStrategy
 from counton.strategies.participation import sensitivity
 from counton.tables.optimal import laplace_rows
@@ -81,7 +81,7 @@ def _of_stream(
         for metric in METRICS:
             try:
                 strategy = make(horizon, norm, metric)
-            except InvalidInput:  # it serves no such horizon
+            except InvalidInputError:  # it serves no such horizon
                 return None
             only = plan(horizon, stated, metric, strategies=[strategy])
             found[metric] = only.best.errors.by(metric)
@@ -165,10 +165,10 @@ def privelet(horizon: int, guarantee: str) -> Errors | None:
 def _dense(horizon: int, guarantee: str) -> Errors | None:
     if guarantee != _HALF or horizon > _LARGEST_DENSE:
         return None
-    from counton.strategies import LeastSquaresFactorization
+    from counton.strategies import LeastSquaresStrategy
     from counton.tables.optimal import optimal_gaussian
 
-    strategy = LeastSquaresFactorization(optimal_gaussian(Prefixes(horizon)), norm=2)
+    strategy = LeastSquaresStrategy(optimal_gaussian(Prefixes(horizon)), norm=2)
     return _of_stream(lambda *_: strategy)(horizon, guarantee)
 
 

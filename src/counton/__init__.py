@@ -23,13 +23,13 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.base.errors import CountonError as CountonError
+    from counton.continual import Counter as Counter
     from counton.noise import Key as Key
-    from counton.numbers import Counter as Counter
     from counton.planning.expiration_plans import plan_expiring as plan_expiring
     from counton.planning.ranges_plan import plan_cells as plan_cells
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
-    from counton.privacy import Contribution as Contribution
+    from counton.privacy import ContributionBound as ContributionBound
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from counton.statistics import Moments as Moments
     from counton.statistics import Quantiles as Quantiles
     from counton.statistics import Ranges as Ranges
-    from counton.statistics import Running as Running
+    from counton.statistics import RunningStatistic as RunningStatistic
     from counton.statistics import Stars as Stars
     from counton.statistics import Substrings as Substrings
     from counton.statistics import Sum as Sum

@@ -13,7 +13,7 @@ import polars as pl
 from click.testing import CliRunner
 
 from counton.cli.app import app
-from counton.numbers.node_law import sensitivity_of
+from counton.continual.node_distribution import sensitivity_of
 from counton.run import Job, run
 from counton.state import Store
 from counton.strategies import Binary

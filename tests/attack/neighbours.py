@@ -36,8 +36,8 @@ from witnesses import without_witness
 
 from counton import ZCDP, ApproxDP, PureDP
 from counton.base.distributions import DiscreteLaplace
-from counton.numbers.design import Design
-from counton.numbers.node_law import sensitivity_of
+from counton.continual.design import Design
+from counton.continual.node_distribution import sensitivity_of
 
 Case = dict[str, Any]
 #: A row's columns in cases of files, where one may be a line as it stands.

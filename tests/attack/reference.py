@@ -8,8 +8,8 @@ import numpy as np
 from by_reference import recomputed
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, Contribution, Counter, ExpiringDP, ExpiringZCDP, PureDP
-from counton.base.errors import InvalidInput
+from counton import ZCDP, ApproxDP, ContributionBound, Counter, ExpiringDP, ExpiringZCDP, PureDP
+from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.strategies import public_strategies
 
@@ -50,15 +50,15 @@ def run(case: Case, _folder: Path) -> str:
         guarantees = (ExpiringDP(budget), ExpiringZCDP(budget), ExpiringDP(budget))
     guarantee = guarantees[case["guarantee"]]
     strategy = some[case["example"] % len(some)]
-    counted = Contribution.add_remove(cells=2)
+    counted = ContributionBound.add_remove(cells=2)
     if case["values"]:
-        counted = Contribution.values(-3, 12, resolution="0.5")
+        counted = ContributionBound.values(-3, 12, resolution="0.5")
     try:
         counter = Counter(
             strategy, guarantee, key=chosen_key(secret), name="attack", shape=(cells,),
             contribution=counted,
         )  # fmt: skip
-    except InvalidInput:  # noise that is wider than there is
+    except InvalidInputError:  # noise that is wider than there is
         return "refused"
     xs = np.random.default_rng(case["counts"]).integers(0, 9, (steps, *counter.design.step_shape))
     found = recomputed(counter.release_exact(xs), xs, secret)

@@ -23,7 +23,7 @@ import slips_on_purpose as mistakes
 from run_results import releases_of
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 NOT_HERE = "others' auditors are not here: make audit"
@@ -154,7 +154,7 @@ def test_which_mistakes_the_tester_finds(mistake: Any, monkeypatch: pytest.Monke
     name, found = MISTAKES[mistake]
     mistake(monkeypatch)
     if mistake is mistakes.refusal_by_a_row:
-        with pytest.raises(InvalidInput):  # both runs are refused: it has no samples
+        with pytest.raises(InvalidInputError):  # both runs are refused: it has no samples
             rejected(name)
         return
     assert rejected(name) is found

@@ -21,7 +21,7 @@ from counton.base.distributions import (
     pattern_from_dict,
     pattern_to_dict,
 )
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 KINDS = (DiscreteLaplace, DiscreteGaussian)
 
@@ -29,14 +29,14 @@ KINDS = (DiscreteLaplace, DiscreteGaussian)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [2.5, math.nan, math.inf, "1", None, Decimal(1)], ids=str)
 def test_parameters_that_are_no_exact_rationals_are_refused(kind: Any, value: Any) -> None:
-    with pytest.raises(InvalidInput, match="Fraction"):
+    with pytest.raises(InvalidInputError, match="Fraction"):
         kind(value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [0, -1, Fraction(-1, 2), 2**81], ids=str)
 def test_parameters_out_of_range_are_refused(kind: Any, value: Any) -> None:
-    with pytest.raises(InvalidInput, match="must be"):
+    with pytest.raises(InvalidInputError, match="must be"):
         kind(Fraction(value))
 
 
@@ -58,7 +58,7 @@ def test_laws_survive_being_saved(kind: Any) -> None:
     "saved", [{}, {"law": "discrete Laplace"}, {"law": "discrete Gaussian", "sigma_squared": "1/0"}]
 )
 def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         law_from_dict(saved)
 
 

@@ -5,12 +5,12 @@ import pkgutil
 from contextlib import suppress
 
 import counton
-from counton.base.errors import CountonError, InvalidInput, MissingExtra, field
-from counton.frame.options import MissingOptions
+from counton.base.errors import CountonError, InvalidInputError, MissingDependencyError, field
+from counton.windowing.options import MissingOptionError
 
 
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
-    error = InvalidInput(f"{field('until', field('start', 3))} is odd")
+    error = InvalidInputError(f"{field('until', field('start', 3))} is odd")
     assert error.fields == ("until",)
     assert error.translate({"start": "--start", "until": "--until"}) == "--until ?start?3? is odd"
 
@@ -21,10 +21,10 @@ def test_a_field_without_another_name_keeps_its_own() -> None:
 
 
 def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:
-    error = pickle.loads(pickle.dumps(InvalidInput(f"give {field('append', True)}")))  # noqa: S301
+    error = pickle.loads(pickle.dumps(InvalidInputError(f"give {field('append', True)}")))  # noqa: S301
     assert str(error) == "give append=True"
     assert error.translate({"append": "--append"}) == "give --append"
-    absent = pickle.loads(pickle.dumps(MissingExtra("no polars", name="polars")))  # noqa: S301
+    absent = pickle.loads(pickle.dumps(MissingDependencyError("no polars", name="polars")))  # noqa: S301
     assert (str(absent), absent.name) == ("no polars", "polars")
 
 
@@ -39,11 +39,11 @@ def test_every_error_is_made_from_its_message_alone_and_copied() -> None:
     while waiting:
         kinds.add(kind := waiting.pop())
         waiting += [one for one in kind.__subclasses__() if one not in kinds]
-    assert MissingOptions in kinds
+    assert MissingOptionError in kinds
     for kind in kinds:
         error = kind(f"give {field('append', True)}")
         for copied in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301
             assert type(copied) is kind
             assert copied.translate({"append": "--append"}) == "give --append"
-    absent = pickle.loads(pickle.dumps(MissingOptions("no value", ["value"])))  # noqa: S301
+    absent = pickle.loads(pickle.dumps(MissingOptionError("no value", ["value"])))  # noqa: S301
     assert absent.names == ("value",)

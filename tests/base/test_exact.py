@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import exact, float_above, float_below, root_rounded_up, rounded_up, text
 
 
@@ -50,7 +50,7 @@ def test_a_number_is_the_fraction_its_text_says(value: object, expected: Fractio
     ],
 )
 def test_what_is_not_a_finite_number_is_refused_by_name(value: object) -> None:
-    with pytest.raises(InvalidInput, match=r"epsilon is .* finite number"):
+    with pytest.raises(InvalidInputError, match=r"epsilon is .* finite number"):
         exact(value, "epsilon")  # type: ignore[arg-type]
 
 
@@ -99,5 +99,5 @@ def test_floats_on_both_sides(value: Fraction) -> None:
     ],
 )
 def test_a_remedy_for_who_writes_and_for_who_programs(value: str | bool, remedy: str) -> None:
-    with pytest.raises(InvalidInput, match=rf"epsilon is .*: .*{remedy}"):
+    with pytest.raises(InvalidInputError, match=rf"epsilon is .*: .*{remedy}"):
         exact(value, "epsilon")

@@ -10,7 +10,7 @@ import pytest
 
 import counton
 from counton import Counter, Key, PureDP
-from counton.base.errors import SumOverflow
+from counton.base.errors import SumOverflowError
 from counton.strategies import Binary
 from tools.parsed_source import parsed
 
@@ -29,9 +29,9 @@ def test_no_other_function_refuses_sums() -> None:
     found = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
-        if "SumOverflow" in (text := path.read_text(encoding="utf-8"))
+        if "SumOverflowError" in (text := path.read_text(encoding="utf-8"))
         for node in ast.walk(parsed(text))
-        if isinstance(node, ast.Raise | ast.Call) and "SumOverflow" in _names(node)
+        if isinstance(node, ast.Raise | ast.Call) and "SumOverflowError" in _names(node)
     }
     rest = {path for path in found if not path.startswith(tuple(OTHERS))}
     assert rest == {"base/exact.py"}
@@ -76,7 +76,7 @@ ROOMS: dict[str, Callable[[Path], None]] = {
 def test_every_room_refuses_by_the_one_function(room: str, tmp_path: Path) -> None:
     """With the value, the bound and the remedy; and nothing is released."""
     with pytest.raises(
-        SumOverflow, match=r"(at most|more than) .*: give a (coarser|larger)"
+        SumOverflowError, match=r"(at most|more than) .*: give a (coarser|larger)"
     ) as refused:
         ROOMS[room](tmp_path)
     frames = traceback.extract_tb(refused.tb)

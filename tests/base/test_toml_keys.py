@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.outside_input import parse_toml
 from counton.job.job_file import load
 from counton.job.saved_job import save
@@ -29,10 +29,10 @@ def test_key_of_very_many_parts_is_refused_before_it_is_parsed(tmp_path: Path, t
     """Python's parser takes a time that grows with the square of the parts: minutes."""
     file = tmp_path / "nightly.toml"
     file.write_text(text)
-    with pytest.raises(InvalidInput, match="nested too deep to be read"):
+    with pytest.raises(InvalidInputError, match="nested too deep to be read"):
         load(file)
     job = Job("count", "e.csv", "v.db")
-    with pytest.raises(InvalidInput, match="nested too deep to be read"):
+    with pytest.raises(InvalidInputError, match="nested too deep to be read"):
         save(job, file)
 
 

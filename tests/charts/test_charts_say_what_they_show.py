@@ -11,7 +11,7 @@ import pytest
 from matplotlib.text import Text
 
 from counton import PureDP, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.charts.totals import tick_names, window_names
 from counton.run import export, mark
 
@@ -165,7 +165,7 @@ def test_a_narrow_chart_names_its_groups_and_fits(tmp_path: Path) -> None:
         titles = {axes.get_title("left").split()[0] for axes in figure.axes if axes.lines}
         assert titles == set(GROUPS)
     for width in (0.0, 2.9, 31, float("nan"), "4", True):
-        with pytest.raises(InvalidInput, match="too small or too large for a chart"):
+        with pytest.raises(InvalidInputError, match="too small or too large for a chart"):
             found.figures(width=width)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, Contribution, Distinct, PureDP, plan, plan_expiring
-from counton.base.errors import InvalidInput
+from counton import ZCDP, ContributionBound, Distinct, PureDP, plan, plan_expiring
+from counton.base.errors import InvalidInputError
 from counton.charts import plot_loss, plot_plan
 from counton.planning import StreamPlan
 from counton.strategies import noise_variance
@@ -32,7 +32,7 @@ def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
 
 
 def test_lines_are_means_of_exact_variances() -> None:
-    contribution = Contribution.values(0, 10, resolution="0.5")
+    contribution = ContributionBound.values(0, 10, resolution="0.5")
     ranked = plan(40, PureDP(1), contribution=contribution)
     ax = plot_plan(ranked, "A title").axes[0]
     best = max(ax.lines, key=lambda line: line.get_linewidth())
@@ -53,7 +53,7 @@ def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
 def test_a_statistic_is_refused() -> None:
     ranked = plan(10, PureDP(1), of=Distinct(changes=4))
     assert ranked.best.errors_of.what
-    with pytest.raises(InvalidInput, match="plan of a statistic"):
+    with pytest.raises(InvalidInputError, match="plan of a statistic"):
         plot_plan(ranked, "A title")
 
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.text import Annotation, Text
 
 import counton
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity
 from counton.charts import Caption, Curves, plot_loss, plot_totals, totals
 from counton.charts.style import PALETTE, save_figure, shorten, shorten_all, tick
@@ -65,9 +65,11 @@ def test_a_group_without_a_name_is_drawn() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="nothing to draw, because no step has been released"):
+    with pytest.raises(
+        InvalidInputError, match="nothing to draw, because no step has been released"
+    ):
         plot_totals(curves([1.0], steps=0), WORDS)
-    with pytest.raises(InvalidInput, match="nothing to draw, because no group is shown yet"):
+    with pytest.raises(InvalidInputError, match="nothing to draw, because no group is shown yet"):
         plot_totals(curves([]), WORDS)
 
 

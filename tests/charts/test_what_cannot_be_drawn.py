@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from programs import run_program
 
 from counton import PureDP, release
-from counton.base.errors import NotDrawnWarning
+from counton.base.errors import ChartWarning
 from counton.charts import Caption, Curves, plot_totals, style
 from counton.charts.style import save_figure
 from counton.charts.totals import reach
@@ -97,7 +97,7 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> No
 
 @pytest.mark.usefixtures("broken", "folder")
 def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None:
-    with pytest.warns(NotDrawnWarning, match="'c.png' was not drawn") as told:
+    with pytest.warns(ChartWarning, match="'c.png' was not drawn") as told:
         found = release(
             "count", VISITS, time="time", every="1d", start="2024-03-01", steps=9,
             until="2024-03-04", guarantee=PureDP(1), state="s.db", plot="c.png",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counton.numbers import design
+from counton.continual import design
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 

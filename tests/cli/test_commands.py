@@ -102,18 +102,25 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
 
 def test_every_kind_of_error_has_its_code() -> None:
     expected = {
-        errors.InvalidInput: ExitCode.INPUT, errors.HorizonExceeded: ExitCode.INPUT,
-        errors.SumOverflow: ExitCode.INPUT, errors.NoiseAddressError: ExitCode.INPUT,
-        errors.StateError: ExitCode.STATE, errors.OldCopy: ExitCode.OLD_COPY,
-        errors.StateUnavailable: ExitCode.UNAVAILABLE, errors.RequestMismatch: ExitCode.INPUT,
-        errors.AlreadyEnded: ExitCode.INPUT, errors.ReplayMismatch: ExitCode.ROWS,
-        errors.StreamConflict: ExitCode.CONFLICT, errors.WrongKey: ExitCode.KEY,
-        errors.BudgetExceeded: ExitCode.BUDGET, errors.MissingExtra: ExitCode.FAILED,
-        OSError: ExitCode.FAILED,
-    }  # fmt: skip
+        errors.InvalidInputError: ExitCode.INVALID_INPUT,
+        errors.HorizonExceededError: ExitCode.INVALID_INPUT,
+        errors.SumOverflowError: ExitCode.INVALID_INPUT,
+        errors.NoiseAddressError: ExitCode.INVALID_INPUT,
+        errors.StateError: ExitCode.CORRUPT_STATE,
+        errors.StateRolledBackError: ExitCode.STATE_ROLLED_BACK,
+        errors.StateUnavailableError: ExitCode.UNAVAILABLE,
+        errors.StreamMismatchError: ExitCode.INVALID_INPUT,
+        errors.StreamClosedError: ExitCode.INVALID_INPUT,
+        errors.InputChangedError: ExitCode.INPUT_CHANGED,
+        errors.ConcurrentWriterError: ExitCode.CONCURRENT_WRITER,
+        errors.NoiseKeyError: ExitCode.NOISE_KEY,
+        errors.BudgetExceededError: ExitCode.BUDGET_EXCEEDED,
+        errors.MissingDependencyError: ExitCode.ERROR,
+        OSError: ExitCode.ERROR,
+    }
     for kind, code in expected.items():
         assert exit_code(kind("x")) is code
-    assert set(ExitCode) - set(expected.values()) == {ExitCode.OK, ExitCode.ALARM}
+    assert set(ExitCode) - set(expected.values()) == {ExitCode.OK, ExitCode.BUDGET_WARNING}
     defined = {
         kind
         for kind in vars(errors).values()

@@ -15,7 +15,7 @@ from counton.base.errors import StateError
 from counton.run import Job, run
 from counton.serve.service import Service
 from counton.state import Stream
-from counton.state.state_witness import accept_old_copy
+from counton.state.rollback_guard import accept_old_copy
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4

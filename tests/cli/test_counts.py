@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import counton
-from counton import Count, Job, Key, PureDP, Running, release
-from counton.base.errors import InvalidInput
+from counton import Count, Job, Key, PureDP, RunningStatistic, release
+from counton.base.errors import InvalidInputError
 from counton.run.planning import plan_stream
 from counton.state.store import Store
 from counton.statistics import Report
@@ -132,7 +132,7 @@ def test_a_later_run_counts_the_same_column(place: Any) -> None:
 
 
 def test_a_report_takes_no_counts() -> None:
-    with pytest.raises(InvalidInput, match="counts a row more than once"):
+    with pytest.raises(InvalidInputError, match="counts a row more than once"):
         Report({"all": Count(counts=True)})
 
 
@@ -160,9 +160,9 @@ def test_bad_rows_file_takes_no_count_for_one_event_too_many(place: Any) -> None
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, 2**50 + 1, "many", None, float("nan")])
 def test_a_count_that_is_none_is_no_event_of_a_running_count(wrong: Any) -> None:
-    running = Running.start(
+    running = RunningStatistic.start(
         Count(counts=True), 9, PureDP(100), key=Key.generate(), name="n", batched=True
     )
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         running.release_batch([3, wrong])
     assert running.release_batch([3, 4]).table_columns()["estimate"].tolist() == [7]

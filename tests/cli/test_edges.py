@@ -10,7 +10,7 @@ import pytest
 
 import counton
 from counton import Counter, Key, PureDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import exact
 from counton.base.outside_input import shown_name
 from counton.cli import statistic_run
@@ -74,14 +74,14 @@ def test_the_page_shows_names_as_the_screen_does(tmp_path: Path) -> None:
 def test_values_that_mean_nothing_are_refused(
     tmp_path: Path, stated: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(Job("count", ROWS, tmp_path / "s.db", **{**NEW, **stated}))
     assert not (tmp_path / "s.db").exists()
 
 
 def test_numbers_have_digits_of_one_script() -> None:
     for text in ("１", "1٫5", "½", "1/３"):
-        with pytest.raises(InvalidInput, match="write decimal text or a fraction"):
+        with pytest.raises(InvalidInputError, match="write decimal text or a fraction"):
             exact(text, "epsilon")
 
 
@@ -133,5 +133,5 @@ def test_a_remedy_is_said_once(place: Any) -> None:
 
 def test_versions_without_an_address_are_refused_when_they_begin() -> None:
     strategy = WindowVersions(2**22, SqrtToeplitz(2000))
-    with pytest.raises(InvalidInput, match=r"would measure .* plan fewer steps"):
+    with pytest.raises(InvalidInputError, match=r"would measure .* plan fewer steps"):
         Counter(strategy, PureDP(1), key=Key.generate(), name="visits", shape=(2000, 2))

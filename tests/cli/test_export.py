@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import Contribution, Key, PureDP, Stream
-from counton.base.errors import InvalidInput
+from counton import ContributionBound, Key, PureDP, Stream
+from counton.base.errors import InvalidInputError
 from counton.cli.print_forms import Console
-from counton.released.screen import text_table
+from counton.results.terminal import text_table
 from counton.run import Job, export, run
 from counton.strategies import Binary
 
@@ -100,7 +100,7 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
         assert found.table().columns == ["step", "cell", "estimate", "std", "lower", "upper"]
         assert found.table()["estimate"].to_list() == stream.releases(2).values.ravel().tolist()
         assert stream.release([7, 8]).step == 4
-        with pytest.raises(InvalidInput, match=r"was not made from events|a chart shows"):
+        with pytest.raises(InvalidInputError, match=r"was not made from events|a chart shows"):
             found.figures()
 
 
@@ -167,7 +167,7 @@ def test_a_stream_that_can_release_nothing_says_why(
     Stream.create(state, "one", Binary(3), PureDP(1)).close()
 
     def refuse(self: Binary, law: object) -> None:
-        raise InvalidInput("sums of noise are not exact")
+        raise InvalidInputError("sums of noise are not exact")
 
     monkeypatch.setattr(Binary, "_check_law", refuse)
     said = place("export", state).refused()
@@ -181,7 +181,7 @@ def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, p
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
     done = place("export", state)
     assert (done.code, "has released no step yet" in done.err) == (2, True)
-    unit = Contribution.add_remove(unit="unit")
+    unit = ContributionBound.add_remove(unit="unit")
     Stream.create(state, "two", Binary(3), PureDP(1), key=key, contribution=unit).close()
     done = place("export", state)
     assert (done.code, "has 'one', 'two': choose with --name" in done.err) == (2, True)

@@ -13,7 +13,7 @@ import pytest
 from forked_commands import forked_counton
 
 from counton.cli.command_list import STATISTICS_AT_TOP
-from counton.released.screen import shown_rows
+from counton.results.terminal import shown_rows
 from counton.run.default_paths import state_beside
 from counton.statistics.catalogue import keywords
 

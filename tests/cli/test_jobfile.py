@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli import statistic_run
 from counton.job.job_file import load
 from counton.job.json_schema import schema
@@ -117,7 +117,7 @@ def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
 )
 def test_what_is_wrong_is_named(changed: tuple[str, str], words: str, file: Path) -> None:
     file.write_text(FILE.replace(*changed))
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         load(file)
 
 
@@ -128,10 +128,10 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
         name="takings", out=tmp_path / "t.csv", key="env:KEY", level=0.9,
     )  # fmt: skip
     file.write_text("# ours\n" + FILE)
-    with pytest.raises(InvalidInput, match="that this job does not state"):
+    with pytest.raises(InvalidInputError, match="that this job does not state"):
         save(job, file)
     job = job.with_options(until="2024-03-03")
-    with pytest.raises(InvalidInput, match="does not state"):  # a date is of one run
+    with pytest.raises(InvalidInputError, match="does not state"):  # a date is of one run
         save(job, file)
     file.write_text("# ours\n" + FILE.replace('until = "2024-03-04"\n', ""))
     save(job, file)
@@ -145,7 +145,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     assert job_entries(again, tmp_path) == job_entries(job, tmp_path)
     save(again, file)
     assert load(file)["takings"] == again
-    with pytest.raises(InvalidInput, match="object in memory"):
+    with pytest.raises(InvalidInputError, match="object in memory"):
         save(Job("count", pl.DataFrame(), "v.db"), file)
 
 
@@ -322,7 +322,7 @@ class Panic(BaseException):
 def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
     file.write_text(FILE + 'clock-change = "twice"\n')
     with pytest.raises(
-        InvalidInput, match=r"^job 'paid' of .*: clock-change twice is not possible"
+        InvalidInputError, match=r"^job 'paid' of .*: clock-change twice is not possible"
     ):
         load(file)
 
@@ -413,7 +413,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
         ("page = 2", 'page = "two"', "target is not a number"),
     ):
         file.write_text(TABLES.replace(old, new, 1))
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             load(file)
 
 
@@ -508,7 +508,9 @@ def test_a_file_names_variables_of_the_environment(
     named = named.replace("[jobs.visits]", '[jobs.visits]\ntitle = "$PLACE, ${TITLE} and $5 {x}"')
     file.write_text(named)
     monkeypatch.setenv("TITLE", "${PLACE}")
-    with pytest.raises(InvalidInput, match=r"PLACE \(defaults.state\), WHERE_1 \(defaults.events"):
+    with pytest.raises(
+        InvalidInputError, match=r"PLACE \(defaults.state\), WHERE_1 \(defaults.events"
+    ):
         load(file)
     monkeypatch.setenv("PLACE", str(file.parent / "states"))
     monkeypatch.setenv("WHERE_1", ".")
@@ -531,7 +533,7 @@ def test_a_file_names_variables_of_the_environment(
 )
 def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> None:
     file.write_text(FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         load(file)
 
 
@@ -559,7 +561,7 @@ def test_a_dry_run_reads_and_writes_nothing(
     assert contents() == before
     (file.parent / "v.db.key").rename(file.parent / "away.key")
     lost = place("run", str(file), "--dry-run", "--only", "visits")
-    assert (lost.code, "WrongKey" in lost.err, "v.db.key" in lost.err) == (6, False, True)
+    assert (lost.code, "NoiseKeyError" in lost.err, "v.db.key" in lost.err) == (6, False, True)
     file.write_text(file.read_text().replace('"shop"]', '"house"]'))
     wrong = place("run", str(file), "--dry-run", "--json", "--only", "visits")
     assert (wrong.code, json.loads(wrong.out)["jobs"]["visits"]["failed"]) == (2, 2)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from counton import Contribution, PureDP, Stream
-from counton.base.errors import BudgetExceeded, InvalidInput
+from counton import ContributionBound, PureDP, Stream
+from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.state import Store
 from counton.strategies import Binary
 
@@ -25,12 +25,12 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     said = json.loads(done.out)
     assert (said["share"], said["warned"], len(said["spent"])) == (0.5, True, 1)
     assert said["remaining"]["epsilon"] == "0.5"
-    contribution = Contribution.add_remove(unit="reader")
-    with pytest.raises(BudgetExceeded, match="is left: give at most"):
+    contribution = ContributionBound.add_remove(unit="reader")
+    with pytest.raises(BudgetExceededError, match="is left: give at most"):
         Stream.create(state, "visits", Binary(9), PureDP("0.6"), contribution=contribution)
     told = place.plain("ledger", str(state), *SURVEY).refused()
     assert "the ledger has an entry 'survey of 2023' already, and entries are never removed" in told
-    with pytest.raises(InvalidInput, match="has an entry 'survey of 2023'"):
+    with pytest.raises(InvalidInputError, match="has an entry 'survey of 2023'"):
         Stream.create(state, "survey of 2023", Binary(9), PureDP("0.1"), contribution=contribution)
     more = place.plain(
         "ledger", str(state), "--add", "more", "--epsilon", "0.6", "--unit", "reader"
@@ -41,14 +41,14 @@ def test_it_counts_under_the_limit(place: Any, tmp_path: Path) -> None:
     assert "survey of 2023  pure differential privacy with epsilon = 0.5" in quiet.out
     with Store(state) as store:
         assert [one.name for one in store.spends] == ["survey of 2023"]
-        with pytest.raises(InvalidInput, match="is not the name of a unit"):
+        with pytest.raises(InvalidInputError, match="is not the name of a unit"):
             store.add_spend("x", PureDP(1), unit=" ")
 
 
 def test_it_warns_from_the_share_that_is_stated(place: Any, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert place.plain("ledger", str(state), "--limit-epsilon", "1").code == 0
-    contribution = Contribution.add_remove(unit="reader")
+    contribution = ContributionBound.add_remove(unit="reader")
     Stream.create(state, "visits", Binary(9), PureDP("0.4"), contribution=contribution).close()
     warned = place.plain("ledger", str(state), *SURVEY, "--warn-at", ".9")
     assert (warned.code, warned.err) == (10, "")

@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from counton import release
-from counton.base.errors import InvalidInput
-from counton.frame.options import split_names
+from counton.base.errors import InvalidInputError
 from counton.job.statistics import model_of
 from counton.statistics.catalogue import keywords
+from counton.windowing.options import split_names
 
 COLUMNS = ("time", "visitor", "page", "device", "seconds", "order", "here")
 ROW = ("2024-03-01T10:00", "ann", "home", "phone", "30", "1", "true")
@@ -88,7 +88,7 @@ def test_a_misspelt_column_is_told_first(statistic: str, rows: Path, place: Any)
     """From Python, a job file and the command line."""
     for number, (_, job, wrong) in enumerate(misspelt(statistic)):
         named = {name.replace("-", "_"): value for name, value in typed(job).items()}
-        with pytest.raises(InvalidInput) as told:
+        with pytest.raises(InvalidInputError) as told:
             release(cast("Any", statistic), "v.csv", state="py.db", **named)
         check(str(told.value), wrong)
         done = place.plain(*words_of("typed", statistic, job, rows.parent))

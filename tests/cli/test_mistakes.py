@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
@@ -62,7 +62,7 @@ def test_the_same_is_refused_of_standard_input(place: Any, monkeypatch: pytest.M
     run(Job("count", piped(), place.state, **request)).close()  # type: ignore[arg-type]
     with run(Job("count", piped(), place.state, append=True, until="newest")) as outcome:
         assert (outcome.is_duplicate_input, outcome.before, outcome.after) == (True, 3, 3)
-    with pytest.raises(InvalidInput, match="standard input has been counted already"):
+    with pytest.raises(InvalidInputError, match="standard input has been counted already"):
         run(Job("count", piped(), place.state, append=True, until="2013-01-01T05:00"))
 
 
@@ -166,7 +166,7 @@ def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
 )
 def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(
             Job(
                 "count", events, place.state, time="time", every="1h", by="group",

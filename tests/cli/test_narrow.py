@@ -10,7 +10,7 @@ import pytest
 import rich.console
 
 from counton import PureDP, Stream, plan
-from counton.base.errors import InvalidInput, StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateError
 from counton.run import Job, run
 from counton.strategies import Binary
 
@@ -40,7 +40,7 @@ def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
     assert done.code == 2
     assert len(done.err) < 400
     assert "others" in done.err
-    with pytest.raises(InvalidInput, match="nor can"):
+    with pytest.raises(InvalidInputError, match="nor can"):
         plan(100, PureDP("1e-300"))
 
 
@@ -59,7 +59,7 @@ def test_who_loses_a_race_for_a_new_stream_may_try_again(
         return mine(*given, **more)
 
     monkeypatch.setattr(Stream, "create", second)
-    with pytest.raises(StreamConflict, match="another process has just created"):
+    with pytest.raises(ConcurrentWriterError, match="another process has just created"):
         run(job)
     monkeypatch.undo()
     with run(job) as outcome:

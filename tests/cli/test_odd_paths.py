@@ -12,7 +12,7 @@ import click
 import pytest
 from in_turn import in_turn
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
 from counton.cli.command_list import STATISTICS_AT_TOP
@@ -162,18 +162,18 @@ _TEXTS = sorted(
 @pytest.mark.parametrize("name", _TEXTS)
 def test_nul_is_refused_in_every_option(tmp_path: Path, name: str) -> None:
     model = next(model for model in all_models().values() if name in model.model_fields)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         parse_options(model, {name: "a\0b"})
     key = model.model_fields[name].alias
     (tmp_path / "n.toml").write_text(f'[jobs.n]\n{key} = "a\\u0000b"\n')
-    with pytest.raises(InvalidInput, match=rf"jobs\.n\.{key} is .*NUL"):
+    with pytest.raises(InvalidInputError, match=rf"jobs\.n\.{key} is .*NUL"):
         load(tmp_path / "n.toml")
 
 
 @pytest.mark.parametrize("table", ["publish", "limit", "serve", "report.n.mean"])
 def test_nul_is_refused_in_every_table_of_a_job_file(tmp_path: Path, table: str) -> None:
     (tmp_path / "n.toml").write_text(f'[{table}]\nto = ["a", "a\\u0000b"]\n')
-    with pytest.raises(InvalidInput, match="NUL"):
+    with pytest.raises(InvalidInputError, match="NUL"):
         load(tmp_path / "n.toml")
 
 
@@ -188,5 +188,5 @@ def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobo
 def test_statistics_of_a_report_are_read_within_bounds(tmp_path: Path) -> None:
     for name, text in {"deep.toml": "a = " + "[" * 10**5, "deep.json": "{" * 10**5}.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(InvalidInput, match="is no table of statistics"):
+        with pytest.raises(InvalidInputError, match="is no table of statistics"):
             parse_options(all_models()["report"], {"statistics": str(tmp_path / name)})

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import counton
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.cli.app import app
 from counton.cli.command_list import COMMANDS
 from counton.cli.command_text import command_words
@@ -74,7 +74,7 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
         "events": events, "state": place.state, "time": "time", "every": "1h",
         "by": "group", "domain": "a,b", "steps": 6, "start": "2013-01-01", "epsilon": 100,
     }  # fmt: skip
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         run(Job("count", **(request | changed)))
     assert in_python in str(caught.value)
     assert caught.value.fields == fields
@@ -99,12 +99,12 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
 
 @pytest.mark.parametrize("statistic", ["count", "report", "top-k", "contingency"])
 def test_a_refusal_names_the_command_of_a_statistic_that_exists(statistic: str) -> None:
-    told = InvalidInput(f"give {field('what', statistic)}").translate(command_words())
+    told = InvalidInputError(f"give {field('what', statistic)}").translate(command_words())
     words = told.removeprefix("give counton ").split()
     shown = CliRunner().invoke(app, [*words, "-h"])
     assert (words[-1], shown.exit_code) == (statistic, 0)
 
 
 def test_a_job_file_names_its_statistic_and_no_command() -> None:
-    told = failure(InvalidInput(f"give {field('what', 'count')}"))[1]
+    told = failure(InvalidInputError(f"give {field('what', 'count')}"))[1]
     assert told == "give statistic count"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counton
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.job.custom_strategies import own_strategy, write_strategy
 from counton.job.job_file import load
 from counton.job.saved_job import save
@@ -79,7 +79,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
     place(
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
     ).fine()
-    with pytest.raises(InvalidInput, match="strategy is an object in memory"):
+    with pytest.raises(InvalidInputError, match="strategy is an object in memory"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
 
 
@@ -98,7 +98,7 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
 def test_what_does_not_fit_is_refused(
     strategy: Any, more: dict[str, Any], words: str, events: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(Job("count", events, tmp_path / "s.db", strategy=strategy, **{**STREAM, **more}))
     assert not (tmp_path / "s.db").exists()
 
@@ -108,12 +108,12 @@ class Private(KAry):
 
 
 def test_a_class_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"cannot build it again.*Factorisation"):
+    with pytest.raises(InvalidInputError, match=r"cannot build it again.*Factorisation"):
         own_strategy(Private(6, 3))
 
 
 def test_a_file_that_holds_no_strategy_is_refused(tmp_path: Path) -> None:
     for text in ("[]", "{", '{"strategy": "None"}'):
         (tmp_path / "mine.json").write_text(text)
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             own_strategy(str(tmp_path / "mine.json"))

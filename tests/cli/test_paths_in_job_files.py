@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
 
 JOB = """
@@ -64,7 +64,7 @@ def test_empty_text_in_place_of_a_path_is_refused(
 )
 def test_empty_path_of_a_statistic_of_a_report_is_refused(file: Path, key: str, words: str) -> None:
     file.write_text(f'{JOB}[report.all]\nstate = "r.db"\n[report.all.one]\n{key} = ""\n')
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         load(file)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from counton import ZCDP, Average, Contribution, PureDP, plan
+from counton import ZCDP, Average, ContributionBound, PureDP, plan
 
 from .conftest import Workplace
 
@@ -70,7 +70,7 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     job = place(*typed.split(), "--steps", "30", "--epsilon", "1", *words, "--plan", "--json")
     planned = json.loads(job.out)["plans"]["totals"]
     assert "one user's day added or removed, with at most 3 events" in planned["protected"]
-    found = plan(30, PureDP(1), contribution=Contribution.events(3, unit="user's day"))
+    found = plan(30, PureDP(1), contribution=ContributionBound.events(3, unit="user's day"))
     assert [one["mean_std"] for one in plain["choices"]] == [one.errors.mean_std for one in found]
     assert planned["strategy"] == plain["choices"][0]["strategy"] == str(found.best.strategy)
     assert planned["steps"] == [1, 15, 30]

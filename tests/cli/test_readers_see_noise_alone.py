@@ -19,8 +19,8 @@ from every_statistic import HEADER
 from counton import Counter, Key
 from counton.base.private import Private
 from counton.cli.print_forms import CONFIDENTIAL as EXACT
-from counton.numbers.counter_state import StreamProgress
-from counton.state.seen import Secret
+from counton.continual.checkpoint import StreamProgress
+from counton.state.dedup import Secret
 from counton.statistics.catalogue import statistic_named
 
 from .conftest import Workplace

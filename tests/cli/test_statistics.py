@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton import Quantiles, plan
-from counton.released.series import finite
+from counton.results.series import finite
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from rich.table import Table
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.__main__ import main
 from counton.cli.print_forms import Console
 from counton.job.job_file_tables import read_tables
-from counton.released.screen import text_table
+from counton.results.terminal import text_table
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
 
@@ -71,5 +71,5 @@ def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_a_job_file_that_no_reader_takes_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.toml").write_text(text)
-    with pytest.raises(InvalidInput, match=r"job\.toml.*; correct it"):
+    with pytest.raises(InvalidInputError, match=r"job\.toml.*; correct it"):
         read_tables(tmp_path / "job.toml")

@@ -11,12 +11,12 @@ from one_interpreter import printed_by_each
 from own_statistic import PACKAGE, forget, installed
 
 import counton
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
 from counton.job.json_schema import schema
-from counton.laws import LawBroken, check_statistic
 from counton.run import Job, run
 from counton.statistics import catalogue as known
+from counton.testing import PropertyViolationError, check_statistic
 
 pytestmark = pytest.mark.slow
 ROWS = "at,shop,paid\n2024-03-01T00:10,a,3\n2024-03-01T00:20,b,9\n2024-03-01T01:10,a,12\n"
@@ -86,9 +86,9 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
     with run(job) as outcome:
         assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
         assert outcome.spec.description().what == "above"
-    with pytest.raises(InvalidInput, match="count has no option 'threshold'"):
+    with pytest.raises(InvalidInputError, match="count has no option 'threshold'"):
         run(job.having(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
-    with pytest.raises(InvalidInput, match="above needs threshold"):
+    with pytest.raises(InvalidInputError, match="above needs threshold"):
         run(Job("above", tmp_path / "e.csv", tmp_path / "c.db", until="2024-03-01T02:00", **own))
 
 
@@ -118,7 +118,7 @@ def test_its_laws_hold_and_a_wrong_one_is_found(above: Path) -> None:
         def encode(self, *parts: Any) -> Any:
             return 2 * super().encode(*parts)
 
-    with pytest.raises(LawBroken):
+    with pytest.raises(PropertyViolationError):
         check_statistic(Twice(5), batches)
 
 
@@ -140,7 +140,8 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
         patch.setattr(known, "_others", dict)
         known.statistic_named.cache_clear()
         with pytest.raises(
-            InvalidInput, match=r"statistic is 'Above', which is not known.*install the package"
+            InvalidInputError,
+            match=r"statistic is 'Above', which is not known.*install the package",
         ):
             counton.read(out)
     known.statistic_named.cache_clear()
@@ -156,7 +157,7 @@ def test_an_entry_point_that_does_not_fit_is_refused(
 ) -> None:
     monkeypatch.setattr(known, "_others", lambda: {"wrong": where})
     known.statistic_named.cache_clear()
-    with pytest.raises(InvalidInput, match=f"statistic 'wrong' is {where}"):
+    with pytest.raises(InvalidInputError, match=f"statistic 'wrong' is {where}"):
         known.statistic_named("wrong")
     monkeypatch.undo()
     forget()

@@ -14,12 +14,12 @@ from own_statistic import EXAMPLES, left_by_pip
 
 import counton
 from counton import PureDP, plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.app import app
 from counton.job.job_file import load
-from counton.laws import check_strategy
 from counton.run import Job, run
 from counton.strategies import KAry, StreamStrategy, sensitivity, strategy_from_dict
+from counton.testing import check_strategy
 
 PACKAGE = EXAMPLES / "blocks"
 ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))
@@ -119,6 +119,6 @@ def test_python_takes_an_instance(installed: Path) -> None:
 def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
     saved = json.loads((PACKAGE / "blocks.json").read_text())
     with pytest.raises(
-        InvalidInput, match="strategy is 'Blocks', which is not known; known are Binary"
+        InvalidInputError, match="strategy is 'Blocks', which is not known; known are Binary"
     ):
         strategy_from_dict(saved)

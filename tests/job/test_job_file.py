@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.job.job_file import load, load_each, published_to, refuse_of_service, select_jobs
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.json_schema import schema
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
 def refused(file: Path, text: str) -> str:
     """Return the message with which a file of this text is refused."""
     file.write_text(text)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         load(file)
     return str(caught.value)
 
@@ -133,14 +133,14 @@ def test_load_refuses_a_file_without_jobs(text: str, file: Path) -> None:
 
 
 def test_load_refuses_a_file_that_cannot_be_read(file: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInputError, match="cannot be read"):
         load(file.parent / "other.toml")
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInputError, match="cannot be read"):
         load(file.parent)
-    with pytest.raises(InvalidInput, match="NUL"):
+    with pytest.raises(InvalidInputError, match="NUL"):
         load("a\0b")
     file.write_bytes(b"a = '\xff'")
-    with pytest.raises(InvalidInput, match="not valid TOML"):
+    with pytest.raises(InvalidInputError, match="not valid TOML"):
         load(file)
 
 
@@ -233,13 +233,13 @@ def test_load_each_returns_an_error_in_place_of_its_job(file: Path) -> None:
     assert not isinstance(jobs["paid"], CountonError)  # the table of options compares them later
     file.write_text(FILE.replace("lower = 0", "lower = false"))
     error = load_each(file)["paid"]
-    assert isinstance(error, InvalidInput)
+    assert isinstance(error, InvalidInputError)
     assert str(error).startswith(f"job 'paid' of {str(file)!r}: lower ")
 
 
 def test_load_each_refuses_events_of_the_file_and_of_the_caller(file: Path) -> None:
     jobs = load_each(file, object())
-    assert all(isinstance(job, InvalidInput) for job in jobs.values())
+    assert all(isinstance(job, InvalidInputError) for job in jobs.values())
     file.write_text(FILE.replace('events = "e.csv"', ""))
     rows = object()
     job = load_each(file, rows)["visits"]
@@ -269,12 +269,12 @@ def test_load_without_rows_refuses_options_that_a_service_decides(
     file.write_text(text)
     jobs = load_each(file, without_rows=True)
     assert isinstance(jobs["visits"], CountJob) == is_taken
-    with pytest.raises(InvalidInput, match="lacks the key 'events'"):
+    with pytest.raises(InvalidInputError, match="lacks the key 'events'"):
         load(file)
 
 
 def test_refuse_of_service_names_option_and_value() -> None:
-    with pytest.raises(InvalidInput, match=r"out=t\.csv is for runs over files"):
+    with pytest.raises(InvalidInputError, match=r"out=t\.csv is for runs over files"):
         refuse_of_service(CountJob(out="t.csv"))
     refuse_of_service(CountJob(time="at", every="1h", append=True, yes=True))
 
@@ -285,7 +285,7 @@ def test_select_jobs_returns_named_jobs_in_the_order_of_the_file() -> None:
     assert list(select_jobs(jobs, "c, a")) == ["a", "c"]
     assert list(select_jobs(jobs, ["b"])) == ["b"]
     for only in ("d", "", "a,"):
-        with pytest.raises(InvalidInput, match="its jobs are a, b, c"):
+        with pytest.raises(InvalidInputError, match="its jobs are a, b, c"):
             select_jobs(jobs, only)
 
 
@@ -305,7 +305,7 @@ def test_select_jobs_returns_named_jobs_in_the_order_of_the_file() -> None:
 )
 def test_published_to_refuses_what_is_no_database(section: str, words: str, file: Path) -> None:
     file.write_text(FILE + section)
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         published_to(file)
     assert words in str(caught.value)
     assert repr(str(file)) in str(caught.value)
@@ -334,7 +334,7 @@ def test_read_table_parses_a_section_as_its_model(file: Path) -> None:
     file.write_text(FILE)
     assert read_table(file, read_tables(file), "serve", Settings) == Settings()
     file.write_text(f"{FILE}[serve]\npublic = 'yes'\n")
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read_table(file, read_tables(file), "serve", Settings)
     assert f"[serve] of {str(file)!r}: public yes is neither true nor false" in str(caught.value)
 

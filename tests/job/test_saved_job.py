@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.common_options import Job
 from counton.job.job_file import load
 from counton.job.messages import parse_options
@@ -90,9 +90,11 @@ def test_save_keeps_other_jobs_comments_and_permissions(tmp_path: Path) -> None:
 def test_save_refuses_defaults_that_would_change_the_job(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text(OTHER_JOBS.replace("epsilon", 'until = "2024-03-01"\nlevels = "a"\nepsilon'))
-    with pytest.raises(InvalidInput, match=r"does not state \(until, epsilon\)"):
+    with pytest.raises(InvalidInputError, match=r"does not state \(until, epsilon\)"):
         save(job_of("count", tmp_path), file)
-    with pytest.raises(InvalidInput, match=r"does not state \(until\)"):  # a date is of one run
+    with pytest.raises(
+        InvalidInputError, match=r"does not state \(until\)"
+    ):  # a date is of one run
         save(job_of("count", tmp_path, epsilon=1, until="2024-03-03"), file)
     assert list(load(file)) == ["visits"]
 
@@ -125,7 +127,7 @@ def test_save_writes_comments_and_empty_keys_first(tmp_path: Path) -> None:
         "# secret",
         'state = "v.db"',
     ]
-    with pytest.raises(InvalidInput, match="it leaves empty: user, most"):
+    with pytest.raises(InvalidInputError, match="it leaves empty: user, most"):
         load(file)
 
 
@@ -148,7 +150,7 @@ def test_save_writes_no_password(tmp_path: Path) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_save_refuses_an_object_in_memory(option: str, value: Any, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         save(job_of("count", tmp_path, by="page", **{option: value}), tmp_path / "nightly.toml")
     assert caught.value.fields == (option,)
     assert not (tmp_path / "nightly.toml").exists()
@@ -166,8 +168,8 @@ def test_save_refuses_an_object_in_memory(option: str, value: Any, tmp_path: Pat
 def test_save_refuses_a_file_that_is_no_job_file(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text(text)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         save(job_of("count", tmp_path), file)
     assert file.read_text() == text
-    with pytest.raises(InvalidInput, match="cannot be read"):
+    with pytest.raises(InvalidInputError, match="cannot be read"):
         save(job_of("count", tmp_path), tmp_path)

@@ -365,7 +365,7 @@ def test_what_is_protected_and_planned_stands_there_in_words(watched: Page) -> N
     )
     assert about["budget"]["spent"] in budget
     lines = [one.rstrip(".").lower() for one in texts(page, "#besides li")]
-    assert lines == about["besides_noise"]
+    assert lines == about["systematic_errors"]
     assert lines
     facts = texts(page, "#facts")[0]
     assert "Planned error at the end\n± " in facts

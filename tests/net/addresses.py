@@ -44,7 +44,7 @@ def addresses(case: Night, folder: Path) -> list[str]:
         case: the job.
         folder: an empty one, which is the working directory.
     """
-    from counton.numbers import Design
+    from counton.continual import Design
 
     found: dict[str, None] = {}
     address: Any = Design._address

@@ -9,7 +9,7 @@ import numpy as np
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Counter, PureDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.strategies import public_strategies
 from counton.training import TrainingNoise
@@ -29,7 +29,7 @@ def counters(guarantees: Sequence[Guarantee] = GUARANTEES) -> Iterator[tuple[str
             spec = f"{written(strategy)}, {guarantee}"
             try:
                 counter = Counter(strategy, guarantee, key=chosen_key(), name="it", shape=(CELLS,))
-            except InvalidInput:
+            except InvalidInputError:
                 continue
             of_cells = counts.reshape(STEPS, CELLS, *(1 for _ in counter.shape[1:]))
             taken = np.broadcast_to(of_cells, (STEPS, *counter.shape))  # for all versions the same

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from witnesses import without_witness
 
-from counton.numbers import design
+from counton.continual import design
 from tests.net import addresses, nights
 
 KNOWN: dict[str, list[str]] = json.loads(

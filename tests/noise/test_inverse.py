@@ -16,7 +16,7 @@ from counton.noise.blocks import BlockAddress, BlockSource
 from counton.noise.samplers import (
     GUARD_DIGITS,
     UNDECIDED,
-    CumulativeLaw,
+    CumulativeDistribution,
     GaussianBlocks,
     InverseTable,
     SignedGeometric,
@@ -38,7 +38,7 @@ PARAMETERS: list[tuple[Any, Fraction, int]] = [
     (GaussianBlocks, Fraction(1, 10), 0),
     (GaussianBlocks, Fraction(10**5), 3),
 ]
-LAWS: list[CumulativeLaw] = [kind(width, number) for kind, width, number in PARAMETERS]
+LAWS: list[CumulativeDistribution] = [kind(width, number) for kind, width, number in PARAMETERS]
 
 
 def real(value: Fraction) -> mpmath.mpf:
@@ -89,7 +89,7 @@ def _gaussians(sigma_squared: Fraction, first: int, step: int, count: int) -> li
     return found
 
 
-def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:
+def true_cumulative(law: CumulativeDistribution, value: int) -> mpmath.mpf:
     kind, width, number = PARAMETERS[LAWS.index(law)]
     if kind is SignedGeometric:
         q = mpmath.exp(-1 / real(width))
@@ -104,7 +104,7 @@ def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:
     return sums[value - lowest]
 
 
-def names(law: CumulativeLaw) -> str:
+def names(law: CumulativeDistribution) -> str:
     return type(law).__name__
 
 
@@ -136,7 +136,7 @@ def test_powers_err_by_no_more_than_is_said(guard_bits: int) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=names)
 @pytest.mark.parametrize("bits", [8, 64, 208])
-def test_cumulative_brackets_hold_and_are_narrow(law: CumulativeLaw, bits: int) -> None:
+def test_cumulative_brackets_hold_and_are_narrow(law: CumulativeDistribution, bits: int) -> None:
     values = range(8) if law.first == 0 else range(-12, 12)
     for value in values:
         low, high = law.bracket(value, bits)
@@ -147,7 +147,7 @@ def test_cumulative_brackets_hold_and_are_narrow(law: CumulativeLaw, bits: int) 
 
 @pytest.mark.parametrize("law", LAWS, ids=names)
 def test_every_cell_which_sixteen_bits_decide_lies_between_two_thresholds(
-    law: CumulativeLaw,
+    law: CumulativeDistribution,
 ) -> None:
     table = InverseTable(law)
     decided = table.cells[table.cells != UNDECIDED]
@@ -181,7 +181,7 @@ class ForcedBits(BlockSource):
 @pytest.mark.parametrize("extra", [-1, 0, 1], ids=["below", "at", "above"])
 @pytest.mark.slow
 def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
-    law: CumulativeLaw, extra: int
+    law: CumulativeDistribution, extra: int
 ) -> None:
     bits = 16 + 128 * 5
     zero = np.zeros(1, np.uint64)

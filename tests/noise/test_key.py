@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keys import chosen_key
 
-from counton.base.errors import WrongKey
+from counton.base.errors import NoiseKeyError
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 
 
@@ -46,7 +46,7 @@ def test_save_never_overwrites(tmp_path: Path) -> None:
     path = tmp_path / "key"
     key = Key.generate()
     key.save(path)
-    with pytest.raises(WrongKey, match="never overwritten"):
+    with pytest.raises(NoiseKeyError, match="never overwritten"):
         Key.generate().save(path)
     assert Key.load(path) == key
 
@@ -56,12 +56,12 @@ def test_files_which_hold_no_key_are_refused(tmp_path: Path, content: str) -> No
     path = tmp_path / "key"
     path.write_text(content, encoding="utf-8")
     path.chmod(0o600)
-    with pytest.raises(WrongKey, match=r"counton key|cannot be read"):
+    with pytest.raises(NoiseKeyError, match=r"counton key|cannot be read"):
         Key.load(path)
 
 
 def test_missing_key_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongKey, match="cannot be read"):
+    with pytest.raises(NoiseKeyError, match="cannot be read"):
         Key.load(tmp_path / "none")
 
 
@@ -70,7 +70,7 @@ def test_a_key_which_others_may_read_is_refused(tmp_path: Path) -> None:
     Key.generate().save(path)
     for mode in (0o640, 0o660, 0o444, 0o442, 0o450, 0o604, 0o460):
         path.chmod(mode)
-        with pytest.raises(WrongKey, match=rf"mode {mode:04o}.*chmod 600"):
+        with pytest.raises(NoiseKeyError, match=rf"mode {mode:04o}.*chmod 600"):
             Key.load(path)
 
 
@@ -85,13 +85,13 @@ def test_a_key_that_its_owner_or_a_chosen_group_reads_is_taken(tmp_path: Path, m
 
 @pytest.mark.parametrize("secret", [b"", b"short", bytes(33), "x" * 32, None])
 def test_secrets_of_another_length_or_type_are_refused(secret: Any) -> None:
-    with pytest.raises(WrongKey, match="32 secret bytes"):
+    with pytest.raises(NoiseKeyError, match="32 secret bytes"):
         InsecureSeededKey.from_bytes(secret)
 
 
 @pytest.mark.parametrize("secret", [(bytes(32),), (b"short",), ("x" * 32,), (7,), ()])
 def test_bytes_that_somebody_chose_make_no_key(secret: tuple[object, ...]) -> None:
-    with pytest.raises(WrongKey, match=r"nobody may choose it: use Key.generate\(\)"):
+    with pytest.raises(NoiseKeyError, match=r"nobody may choose it: use Key.generate\(\)"):
         Key(*secret)
 
 
@@ -107,9 +107,9 @@ def test_nothing_printed_or_pickled_holds_the_secret() -> None:
     for text in (repr(key), str(key), f"{key}", key.fingerprint):
         assert secret_of(key).hex() not in text
         assert secret_of(key)[:4].hex() not in text
-    with pytest.raises(WrongKey, match="cannot be pickled"):
+    with pytest.raises(NoiseKeyError, match="cannot be pickled"):
         pickle.dumps(key)
-    with pytest.raises(WrongKey, match="cannot be pickled"):
+    with pytest.raises(NoiseKeyError, match="cannot be pickled"):
         copy.deepcopy(key)
 
 

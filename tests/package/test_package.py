@@ -147,6 +147,6 @@ def test_laws_hold_of_packages_of_others_beside_the_wheel(wheel: Path, tmp_path:
     for copy in copies:  # building writes into the folder of the sources
         shutil.copytree(ROOT / "examples" / copy.name, copy)
     call(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]", *copies, home=home)
-    checks = "from counton.laws import check; import counton_above, counton_blocks; "
+    checks = "from counton.testing import check; import counton_above, counton_blocks; "
     checks += "check(counton_above.Above); check(counton_blocks.Blocks); print('kept')"
     assert "kept" in call(python, "-c", checks, home=home)

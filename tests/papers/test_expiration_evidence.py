@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import Expiring
 from papers import Evidence, reproduce
 from papers.expiration.figures import growth_curve, habit_curves, plotted_ages
@@ -155,5 +155,5 @@ def test_losses_of_a_mechanism_are_targets_that_it_keeps() -> None:
 
 
 def test_an_unknown_paper_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="known are"):
+    with pytest.raises(InvalidInputError, match="known are"):
         reproduce("nothing")

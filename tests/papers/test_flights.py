@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from papers import Evidence
 from papers.flights import numbers
@@ -49,7 +49,7 @@ def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) ->
         until="2013-01-04",
         epsilon=Fraction(10**6),  # noise that is 0 almost surely
     )
-    with pytest.raises(InvalidInput, match="no value"):
+    with pytest.raises(InvalidInputError, match="no value"):
         run(job).close()
     with run(job.having(missing="skip")) as outcome:
         totals = outcome.read().numbers.totals

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from papers import Comparison, Evidence, Figure
 from papers.gallery import BEGIN, END, filled, numbers, pictures, write_pages
 
@@ -64,7 +64,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     ) in new
     assert "prints each number that differs, with the reason." in new
     assert filled(new, "elders", found) == new
-    with pytest.raises(InvalidInput, match="0 places to write to"):
+    with pytest.raises(InvalidInputError, match="0 places to write to"):
         filled("# Title\n", "elders", found)
 
 
@@ -83,6 +83,6 @@ def test_no_page_is_written_of_numbers_that_differ(
     page = tmp_path / "papers" / "elders.md"
     page.parent.mkdir()
     page.write_text(f"{BEGIN}\nold\n{END}\n")
-    with pytest.raises(InvalidInput, match="differ and no row says why"):
+    with pytest.raises(InvalidInputError, match="differ and no row says why"):
         write_pages(tmp_path, ("elders",))
     assert "old" in page.read_text()

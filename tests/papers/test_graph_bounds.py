@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from counton import ZCDP, ApproxDP, Degrees, Key, PureDP, Running
+from counton import ZCDP, ApproxDP, Degrees, Key, PureDP, RunningStatistic
 from counton.base.arrays import Integers
 from counton.statistics.statistic_plan import plan_statistic
 from papers.constants.graph_bounds import (
@@ -75,7 +75,7 @@ def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> Non
         assert max(histograms[-1]) <= bits + 1
         assert sum(histograms[-1].values()) <= bits * (bits + 2)
     edges = [edge for edge, _ in steps]  # counton's own histogram of the last stream
-    histogram = Running.start(
+    histogram = RunningStatistic.start(
         Degrees(bits + 1), len(edges), ZCDP(10**7), key=Key.generate(), name="d", batched=True
     )
     last = [histogram.release_batch([edge] if edge else []) for edge in edges][-1]

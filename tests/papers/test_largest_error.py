@@ -8,7 +8,7 @@ import pytest
 from keys import chosen_key
 
 import counton
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import ZCDP, PureDP
 from papers.ranges.dyadic import Dyadic
 from papers.ranges.largest_error import expected_largest_error, largest_errors, mean_with_interval
@@ -69,5 +69,5 @@ def test_what_has_no_expected_largest_error_is_refused() -> None:
         (best, {"key": b"secret"}, "must be a counton.Key"),
     ]
     for which, arguments, message in asked:
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             expected_largest_error(which, **arguments)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Key, PureDP
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.strategies import SqrtToeplitz, sensitivity
 from papers.constants.local_median import (
     LocalMedian,
@@ -186,23 +186,23 @@ def test_losses_become_values_with_their_slopes(monkeypatch: pytest.MonkeyPatch)
         slope = max(t / 8 - 0.4, 0) ** 2 * 2 - 0.5
         assert np.mean(np.array(cells) < t) == pytest.approx((1 + slope) / 2, abs=1 / draws)
     for wrong in (lambda theta: -theta, lambda theta: 3 * theta, lambda theta: math.nan):
-        with pytest.raises(InvalidInput, match="slopes of a convex loss"):
+        with pytest.raises(InvalidInputError, match="slopes of a convex loss"):
             EIGHT.cell_of_loss(wrong)
 
 
 def test_what_is_no_value_or_message_is_refused() -> None:
     assert [EIGHT.cell(value) for value in (-math.inf, 0, 0.125, 0.999, 1, 7)] == [0, 0, 1, 7, 7, 7]
-    with pytest.raises(InvalidInput, match="NaN"):
+    with pytest.raises(InvalidInputError, match="NaN"):
         EIGHT.randomise(math.nan)
     server = EIGHT.collect()
-    with pytest.raises(InvalidInput, match="nothing to estimate"):
+    with pytest.raises(InvalidInputError, match="nothing to estimate"):
         server.estimate()
     for wrong in (np.zeros(7, int), np.zeros(8), None):
-        with pytest.raises(InvalidInput, match="8 integers"):
+        with pytest.raises(InvalidInputError, match="8 integers"):
             server.add(wrong)
-    with pytest.raises(InvalidInput, match="PureLocalMedian"):
+    with pytest.raises(InvalidInputError, match="PureLocalMedian"):
         LocalMedian(cells=8, guarantee=PureDP(1), name="x")
-    with pytest.raises(InvalidInput, match="lower"):
+    with pytest.raises(InvalidInputError, match="lower"):
         LocalMedian(cells=8, guarantee=ZCDP(1), lower=1, upper=1, name="x")
     assert LocalMedian.for_clients(10**4, ApproxDP(0.5, 1e-9), name="x").cells == 50
 
@@ -216,19 +216,19 @@ def test_the_number_of_a_client_is_part_of_the_address() -> None:
     assert (first != EIGHT.randomise(0.2, key)).any()
     drawn = {EIGHT.cell_of_loss(lambda t: 2 * t - 1, key, client=client) for client in range(40)}
     assert len(drawn) > 4
-    with pytest.raises(InvalidInput, match="client"):
+    with pytest.raises(InvalidInputError, match="client"):
         EIGHT.randomise(0.2, key, client=-1)
 
 
 def test_no_message_wraps_the_sum() -> None:
     server = EIGHT.collect()
     for entry in (np.int64(-(2**63)), np.uint64(2**63), np.uint64(2**64 - 1), np.int64(2**62 + 1)):
-        with pytest.raises(SumOverflow, match=str(abs(int(entry)) // 10**18)):
+        with pytest.raises(SumOverflowError, match=str(abs(int(entry)) // 10**18)):
             server.add(np.full(8, entry))
     for sign in (1, -1):
         server = EIGHT.collect()
         server.add(np.full(8, sign * 2**62))
-        with pytest.raises(SumOverflow, match="sum of 2 messages"):
+        with pytest.raises(SumOverflowError, match="sum of 2 messages"):
             server.add(np.full(8, sign * 2**62))
         assert server.clients == 1
         assert (server._sum == sign * 2**62).all()
@@ -391,7 +391,7 @@ def test_bands_of_choices_take_off_the_distance() -> None:
         of_vectors.std[1] * math.sqrt(2 * math.log(2 * 7 / 0.7))
     )
     for call in (found.band, found.interval, found.excess):
-        with pytest.raises(InvalidInput, match=r"must be below 0\.5"):
+        with pytest.raises(InvalidInputError, match=r"must be below 0\.5"):
             call(0.5)
 
 
@@ -399,22 +399,22 @@ def test_what_pure_privacy_does_not_take() -> None:
     question = _small()
     server = question.collect()
     server.add(PureMessage(2, 0))
-    with pytest.raises(InvalidInput, match="client 2 has sent"):
+    with pytest.raises(InvalidInputError, match="client 2 has sent"):
         server.add(PureMessage(2, 1))
     server.add(PureMessage(3, 0))
     assert server.clients == 2
     for epsilon in (1e-300, 1e-15, 1e-8):
-        with pytest.raises(InvalidInput, match="epsilon is 1e-"):
+        with pytest.raises(InvalidInputError, match="epsilon is 1e-"):
             _small(epsilon)
     assert 0 < _small(1e-4).cut < 1e-4
-    with pytest.raises(InvalidInput, match="client"):
+    with pytest.raises(InvalidInputError, match="client"):
         question.randomise(0.5, client=4)
-    with pytest.raises(InvalidInput, match=r"client is missing.*from 0 to 3$"):
+    with pytest.raises(InvalidInputError, match=r"client is missing.*from 0 to 3$"):
         question.randomise_loss(lambda t: 0.0)
     for wrong in (PureMessage(0, 5), PureMessage(4, 0)):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             question.collect().add(wrong)
-    with pytest.raises(InvalidInput, match="PureDP"):
+    with pytest.raises(InvalidInputError, match="PureDP"):
         PureLocalMedian(cells=3, guarantee=ZCDP(1), clients=1, public=Key.generate(), name="x")
     # Coins have no chances beyond 1: more than about 4 ln 2 is not spent.
     assert _small(Fraction(50)).cut <= math.log(2)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from papers.expiration.restarts import RestartedCounter
 
 
@@ -69,5 +69,5 @@ def test_the_best_habit_keeps_the_targets_and_no_tried_one_is_better() -> None:
     [((0, 1, 1), "window is 0"), ((7, 0, 1), "current is 0"), ((7, 1, math.nan), "past is nan")],
 )
 def test_bad_input_is_refused(arguments: tuple[int, float, float], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         RestartedCounter(*arguments)

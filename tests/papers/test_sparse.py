@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton import Contribution, Counter, Key
+from counton import ContributionBound, Counter, Key
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
-from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
+from counton.base.errors import HorizonExceededError, InvalidInputError, NoiseKeyError, StateError
+from counton.continual.checkpoint import StreamProgress, read_checkpoint, write_checkpoint
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies import Binary
 from papers.constants.error_quantiles import fewest_runs, largest_error_of_totals
@@ -22,7 +22,7 @@ from papers.constants.sparse import SparseCounter, SparseDesign, plan_sparse
 
 #: Closing costs 1/2, the counter 1/2.
 SMALL = SparseDesign(
-    horizon=4, ones=4, guarantee=PureDP(1), contribution=Contribution.add_remove(),
+    horizon=4, ones=4, guarantee=PureDP(1), contribution=ContributionBound.add_remove(),
     closing=Fraction(1, 2), threshold=2, segments=2, strategy=Binary(2),
 )  # fmt: skip
 
@@ -218,7 +218,7 @@ def test_resumed_it_goes_on_as_if_it_had_never_stopped() -> None:
         SparseCounter(replace(design, threshold=design.threshold + 1), key=key, name="alarms"),
     ):
         assert other._counter.key_fingerprint != first._counter.key_fingerprint
-    with pytest.raises(WrongKey):
+    with pytest.raises(NoiseKeyError):
         SparseCounter.resume(saved, key=Key.generate())
     with pytest.raises(StateError):
         SparseCounter.resume(saved[:-20], key=key)
@@ -227,21 +227,21 @@ def test_resumed_it_goes_on_as_if_it_had_never_stopped() -> None:
 def test_what_cannot_be_is_refused_before_anything_is_released() -> None:
     counter = SparseCounter(SMALL, key=Key.generate(), name="alarms")
     for wrong, error in (
-        ([0, -1], InvalidInput),
-        ([0.5], InvalidInput),
-        ([[1]], InvalidInput),
-        ([0] * 5, HorizonExceeded),
+        ([0, -1], InvalidInputError),
+        ([0.5], InvalidInputError),
+        ([[1]], InvalidInputError),
+        ([0] * 5, HorizonExceededError),
     ):
         with pytest.raises(error):
             counter.release_many(wrong)
         assert counter.step == 0
-    with pytest.raises(InvalidInput, match="leaves no epsilon"):
+    with pytest.raises(InvalidInputError, match="leaves no epsilon"):
         replace(SMALL, closing=Fraction(1))
-    with pytest.raises(InvalidInput, match="counts in one step"):
-        replace(SMALL, contribution=Contribution.add_remove(steps=2))
-    with pytest.raises(InvalidInput, match="2 segments"):
+    with pytest.raises(InvalidInputError, match="counts in one step"):
+        replace(SMALL, contribution=ContributionBound.add_remove(steps=2))
+    with pytest.raises(InvalidInputError, match="2 segments"):
         replace(SMALL, strategy=Binary(1))
-    with pytest.raises(InvalidInput, match="tails are known"):
+    with pytest.raises(InvalidInputError, match="tails are known"):
         plan_sparse(10**9, 10, PureDP(1))
 
 
@@ -256,7 +256,7 @@ def test_shares_add_up_to_the_guarantee() -> None:
         else:
             assert isinstance(rest, type(guarantee))
             assert rest.epsilon + design.closing == guarantee.epsilon
-    heavy = replace(SMALL, contribution=Contribution.add_remove(per_cell=3))
+    heavy = replace(SMALL, contribution=ContributionBound.add_remove(per_cell=3))
     assert heavy.closing_law.scale == 6
 
 

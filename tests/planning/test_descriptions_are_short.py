@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from counton import ZCDP, ApproxDP, PureDP, plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import strategy_from_dict
 
 #: Bytes of a description.
@@ -34,8 +34,8 @@ def test_a_formula_that_gives_another_matrix_is_refused() -> None:
         ("max", "does not have the digest"),
         ("median", "is not known to this version"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             strategy_from_dict({**described, "line": {**line, "formula": formula}})
     whole = {**line, "matrix": "1:", "formula": None}
-    with pytest.raises(InvalidInput, match="integers of shape"):
+    with pytest.raises(InvalidInputError, match="integers of shape"):
         strategy_from_dict({**described, "line": whole})

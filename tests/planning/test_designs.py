@@ -13,7 +13,7 @@ from counton import (
     ZCDP,
     ApproxDP,
     Average,
-    Contribution,
+    ContributionBound,
     Counter,
     Distinct,
     Key,
@@ -22,15 +22,15 @@ from counton import (
     plan_cells,
     plan_expiring,
 )
-from counton.base.errors import InvalidInput
-from counton.numbers import Design
-from counton.numbers.design import design_for
-from counton.numbers.intervals import ErrorsOf
+from counton.base.errors import InvalidInputError
+from counton.continual import Design
+from counton.continual.design import design_for
+from counton.continual.intervals import ErrorsOf
 from counton.strategies import Binary, Metric
 from counton.training import plan as plan_training
 
 STEPS = 40
-VALUES = Contribution.values(0, 5, resolution="0.25")
+VALUES = ContributionBound.values(0, 5, resolution="0.25")
 #: What is asked of streams, by what differs.
 ASKED: dict[str, dict[str, Any]] = {
     "totals": {"horizon": STEPS, "guarantee": PureDP(1)},
@@ -128,7 +128,7 @@ def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> No
     nobody_says = design_for(endless.strategy, endless.guarantee, endless.contribution)
     assert endless.errors.steps == 9
     for ask in (lambda: nobody_says.errors.mean_std, lambda: nobody_says.errors.steps):
-        with pytest.raises(InvalidInput, match=r"mean_variance\(steps\)|has no last step"):
+        with pytest.raises(InvalidInputError, match=r"mean_variance\(steps\)|has no last step"):
             ask()
     assert nobody_says.errors.largest_error() == math.inf
 
@@ -136,5 +136,5 @@ def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> No
 def test_only_what_expires_is_lost_by_age() -> None:
     best = plan_expiring({24: 1}).best
     assert best.errors.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
-    with pytest.raises(InvalidInput, match="is equal at every age"):
-        design_for(Binary(7), PureDP(1), Contribution.add_remove()).errors.loss([1])
+    with pytest.raises(InvalidInputError, match="is equal at every age"):
+        design_for(Binary(7), PureDP(1), ContributionBound.add_remove()).errors.loss([1])

@@ -10,10 +10,10 @@ import pytest
 
 import counton
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
+from counton.continual.intervals import largest_expiring_error
 from counton.noise import NoiseField
-from counton.numbers.intervals import largest_expiring_error
 from counton.planning import FadingPlan
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring, noise_variance
@@ -226,7 +226,7 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
 @pytest.mark.parametrize("unit", ["epsilon", "rho"])
 def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
     plan = counton.plan_expiring(**{unit: {24: 0.01}})  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
+    with pytest.raises(InvalidInputError, match="ages are 24; give a collection"):
         plan.best.errors.loss(24)  # type: ignore[arg-type]
 
 
@@ -249,7 +249,7 @@ def test_one_age_is_not_a_collection_of_ages(unit: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         counton.plan_expiring(**arguments)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.planning import lower_bounds as bounds
 from counton.planning.lower_bounds import (
     factorisation_bounds,
@@ -17,7 +17,7 @@ from counton.planning.lower_bounds import (
     mathias_sum,
     nuclear_norm,
 )
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.strategies import Metric
 from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.square_root import square_root_sensitivity
@@ -58,7 +58,7 @@ def test_no_factorisation_of_two_steps_beats_the_bound() -> None:
 
 
 def test_horizon_is_checked() -> None:
-    with pytest.raises(InvalidInput, match="horizon"):
+    with pytest.raises(InvalidInputError, match="horizon"):
         mathias_sum(0)
 
 
@@ -94,9 +94,9 @@ def test_no_plan_is_below_the_bound(
 ) -> None:
     """With integers too, where noise is narrowest; for several cells, and clipped values."""
     for contribution in (
-        Contribution.add_remove(),
-        Contribution.replace(cells=2),
-        Contribution.values(0, 50, 0.5),
+        ContributionBound.add_remove(),
+        ContributionBound.replace(cells=2),
+        ContributionBound.values(0, 50, 0.5),
     ):
         for horizon in (1, 2, 30, 300):
             ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
@@ -117,7 +117,7 @@ def test_the_bound_is_nearly_met() -> None:
 
 
 def test_units_that_count_several_times_have_no_bound() -> None:
-    assert plan(30, PureDP(1), contribution=Contribution.add_remove(steps=2)).least_std() == {}
+    assert plan(30, PureDP(1), contribution=ContributionBound.add_remove(steps=2)).least_std() == {}
 
 
 # --- noise of any law, and any mechanism ---------------------------------------------------------
@@ -150,9 +150,9 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
                 assert 1 <= factors["matrix mechanisms"].factor <= least.factor * (1 + 1e-9)
             else:
                 assert set(factors) == {"any mechanism"}
-    often = plan(500, ZCDP(0.5), contribution=Contribution.add_remove(steps=5)).factors
+    often = plan(500, ZCDP(0.5), contribution=ContributionBound.add_remove(steps=5)).factors
     assert [factor.holds_for for factor in often] == ["any mechanism"]
-    (moved,) = plan(50, PureDP(1), contribution=Contribution.replace(), shape=(3,)).factors[1:]
+    (moved,) = plan(50, PureDP(1), contribution=ContributionBound.replace(), shape=(3,)).factors[1:]
     assert moved.at_least == pytest.approx(plan(50, PureDP(1)).factors[1].at_least)
     assert plan(50, PureDP(1000)).factors == ()
 
@@ -181,7 +181,7 @@ def test_the_largest_error_is_one_that_holds() -> None:
         assert bound / 2 < np.median(errors) < bound
         assert np.mean(np.array(errors) <= bound) >= 2 / 3
     assert ranked.best.errors.largest_error(1 - 1e-8) == math.inf
-    with pytest.raises(InvalidInput, match="probability"):
+    with pytest.raises(InvalidInputError, match="probability"):
         ranked.best.errors.largest_error(1.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from counton import (
     ZCDP,
     ApproxDP,
-    Contribution,
+    ContributionBound,
     Distinct,
     Edges,
     PureDP,
@@ -16,9 +16,9 @@ from counton import (
     plan_cells,
     plan_expiring,
 )
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.strategy_names import PAPERS
-from counton.numbers import Design
+from counton.continual import Design
 from counton.planning import CellsDesign, FadingPlan, StreamPlan
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, SqrtToeplitz
@@ -57,7 +57,7 @@ def test_numbers_state_the_guarantee_as_well() -> None:
     ],
 )
 def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         verb(9, **given)
 
 
@@ -69,7 +69,7 @@ def test_one_guarantee_is_stated(verb: Any, given: Any, words: str) -> None:
     ],
 )
 def test_losses_are_stated_in_one_way(given: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         plan_expiring(**given)
 
 
@@ -85,9 +85,9 @@ def test_the_mechanism_of_a_paper_has_the_paper_s_parameters() -> None:
     best = SmoothBinary.best(365)
     assert plan(365, epsilon=1, strategies=["smooth"]).best.strategy == best
     assert best != SmoothBinary.even(365)
-    with pytest.raises(InvalidInput, match="it has a last step"):
+    with pytest.raises(InvalidInputError, match="it has a last step"):
         plan(None, rho=0.5, strategies=["smooth-paper"])
-    with pytest.raises(InvalidInput, match="strategy=smoth is not known"):
+    with pytest.raises(InvalidInputError, match="strategy=smoth is not known"):
         plan(365, rho=0.5, strategies=["smoth"])
 
 
@@ -108,12 +108,12 @@ def test_a_statistic_is_planned_by_its_own_errors() -> None:
     [
         ({"of": 3}, "of is 3, which is not a statistic"),
         ({"of": Edges(), "shape": (3,)}, "decides shape"),
-        ({"of": Edges(), "contribution": Contribution.add_remove()}, "decides contribution"),
+        ({"of": Edges(), "contribution": ContributionBound.add_remove()}, "decides contribution"),
         ({"batched": True}, "batched is for a statistic"),
         ({"size": 9}, "size=9 is only for a plan that starts from an error"),
         ({"within": 9}, "within finds the privacy loss"),
     ],
 )
 def test_what_does_not_go_together_is_refused(more: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         plan(9, PureDP(1), **more)

@@ -14,14 +14,14 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter, Key, plan, plan_cells
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
 from counton.base.strategy_names import KINDS, PAPERS
-from counton.numbers.node_law import law_for
+from counton.continual.node_distribution import law_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
 from counton.planning.planner import candidates as candidates_by_kind
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Average, Distinct
@@ -31,10 +31,10 @@ from counton.strategies import (
     HonakerOnline,
     Independent,
     KAry,
-    LeastSquaresFactorization,
+    LeastSquaresStrategy,
     LookAhead,
     Metric,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
@@ -42,7 +42,7 @@ from counton.strategies import (
 from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import ReleaseForm
 
-UNIT = Contribution.add_remove()
+UNIT = ContributionBound.add_remove()
 GUARANTEES = [PureDP(1), ZCDP(Fraction(1, 2)), ApproxDP(1, 1e-6)]
 
 
@@ -86,7 +86,7 @@ def test_choices_are_of_every_kind(metric: Metric) -> None:
     assert {result.why(choice) for choice in result} == {"Laplace of scale l1 / epsilon"}
     kinds = {type(choice.strategy) for choice in result}
     trees = {Binary, HonakerOnline, KAry, SmoothBinary}
-    assert kinds == {*trees, SqrtToeplitz, LookAhead, LeastSquaresFactorization}
+    assert kinds == {*trees, SqrtToeplitz, LookAhead, LeastSquaresStrategy}
 
 
 def test_both_smooth_rules_are_listed() -> None:
@@ -149,14 +149,14 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
 @pytest.mark.parametrize(
     ("horizon", "contribution"),
     [
-        (20, Contribution.add_remove(steps=4)),
-        (20, Contribution.add_remove(every=7)),
+        (20, ContributionBound.add_remove(steps=4)),
+        (20, ContributionBound.add_remove(every=7)),
         *(
             pytest.param(horizon, contribution, marks=pytest.mark.long)
             for horizon, contribution in (
-                (20, Contribution.replace(cells=2, steps=9, separation=3)),
-                (90, Contribution.add_remove(steps=60)),
-                (90, Contribution.add_remove(every=12, steps=4)),
+                (20, ContributionBound.replace(cells=2, steps=9, separation=3)),
+                (90, ContributionBound.add_remove(steps=60)),
+                (90, ContributionBound.add_remove(every=12, steps=4)),
             )
         ),
     ],
@@ -164,7 +164,7 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
 )
 @pytest.mark.slow
 def test_the_best_of_every_kind_is_found_by_brute_force(
-    horizon: int, contribution: Contribution
+    horizon: int, contribution: ContributionBound
 ) -> None:
     """All arities, heights and zeros, for both kinds of noise, mean and largest error."""
     everything = all_trees(horizon)
@@ -197,7 +197,7 @@ def test_more_steps_change_the_ranking() -> None:
     """
     guarantee = ApproxDP(1, 1e-6)
     assert plan(8760, guarantee).best.family == "laplace"
-    visitors = Contribution.add_remove(steps=30, unit="visitor")
+    visitors = ContributionBound.add_remove(steps=30, unit="visitor")
     result = plan(8760, guarantee, contribution=visitors)
     assert result.best.family == "gaussian"
     assert "one visitor" in str(result)
@@ -342,7 +342,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
-    thrice = Contribution.add_remove(steps=3)
+    thrice = ContributionBound.add_remove(steps=3)
     for contribution in (UNIT, thrice):
         ranked = plan(100, guarantee, contribution=contribution, release="windows")
         law = law_for(Independent(100), guarantee, contribution).law
@@ -361,9 +361,7 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     simple = plan(1000, ZCDP(0.5), release=form, simple=True)
     assert any(choice.strategy.facts.fraction_bits for choice in everything)
     kept = [choice.strategy for choice in everything if not choice.strategy.facts.fraction_bits]
-    assert [
-        c.strategy for c in simple if not isinstance(c.strategy, MultiscaleInterpolation)
-    ] == kept
+    assert [c.strategy for c in simple if not isinstance(c.strategy, MultiscaleStrategy)] == kept
     assert all(choice.strategy.facts.local and not choice.row()["held"] for choice in simple)
 
 
@@ -372,9 +370,9 @@ def test_what_is_not_compared_is_not_the_best() -> None:
     """From 64 steps on, for every kind of noise and however often units count."""
     units = [
         UNIT,
-        Contribution.add_remove(steps=4),
-        Contribution.add_remove(steps=60, separation=3),
-        Contribution.add_remove(every=7),
+        ContributionBound.add_remove(steps=4),
+        ContributionBound.add_remove(steps=60, separation=3),
+        ContributionBound.add_remove(every=7),
     ]
     guarantees = [PureDP(Fraction(1, 10)), PureDP(16), ZCDP(8), ApproxDP(1, 1e-12)]
     metrics: tuple[Metric, ...] = ("mean", "max")
@@ -408,7 +406,7 @@ def test_the_best_is_published_where_units_change_few_steps(horizon: int) -> Non
     units = [
         Distinct(changes=4).contribution(),
         Distinct(changes=8).contribution(),
-        Contribution.add_remove(steps=6, separation=2),
+        ContributionBound.add_remove(steps=6, separation=2),
     ]
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
     found = []
@@ -446,10 +444,12 @@ def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.Monkey
 
 def test_a_kind_that_cannot_plan_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match=r"no strategy of strategy=binary .*release=windows; allow"
+        InvalidInputError, match=r"no strategy of strategy=binary .*release=windows; allow"
     ):
         plan(365, PureDP(1), release="windows", strategies=["binary"])
-    with pytest.raises(InvalidInput, match=r"strategy=independent .*release=totals; allow .* auto"):
+    with pytest.raises(
+        InvalidInputError, match=r"strategy=independent .*release=totals; allow .* auto"
+    ):
         plan(365, PureDP(1), strategies=["independent"])
 
 
@@ -465,22 +465,22 @@ def test_no_totals_from_a_strategy_of_windows() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="horizon"):
+    with pytest.raises(InvalidInputError, match="horizon"):
         plan(0, PureDP(1))
-    with pytest.raises(InvalidInput, match="metric"):
+    with pytest.raises(InvalidInputError, match="metric"):
         plan(10, PureDP(1), "median")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="release"):
+    with pytest.raises(InvalidInputError, match="release"):
         plan(10, PureDP(1), release="all")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="guarantee"):
+    with pytest.raises(InvalidInputError, match="guarantee"):
         plan(10, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="shape"):
+    with pytest.raises(InvalidInputError, match="shape"):
         plan(10, PureDP(1), shape=(0,))
-    with pytest.raises(InvalidInput, match="no strategy"):
+    with pytest.raises(InvalidInputError, match="no strategy"):
         plan(10, PureDP(1e-15))
 
 
 def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
-    ranked = plan(365, PureDP(1), contribution=Contribution.add_remove(unit="<b>"))
+    ranked = plan(365, PureDP(1), contribution=ContributionBound.add_remove(unit="<b>"))
     assert str(ranked) == ranked.describe()
     assert repr(ranked.best.strategy) in ranked.describe(full=True)
     first, last = (figures_above(ranked.halfwidth(step)) for step in (1, 365))
@@ -510,9 +510,9 @@ def test_a_plan_says_how_far_off_each_form_is() -> None:
     assert waits.halfwidth(52, name="count") <= 50
     assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
     assert "mean is off by at most 0.3 in step 52;" in waits.in_words()
-    with pytest.raises(InvalidInput, match=r"no number ''; the numbers are mean, sum, count"):
+    with pytest.raises(InvalidInputError, match=r"no number ''; the numbers are mean, sum, count"):
         waits.halfwidth(52)
-    with pytest.raises(InvalidInput, match="step is 0"):
+    with pytest.raises(InvalidInputError, match="step is 0"):
         both.halfwidth(0)
 
 
@@ -523,7 +523,7 @@ def test_the_errors_in_words_hold_at_every_step(guarantee: Guarantee) -> None:
     for steps, form, kind in itertools.product((1, 2, 22, 64), forms, [*KINDS, *PAPERS]):
         try:
             found = plan(steps, guarantee, release=form, strategies=[kind])
-        except InvalidInput:
+        except InvalidInputError:
             continue  # not for this guarantee or these numbers
         for words in found.in_words().split("; "):
             windows = "of one step" in words
@@ -543,9 +543,9 @@ def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric) -> Non
 
 
 def test_wide_noise_takes_the_coarser_octave() -> None:
-    wide = Contribution.add_remove(per_cell=10**6)
+    wide = ContributionBound.add_remove(per_cell=10**6)
     best = plan(10**7, ZCDP(0.5), contribution=wide).best
-    assert best.strategy == MultiscaleInterpolation(10**7, grid_bits=12)
+    assert best.strategy == MultiscaleStrategy(10**7, grid_bits=12)
     fine = plan(10**7, ZCDP(0.5)).best
     assert best.errors.mean_std == pytest.approx(fine.errors.mean_std * 10**6, rel=0.01)
 
@@ -602,13 +602,13 @@ def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:
 
 
 def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="can only be planned for totals"):
+    with pytest.raises(InvalidInputError, match="can only be planned for totals"):
         plan(None, ZCDP(0.5), release="windows")
-    with pytest.raises(InvalidInput, match="leave around out"):
+    with pytest.raises(InvalidInputError, match="leave around out"):
         plan(100, ZCDP(0.5), around=100)
-    with pytest.raises(InvalidInput, match="around is 0"):
+    with pytest.raises(InvalidInputError, match="around is 0"):
         plan(None, ZCDP(0.5), around=0)
-    with pytest.raises(InvalidInput, match="its protection fades"):
+    with pytest.raises(InvalidInputError, match="its protection fades"):
         plan(None, ZCDP(0.5), strategies=[Binary(31)])
 
 
@@ -630,7 +630,7 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
 def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
     """Of planned strategies too, whose lattice is finer than what is counted."""
-    bound = Contribution.values(0, 8, resolution="0.5")
+    bound = ContributionBound.values(0, 8, resolution="0.5")
     ranked = plan(600, guarantee, contribution=bound)
     assert ranked.std(7) == ranked.best.errors.std(7)
     steps = [1, 7, 600]
@@ -646,7 +646,7 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
         assert math.sqrt((every**2).mean()) == pytest.approx(choice.errors.mean_std)
         assert every.max() == pytest.approx(choice.errors.max_std)
     for wrong in ("mean", 1.5, True, [0]):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             ranked.best.errors.std(wrong)
 
 
@@ -663,15 +663,15 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
     assert counter.resume(counter.checkpoint(), key=chosen_key()).std(7) == releases.std(7)
     alone = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors").release(1)
     assert alone.std == releases.std(1)
-    with pytest.raises(InvalidInput, match="step 61 is not among the releases 1 to 60"):
+    with pytest.raises(InvalidInputError, match="step 61 is not among the releases 1 to 60"):
         releases.std([3, 61])
-    with pytest.raises(InvalidInput, match="has no last step"):
+    with pytest.raises(InvalidInputError, match="has no last step"):
         plan(None, PureDP(1)).std()
 
 
 @pytest.mark.parametrize("steps", [*range(37, 140), 323, 365, 1000, 8760, 105_120, 10**8])
 def test_the_solved_strategy_need_not_be_compared_up_to_epsilon_2(steps: int) -> None:
-    replaced = Contribution.replace(cells=3, per_cell=5)
+    replaced = ContributionBound.replace(cells=3, per_cell=5)
     metrics: tuple[Metric, ...] = ("mean", "max")
     releases: tuple[ReleaseForm, ...] = ("totals", "both")
     for metric, release in itertools.product(metrics, releases):
@@ -687,7 +687,7 @@ def test_the_solved_strategy_need_not_be_compared_up_to_epsilon_2(steps: int) ->
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_one_release_of_whole_numbers_needs_no_comparison(metric: Metric) -> None:
-    several = Contribution.add_remove(cells=3, steps=5)
+    several = ContributionBound.add_remove(cells=3, steps=5)
     for size in ("0.001", "40"):
         for guarantee in (PureDP(size), ZCDP(size), ApproxDP(size, "1e-7")):
             for unit in (UNIT, several):
@@ -736,5 +736,5 @@ def test_with_little_noise_a_plan_finds_noise_for_each_step_without_comparing(ho
     ],
 )
 def test_an_argument_that_a_plan_lacks_is_refused_with_the_nearest(asked: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         asked(**{"strategy" if "plan has" in said else "workloads": "binary"})

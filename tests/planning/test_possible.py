@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, plan
-from counton.numbers import Design
-from counton.numbers.intervals import ErrorsOf
+from counton.continual import Design
+from counton.continual.intervals import ErrorsOf
 from counton.planning import factors_of_design, far_from_possible
-from counton.privacy import Contribution, ExpiringDP, Guarantee
+from counton.privacy import ContributionBound, ExpiringDP, Guarantee
 from counton.strategies import (
     Epochs,
     Expiring,
@@ -21,7 +21,7 @@ from counton.strategies.strategy import Metric
 
 
 def terms_of(
-    strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution | None = None
+    strategy: StreamStrategy, guarantee: Guarantee, contribution: ContributionBound | None = None
 ) -> Design:
     counter = Counter(
         strategy, guarantee, key=Key.generate(), name="visits", contribution=contribution
@@ -74,6 +74,6 @@ def test_where_no_theorem_says_something_there_is_no_sentence() -> None:
     fading = terms_of(Expiring(1), ExpiringDP(1))
     assert factors_of_design(fading) == ()
     assert far_from_possible(fading, ()) == ""
-    many = Contribution.add_remove(steps=3)
+    many = ContributionBound.add_remove(steps=3)
     (alone,) = factors_of_design(terms_of(KAry.best(365), PureDP(1), contribution=many))
     assert alone.holds_for == "any mechanism"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, ApproxDP, PureDP, Running, plan
-from counton.base.errors import InvalidInput
+from counton import ZCDP, ApproxDP, PureDP, RunningStatistic, plan
+from counton.base.errors import InvalidInputError
 from counton.noise.key import InsecureKeyWarning, InsecureSeededKey
 from counton.planning.least_privacy import bounds_of, least_guarantee
 from counton.statistics import (
@@ -131,7 +131,7 @@ def test_what_depends_on_the_rows_needs_their_number() -> None:
     twice = plan(12, within="mean=0.5", size=10_000, **waits)
     epsilons: Any = [each.guarantee for each in (found, twice)]
     assert epsilons[0].epsilon / epsilons[1].epsilon == pytest.approx(2, rel=0.01)
-    with pytest.raises(InvalidInput, match=r"mean=0\.5 names 'mean'.*names are sum, count"):
+    with pytest.raises(InvalidInputError, match=r"mean=0\.5 names 'mean'.*names are sum, count"):
         plan(12, within="mean=0.5", **waits)
 
 
@@ -141,7 +141,7 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
     found = plan(3, within="mean=2", size=4000, of=waits, batched=True)
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
-    counter = Running.start(waits, 3, found.guarantee, key=key, name="waits", batched=True)
+    counter = RunningStatistic.start(waits, 3, found.guarantee, key=key, name="waits", batched=True)
     for _ in range(3):
         hour = counter.release_batch(np.linspace(0, 60, 1333))
     low, high = hour.interval("mean")
@@ -169,7 +169,7 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
 )
 def test_what_is_no_wish_is_refused(given: dict[str, Any], words: str) -> None:
     wrong: Any = plan
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         wrong(6, **given)
 
 
@@ -198,5 +198,5 @@ def test_the_least_loss_is_the_least_of_four_digits(within: float) -> None:
 
 
 def test_no_loss_is_enough() -> None:
-    with pytest.raises(InvalidInput, match="cannot be reached: even with epsilon = 1000"):
+    with pytest.raises(InvalidInputError, match="cannot be reached: even with epsilon = 1000"):
         least_guarantee(lambda guarantee: 1.5)

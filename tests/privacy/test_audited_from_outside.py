@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP
+from counton import ZCDP, ApproxDP, ContributionBound, Counter, PureDP
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.numbers.node_law import law_for
+from counton.continual.node_distribution import law_for
 from counton.privacy import Guarantee
 from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy, sensitivities
 
@@ -33,7 +33,7 @@ MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
 
 def half_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """What half of the noise keeps that keeps ``guarantee``."""
-    law = law_for(strategy, guarantee, Contribution.add_remove()).law
+    law = law_for(strategy, guarantee, ContributionBound.add_remove()).law
     shift = sensitivities(strategy)
     if isinstance(law, DiscreteLaplace):
         return PureDP(2 * shift.l1 / law.scale)

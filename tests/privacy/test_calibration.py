@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Sensitivity, calibrate
 
 
@@ -122,7 +122,7 @@ def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
     if isinstance(guarantee, PureDP) and family == "gaussian":
-        with pytest.raises(InvalidInput, match="never satisfies pure"):
+        with pytest.raises(InvalidInputError, match="never satisfies pure"):
             calibrate(guarantee, Sensitivity(20, 20), family)
         return
     chosen = calibrate(guarantee, Sensitivity(20, 20), family)
@@ -131,16 +131,18 @@ def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
 
 
 def test_unknown_families_and_guarantees_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="family is 'cauchy'"):
+    with pytest.raises(InvalidInputError, match="family is 'cauchy'"):
         calibrate(PureDP(1), Sensitivity(1, 1), "cauchy")
-    with pytest.raises(InvalidInput, match="cannot be kept by noise that is equal at every age"):
+    with pytest.raises(
+        InvalidInputError, match="cannot be kept by noise that is equal at every age"
+    ):
         calibrate("strong", Sensitivity(1, 1))
 
 
 def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
-    with pytest.raises(InvalidInput, match="raise epsilon"):
+    with pytest.raises(InvalidInputError, match="raise epsilon"):
         calibrate(PureDP(1e-13), Sensitivity(1, 1))
-    with pytest.raises(InvalidInput, match=r"no noise is known .*raise epsilon"):
+    with pytest.raises(InvalidInputError, match=r"no noise is known .*raise epsilon"):
         calibrate(ApproxDP(1e-13, 1e-13), Sensitivity(1, 1, ((1, 1),)))
 
 

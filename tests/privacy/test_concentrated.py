@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy.calibration import elders_scale
 from counton.privacy.concentrated import (
     best_order,
@@ -141,7 +141,7 @@ def test_a_gaussian_with_this_rho_keeps_epsilon_and_delta(epsilon: float, expone
 def test_pure_and_concentrated() -> None:
     assert concentrated_by_pure(Fraction(1, 10)) == Fraction(1, 200)
     assert concentrated_by_pure(Fraction(5)) == 5
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         concentrated_by_pure(Fraction(-1))
 
 

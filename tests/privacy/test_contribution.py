@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.privacy import Contribution, Ledger, PureDP, Sensitivity
+from counton.base.errors import BudgetExceededError, InvalidInputError
+from counton.privacy import ContributionBound, Ledger, PureDP, Sensitivity
 from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices, sensitivities
 
 
@@ -25,7 +25,7 @@ def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
     return vectors
 
 
-def changes(contribution: Contribution, size: int, values: range) -> set[tuple[int, ...]]:
+def changes(contribution: ContributionBound, size: int, values: range) -> set[tuple[int, ...]]:
     units = unit_vectors(contribution.cells, size, values)
     if contribution.relation == "add_remove":
         return units | {tuple(-x for x in unit) for unit in units}
@@ -52,7 +52,7 @@ def assert_exact(
 @pytest.mark.parametrize("per_cell", [1, 3])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
-    contribution = getattr(Contribution, relation)(cells=cells, per_cell=per_cell)
+    contribution = getattr(ContributionBound, relation)(cells=cells, per_cell=per_cell)
     sensitivity = contribution.sensitivities(Sensitivity(2, 2, ((1, 2),)), cells=size)
     assert_exact(sensitivity, changes(contribution, size, range(per_cell + 1)), (1, -1))
     assert sensitivity.entries is not None
@@ -63,7 +63,7 @@ def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> None:
     low, high = bounds
-    contribution = Contribution.values(Fraction(low, 2), Fraction(high, 2), "0.5", relation)
+    contribution = ContributionBound.values(Fraction(low, 2), Fraction(high, 2), "0.5", relation)
     # An added unit always has a value within its bounds; in its absence the cell gets nothing.
     units = {
         tuple(value if cell == place else 0 for cell in range(size))
@@ -83,7 +83,7 @@ def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> No
 )
 def test_events_of_which_few_stand_in_one_step(strategy: Any, most: int, a_step: int) -> None:
     """All ways to spread them: where the bound of a step does not divide all, one step more."""
-    contribution = Contribution.events(most, most_a_step=a_step)
+    contribution = ContributionBound.events(most, most_a_step=a_step)
     assert contribution.steps == len(range(0, most, a_step))
     claimed = contribution.sensitivities(sensitivities(strategy, steps=contribution.steps), 1)
     columns = np.asarray(matrices(strategy)[1], float)
@@ -96,7 +96,7 @@ def test_events_of_which_few_stand_in_one_step(strategy: Any, most: int, a_step:
 @pytest.mark.parametrize("strategy", [Binary(8), Independent(8), KAry(8, 2, False)], ids=repr)
 def test_a_unit_that_counts_again_counts_in_as_many_more_steps(strategy: Any) -> None:
     """It is in two steps, far apart, and once more in two others, which may be beside them."""
-    again = Contribution.add_remove(steps=2, separation=3).in_steps(2)
+    again = ContributionBound.add_remove(steps=2, separation=3).in_steps(2)
     moved = again.sensitivities(
         sensitivities(strategy, steps=again.steps, separation=again.separation), 1
     )
@@ -105,19 +105,19 @@ def test_a_unit_that_counts_again_counts_in_as_many_more_steps(strategy: Any) ->
     ways = [np.eye(8)[[*one, *other]].sum(axis=0) for one, other in combinations(once, 2)]
     ways = [way for way in ways if way.max() == 1]  # each time in other steps
     assert moved.l1 >= max(np.abs(columns @ way).sum() for way in ways)
-    few = Contribution.events(3).in_steps(2)
+    few = ContributionBound.events(3).in_steps(2)
     assert (few.most, few.most_a_step) == (6, 3)
 
 
 def test_columns_of_other_weights() -> None:
     column = (4, 2, 1)
-    sensitivity = Contribution.replace(2).sensitivities(Sensitivity(7, 21), cells=3)
+    sensitivity = ContributionBound.replace(2).sensitivities(Sensitivity(7, 21), cells=3)
     assert sensitivity == Sensitivity(7 * 3, 21 * 3)
-    assert_exact(sensitivity, changes(Contribution.replace(2), 3, range(2)), column)
+    assert_exact(sensitivity, changes(ContributionBound.replace(2), 3, range(2)), column)
 
 
 def test_larger_units_make_larger_entries() -> None:
-    sensitivity = Contribution.add_remove(per_cell=3).sensitivities(
+    sensitivity = ContributionBound.add_remove(per_cell=3).sensitivities(
         Sensitivity(48, 3 * 256, ((16, 3),)), 1
     )
     assert sensitivity == Sensitivity(144, 9 * 3 * 256, ((48, 3),))
@@ -125,42 +125,42 @@ def test_larger_units_make_larger_entries() -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", 2**41])
 def test_counts_and_sizes_must_be_positive_integers(bad: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"cells is .* integer between 1"):
-        Contribution.add_remove(cells=bad)
-    with pytest.raises(InvalidInput, match=r"per_cell is .* integer between 1"):
-        Contribution.replace(per_cell=bad)
+    with pytest.raises(InvalidInputError, match=r"cells is .* integer between 1"):
+        ContributionBound.add_remove(cells=bad)
+    with pytest.raises(InvalidInputError, match=r"per_cell is .* integer between 1"):
+        ContributionBound.replace(per_cell=bad)
 
 
 def test_clipped_refuses_impossible_bounds() -> None:
-    with pytest.raises(InvalidInput, match=r"give 0\.9 or 1\.2"):
-        Contribution.values(0, 1, 0.3)
-    with pytest.raises(InvalidInput, match="lower must be below upper"):
-        Contribution.values(1, 1, 0.5)
-    with pytest.raises(InvalidInput, match="resolution is 0; it must be above 0"):
-        Contribution.values(0, 1, 0)
-    with pytest.raises(InvalidInput, match="upper is 'inf'"):
-        Contribution.values(0, float("inf"), 1)
-    with pytest.raises(InvalidInput, match=r"2\^40"):
-        Contribution.values(0, 10**6, 1e-9)
-    with pytest.raises(InvalidInput, match="neighbours is 'swap'"):
-        Contribution.values(0, 1, 1, "swap")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"give 0\.9 or 1\.2"):
+        ContributionBound.values(0, 1, 0.3)
+    with pytest.raises(InvalidInputError, match="lower must be below upper"):
+        ContributionBound.values(1, 1, 0.5)
+    with pytest.raises(InvalidInputError, match="resolution is 0; it must be above 0"):
+        ContributionBound.values(0, 1, 0)
+    with pytest.raises(InvalidInputError, match="upper is 'inf'"):
+        ContributionBound.values(0, float("inf"), 1)
+    with pytest.raises(InvalidInputError, match=r"2\^40"):
+        ContributionBound.values(0, 10**6, 1e-9)
+    with pytest.raises(InvalidInputError, match="neighbours is 'swap'"):
+        ContributionBound.values(0, 1, 1, "swap")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "contribution",
     [
-        Contribution.add_remove(),
-        Contribution.replace(3, 2),
-        Contribution.values(-1, "2.5", 0.1, "replace"),
-        Contribution.values(0, 1, "1/3"),
-        Contribution.add_remove(steps=3),
-        Contribution.replace(2, steps=3, separation=7, unit="visitor"),
-        Contribution.values(0, 1, "1/3", every=24),
-        Contribution.add_remove(every=7, steps=4, unit="household"),
+        ContributionBound.add_remove(),
+        ContributionBound.replace(3, 2),
+        ContributionBound.values(-1, "2.5", 0.1, "replace"),
+        ContributionBound.values(0, 1, "1/3"),
+        ContributionBound.add_remove(steps=3),
+        ContributionBound.replace(2, steps=3, separation=7, unit="visitor"),
+        ContributionBound.values(0, 1, "1/3", every=24),
+        ContributionBound.add_remove(every=7, steps=4, unit="household"),
     ],
 )
-def test_saved_and_read_back(contribution: Contribution) -> None:
-    assert Contribution.from_dict(contribution.to_dict()) == contribution
+def test_saved_and_read_back(contribution: ContributionBound) -> None:
+    assert ContributionBound.from_dict(contribution.to_dict()) == contribution
 
 
 @pytest.mark.parametrize(
@@ -173,61 +173,70 @@ def test_saved_and_read_back(contribution: Contribution) -> None:
     ],
 )
 def test_incomplete_saved_contributions_are_refused(saved: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
-        Contribution.from_dict(saved)
+    with pytest.raises(InvalidInputError):
+        ContributionBound.from_dict(saved)
 
 
 def test_words_name_unit_and_relation() -> None:
-    assert str(Contribution.replace(3, 2)) == (
+    assert str(ContributionBound.replace(3, 2)) == (
         "one unit, counted in up to 3 cells of one step by at most 2 each, replaced by another"
     )
-    assert Contribution.values(0, 10, 0.5).describe("order") == (
+    assert ContributionBound.values(0, 10, 0.5).describe("order") == (
         "one order added or removed, whose value, clipped to [0, 10] and rounded to multiples of "
         "0.5, is added to one cell of one step"
     )
-    assert Contribution.add_remove().describe("visit", steps=False) == (
+    assert ContributionBound.add_remove().describe("visit", steps=False) == (
         "one visit added or removed, counted in one cell by at most 1"
     )
 
 
 def test_clip_returns_data_units() -> None:
-    values = Contribution.values(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
+    values = ContributionBound.values(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
     assert values.tolist() == [[0.3, -1.0], [1.0, 0.3]]
 
 
 def test_what_is_usual_is_not_written_down() -> None:
     """Addresses of noise are built from it: those of units that act once must not change."""
-    assert Contribution.add_remove(2).to_dict() == {
+    assert ContributionBound.add_remove(2).to_dict() == {
         "neighbours": "add_remove",
         "cells": 2,
         "per_cell": 1,
     }
-    assert Contribution.add_remove(steps=1, separation=5) == Contribution.add_remove()
-    assert Contribution.add_remove(every=7).to_dict()["every"] == 7
-    assert "steps" not in Contribution.add_remove(every=7).to_dict()
+    assert ContributionBound.add_remove(steps=1, separation=5) == ContributionBound.add_remove()
+    assert ContributionBound.add_remove(every=7).to_dict()["every"] == 7
+    assert "steps" not in ContributionBound.add_remove(every=7).to_dict()
 
 
 @pytest.mark.parametrize(
     ("contribution", "words"),
     [
-        (Contribution.add_remove(steps=3), "in one cell of each of up to 3 steps by at most 1"),
         (
-            Contribution.add_remove(steps=3, separation=7, cells=2),
+            ContributionBound.add_remove(steps=3),
+            "in one cell of each of up to 3 steps by at most 1",
+        ),
+        (
+            ContributionBound.add_remove(steps=3, separation=7, cells=2),
             "in up to 2 cells of each of up to 3 steps, at least 7 apart, by at most 1 each",
         ),
-        (Contribution.add_remove(every=7), "in one cell of every 7th step from any one on by"),
+        (ContributionBound.add_remove(every=7), "in one cell of every 7th step from any one on by"),
         (
-            Contribution.add_remove(every=7, steps=5),
+            ContributionBound.add_remove(every=7, steps=5),
             "in one cell of every 7th step from any one on, 5 scheduled steps in a row of which it "
             "may miss some, by at most 1",
         ),
-        (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
-        (Contribution.add_remove(unit="visitor"), "one visitor added or removed, counted in one"),
-        (Contribution.values(0, 1, 1, steps=4), "is added to one cell of each of up to 4 steps"),
+        (ContributionBound.add_remove(every=1), "in one cell of every step from any one on by"),
+        (
+            ContributionBound.add_remove(unit="visitor"),
+            "one visitor added or removed, counted in one",
+        ),
+        (
+            ContributionBound.values(0, 1, 1, steps=4),
+            "is added to one cell of each of up to 4 steps",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_steps_in_words(contribution: Contribution, words: str) -> None:
+def test_steps_in_words(contribution: ContributionBound, words: str) -> None:
     assert words in str(contribution)
     assert "step" not in contribution.describe(steps=False)
 
@@ -244,16 +253,18 @@ def test_steps_in_words(contribution: Contribution, words: str) -> None:
     ],
 )
 def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        Contribution.add_remove(**arguments)
+    with pytest.raises(InvalidInputError, match=message):
+        ContributionBound.add_remove(**arguments)
 
 
 def test_units_written_otherwise_are_the_same() -> None:
     for word in (" caf\u00e9 ", "cafe\u0301", "\tcafe\u0301\n"):
-        assert Contribution.add_remove(unit=word) == Contribution.add_remove(unit="caf\u00e9")
+        assert ContributionBound.add_remove(unit=word) == ContributionBound.add_remove(
+            unit="caf\u00e9"
+        )
     ledger = Ledger(PureDP(1))
     ledger.spend("a", PureDP(1), unit="caf\u00e9")
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.spend("b", PureDP(1), unit=" cafe\u0301 ")
     assert list(ledger.units) == ["caf\u00e9"]
 
@@ -269,11 +280,11 @@ def test_units_written_otherwise_are_the_same() -> None:
     ],
 )
 def test_what_is_no_unit_is_refused(unit: Any, match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
-        Contribution.add_remove(unit=unit)
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
+        ContributionBound.add_remove(unit=unit)
+    with pytest.raises(InvalidInputError, match=match):
         Ledger(PureDP(1)).spend("a", PureDP(1), unit=unit)
-    assert Contribution.add_remove(unit="x" * 200).unit == "x" * 200
+    assert ContributionBound.add_remove(unit="x" * 200).unit == "x" * 200
 
 
 def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell() -> None:
@@ -289,7 +300,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
         ]
         places = list(product(range(horizon), range(2)))
         for most, once in product((1, 2, 3), (None, "group")):
-            contribution = Contribution.events(most, once=once)  # type: ignore[arg-type]
+            contribution = ContributionBound.events(most, once=once)  # type: ignore[arg-type]
             claimed = contribution.sensitivities(one, cells=2)
             l1 = l2 = 0
             kept = min(most, 2) if once else most  # no two events in one of two cells
@@ -308,13 +319,13 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
 
 
 def test_events_are_no_steps_and_cells() -> None:
-    with pytest.raises(InvalidInput, match="so cells and steps cannot be bounded too"):
-        Contribution("add_remove", 2, 1, most=3)
-    with pytest.raises(InvalidInput, match="once is 'day'"):
-        Contribution.events(3, once="day")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="most is 0"):
-        Contribution.events(0)
-    for bounds in (None, Contribution.values(-1, 10, 0.5)):
-        given = Contribution.events(4, once="group", bounds=bounds, unit="visitor")
-        assert Contribution.from_dict(given.to_dict()) == given
+    with pytest.raises(InvalidInputError, match="so cells and steps cannot be bounded too"):
+        ContributionBound("add_remove", 2, 1, most=3)
+    with pytest.raises(InvalidInputError, match="once is 'day'"):
+        ContributionBound.events(3, once="day")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="most is 0"):
+        ContributionBound.events(0)
+    for bounds in (None, ContributionBound.values(-1, 10, 0.5)):
+        given = ContributionBound.events(4, once="group", bounds=bounds, unit="visitor")
+        assert ContributionBound.from_dict(given.to_dict()) == given
         assert not given.acts_once

@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, ApproxDP, Contribution, Counter, ExpiringDP, ExpiringZCDP, Key, PureDP
+from counton import (
+    ZCDP,
+    ApproxDP,
+    ContributionBound,
+    Counter,
+    ExpiringDP,
+    ExpiringZCDP,
+    Key,
+    PureDP,
+)
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.numbers.counter_state import StreamProgress, write_checkpoint
-from counton.numbers.node_law import law_for
+from counton.base.errors import BudgetExceededError, InvalidInputError
+from counton.continual.checkpoint import StreamProgress, write_checkpoint
+from counton.continual.node_distribution import law_for
 from counton.privacy import Ledger, expiration_loss, guarantee_from_dict
 from counton.strategies import Binary, Expiring
 from counton.strategies.strategy import node_law
@@ -48,18 +57,18 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
 
 
 def test_laws_have_the_papers_scales() -> None:
-    pure = law_for(STRATEGY, ExpiringDP(0.5), Contribution.add_remove()).law
+    pure = law_for(STRATEGY, ExpiringDP(0.5), ContributionBound.add_remove()).law
     assert pure == DiscreteLaplace(Fraction(2))
     assert node_law(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
-    gaussian = law_for(STRATEGY, ExpiringZCDP(0.5), Contribution.add_remove()).law
+    gaussian = law_for(STRATEGY, ExpiringZCDP(0.5), ContributionBound.add_remove()).law
     assert gaussian == DiscreteGaussian(Fraction(1))
     assert node_law(STRATEGY, gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
 
 
 def test_a_unit_in_more_cells_needs_more_noise() -> None:
-    law = law_for(STRATEGY, ExpiringDP(1), Contribution.add_remove(3), shape=(8,)).law
+    law = law_for(STRATEGY, ExpiringDP(1), ContributionBound.add_remove(3), shape=(8,)).law
     assert law == DiscreteLaplace(Fraction(3))
-    law = law_for(STRATEGY, ExpiringZCDP(1), Contribution.replace(1), shape=(8,)).law
+    law = law_for(STRATEGY, ExpiringZCDP(1), ContributionBound.replace(1), shape=(8,)).law
     assert law == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
 
 
@@ -67,7 +76,7 @@ def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
     # Shift every interval of the cheapest cover of [1, age + 1] by one: the log-probabilities
     # change by the sum of 1 / scale, which is the promised loss.
     guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))
-    law = law_for(Expiring("3/2"), guarantee, Contribution.add_remove()).law
+    law = law_for(Expiring("3/2"), guarantee, ContributionBound.add_remove()).law
     scales = [node_law(Expiring("3/2"), law, level).scale for level in range(4)]  # type: ignore[union-attr]
     promised = guarantee.at_age(14)  # positions 1..15: whole trees of 1, 2, 4 and 8 positions
     assert promised is not None
@@ -105,13 +114,13 @@ def test_state_stays_small_far_out() -> None:
 
 def test_the_ledger_wants_to_know_the_age() -> None:
     guarantee = ExpiringDP(0.5).bound_to(STRATEGY)
-    with pytest.raises(InvalidInput, match="only at a fixed age"):
+    with pytest.raises(InvalidInputError, match="only at a fixed age"):
         Ledger(PureDP(3)).spend("visits", guarantee)
     ledger = Ledger(PureDP(30), age=1003)
     ledger.spend("visits", guarantee)
     ledger.spend("sales", PureDP(1))
     assert ledger.cost() == PureDP(28.5)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.spend("clicks", guarantee)
     assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(28.5)
 
@@ -119,25 +128,27 @@ def test_the_ledger_wants_to_know_the_age() -> None:
 def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> None:
     key = Key.generate()
     for guarantee in (ExpiringDP(1), ExpiringZCDP(1)):
-        with pytest.raises(InvalidInput, match="its noise does not depend on age"):
+        with pytest.raises(InvalidInputError, match="its noise does not depend on age"):
             Counter(Binary(9), guarantee, key=key, name="s")
-        with pytest.raises(InvalidInput, match="not bound to a strategy"):
+        with pytest.raises(InvalidInputError, match="not bound to a strategy"):
             guarantee.at_age(1)
-        with pytest.raises(InvalidInput, match="another growth or delay"):
+        with pytest.raises(InvalidInputError, match="another growth or delay"):
             Counter(Expiring(1), guarantee.bound_to(STRATEGY), key=key, name="s")
-        with pytest.raises(InvalidInput, match="age is -1"):
+        with pytest.raises(InvalidInputError, match="age is -1"):
             guarantee.bound_to(STRATEGY).at_age(-1)
     for fixed in (PureDP(1), ApproxDP(1, 1e-6), ZCDP(1)):
-        with pytest.raises(InvalidInput, match="use ExpiringDP or ExpiringZCDP"):
+        with pytest.raises(InvalidInputError, match="use ExpiringDP or ExpiringZCDP"):
             Counter(STRATEGY, fixed, key=key, name="s")
-    with pytest.raises(InvalidInput, match="needs laplace noise"):
-        law_for(STRATEGY, ExpiringDP(1), Contribution.add_remove(), family="gaussian")
-    with pytest.raises(InvalidInput, match="2\\^40"):  # level 62 would have 63 times this scale
-        law_for(Expiring(0), ExpiringDP("1e-11"), Contribution.add_remove())
+    with pytest.raises(InvalidInputError, match="needs laplace noise"):
+        law_for(STRATEGY, ExpiringDP(1), ContributionBound.add_remove(), family="gaussian")
+    with pytest.raises(
+        InvalidInputError, match="2\\^40"
+    ):  # level 62 would have 63 times this scale
+        law_for(Expiring(0), ExpiringDP("1e-11"), ContributionBound.add_remove())
     for bad in (0, -1, float("nan")):
-        with pytest.raises(InvalidInput, match="epsilon is"):
+        with pytest.raises(InvalidInputError, match="epsilon is"):
             ExpiringDP(bad)
-        with pytest.raises(InvalidInput, match="rho is"):
+        with pytest.raises(InvalidInputError, match="rho is"):
             ExpiringZCDP(bad)
 
 
@@ -145,7 +156,7 @@ def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> Non
 def test_what_is_no_expiry_is_refused_in_words(expiry: Any) -> None:
     for kind in ("expiring", "expiring zero-concentrated"):
         parameter = "epsilon" if kind == "expiring" else "rho"
-        with pytest.raises(InvalidInput, match=r"expiry is|cannot be read|growth is"):
+        with pytest.raises(InvalidInputError, match=r"expiry is|cannot be read|growth is"):
             guarantee_from_dict({"guarantee": kind, parameter: "1", "expiry": expiry})
 
 

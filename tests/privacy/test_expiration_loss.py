@@ -13,7 +13,7 @@ from in_turn import in_turn
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.expiry import Expiry
 from counton.privacy import expiration_loss
 from counton.privacy.loss_by_age import (
@@ -328,24 +328,26 @@ def test_the_exact_fraction_is_never_below_the_float() -> None:
 
 @pytest.mark.parametrize("age", [-1, 2**62 + 1, 2**64, 1.5, float("nan"), True, "24"])
 def test_bad_ages_are_refused_in_words(age: Any) -> None:
-    with pytest.raises(InvalidInput, match="count it in steps"):
+    with pytest.raises(InvalidInputError, match="count it in steps"):
         expiration_loss(Expiring(1), [age])
 
 
 @pytest.mark.parametrize("ages", [5, None, np.array(5), 2.5])
 def test_ages_that_are_no_collection_are_refused_in_words(ages: Any) -> None:
     for position in (None, 1):
-        with pytest.raises(InvalidInput, match=r"ages are .*; give a collection of ages in steps"):
+        with pytest.raises(
+            InvalidInputError, match=r"ages are .*; give a collection of ages in steps"
+        ):
             expiration_loss(Expiring(1), ages, position=position)
     assert expiration_loss(Expiring(1), np.array([0, 3])).tolist() == [1, 3]
 
 
 def test_other_bad_input_is_refused_in_words() -> None:
-    with pytest.raises(InvalidInput, match="does not expire"):
+    with pytest.raises(InvalidInputError, match="does not expire"):
         expiration_loss(Binary(9), [1])  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="give one of exact, paper"):
+    with pytest.raises(InvalidInputError, match="give one of exact, paper"):
         expiration_loss(Expiring(1), [1], "guess")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="a position is at least 1"):
+    with pytest.raises(InvalidInputError, match="a position is at least 1"):
         expiration_loss(Expiring(1), [1], position=0)
-    with pytest.raises(InvalidInput, match="single positions"):
+    with pytest.raises(InvalidInputError, match="single positions"):
         expiration_loss(Expiring(1), [1], "paper", position=1)

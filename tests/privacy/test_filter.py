@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from some_cases import long
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import ZCDP, ApproxDP, Ledger, Limit, PureDP
 from counton.privacy.concentrated import rho_within
-from counton.privacy.filter import Filter, RenyiOrder
+from counton.privacy.filter import PrivacyFilter, RenyiOrder
 
 Losses = NDArray[np.floating]
 
@@ -32,12 +32,12 @@ def lost(losses: Losses, epsilon: float) -> Losses:
     return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses))))
 
 
-def delta_of_luck(start: Filter | Ledger, limit: ApproxDP, steps: int) -> float:
+def delta_of_luck(start: PrivacyFilter | Ledger, limit: ApproxDP, steps: int) -> float:
     """True delta of many small releases and, at the best moment, all that remains at one go.
 
     What remains is one pure guarantee, and one of ApproxDP that tells everything with its delta.
     """
-    spent: Filter | Ledger = start
+    spent: PrivacyFilter | Ledger = start
     whole = start.remaining(ZCDP)
     assert isinstance(whole, ZCDP)
     rho = whole.rho / steps
@@ -91,7 +91,7 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
 def test_each_order_needs_a_share_of_its_own(steps: int, times: Fraction) -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
     limit = ApproxDP(5, 0.01)
-    sound = Filter.start(limit, approximate_delta=0)
+    sound = PrivacyFilter.start(limit, approximate_delta=0)
     assert delta_of_luck(sound, limit, steps) <= limit.delta
     orders = [RenyiOrder.within(limit, one.order, limit.delta) for one in sound.orders]
     unsound = sound._replace(orders=tuple(orders))
@@ -100,7 +100,7 @@ def test_each_order_needs_a_share_of_its_own(steps: int, times: Fraction) -> Non
 
 def test_approximate_guarantees_need_a_share_of_their_own() -> None:
     limit = ApproxDP(5, 0.01)
-    sound = Filter.start(limit, approximate_delta=limit.delta / 2)
+    sound = PrivacyFilter.start(limit, approximate_delta=limit.delta / 2)
     assert delta_of_luck(sound, limit, 100) <= limit.delta
     unsound = sound._replace(approximate_delta=limit.delta)
     assert delta_of_luck(unsound, limit, 100) > Fraction(11, 10) * limit.delta
@@ -118,7 +118,7 @@ class Way:
     told: float = 0.0
 
 
-def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> float:
+def worst_delta(start: PrivacyFilter, menu: Sequence[Way], unit: float, most: int) -> float:
     """True delta of the best analyst, of all who choose from ``menu`` by what they have seen.
 
     The acceptance of a filter depends on how often each way was taken, so these counts and the loss
@@ -129,7 +129,7 @@ def worst_delta(start: Filter, menu: Sequence[Way], unit: float, most: int) -> f
     stop = lost(unit * np.arange(-reach, reach + 1), epsilon)
 
     @cache
-    def state(counts: tuple[int, ...]) -> Filter:
+    def state(counts: tuple[int, ...]) -> PrivacyFilter:
         for number, count in enumerate(counts):
             if count:
                 before = (*counts[:number], count - 1, *counts[number + 1 :])
@@ -186,17 +186,17 @@ def test_no_analyst_loses_more_than_the_limit(
         Way(ApproxDP(unit, round(delta / 4, 9)), 1, round(delta / 4, 9)),
     ]
     stated = None if share is None else share * limit.delta
-    start = Filter.start(limit, [menu[first].guarantee], stated)
+    start = PrivacyFilter.start(limit, [menu[first].guarantee], stated)
     assert worst_delta(start, menu, unit, most) <= delta * (1 + 1e-9)
 
 
 def test_what_a_limit_promises_is_used() -> None:
     """The exact analyst above is not blind: alone, each kind comes near what the limit allows."""
     told = ApproxDP(0.1, 0.01)
-    start = Filter.start(ApproxDP(1, 0.05), [told])
+    start = PrivacyFilter.start(ApproxDP(1, 0.05), [told])
     assert worst_delta(start, [Way(told, 1, 0.01)], 0.1, 9) > 0.049 * 0.99
     small = Way(ZCDP(0.02), 1)
-    start = Filter.start(ApproxDP(1, 0.3), approximate_delta=0)
+    start = PrivacyFilter.start(ApproxDP(1, 0.3), approximate_delta=0)
     assert worst_delta(start, [small], 0.2, 30) > 0.02
 
 
@@ -218,7 +218,7 @@ def test_the_order_of_spends_does_not_matter() -> None:
         PureDP(0.1), ZCDP(0.001), ApproxDP(0.05, 1e-8), PureDP("1/3"), ZCDP("0.0007"),
     ]  # fmt: skip
     for limit in (ApproxDP(1, 1e-6), ApproxDP(20, 0.01)):
-        start = Filter.start(limit)
+        start = PrivacyFilter.start(limit)
         ends = set()
         for way in permutations(spends):
             end = start
@@ -255,7 +255,7 @@ def test_less_fits_where_more_does(
 ) -> None:
     """With less spent, or less asked for, what was accepted is accepted."""
     limit = data.draw(st.sampled_from([ApproxDP(1, 1e-6), ApproxDP(6, 1e-3), ApproxDP(3, 0.2)]))
-    whole = fewer = lesser = Filter.start(limit)
+    whole = fewer = lesser = PrivacyFilter.start(limit)
     left_out = data.draw(st.integers(0, 5))
     for number, guarantee in enumerate(spends):
         whole = whole.after(guarantee)
@@ -270,8 +270,8 @@ def test_less_fits_where_more_does(
 @given(st.lists(amounts, max_size=12))
 def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
     """Whatever the plain sum allows is allowed, with and without a delta."""
-    plain = Filter.start(PureDP(5))
-    shared = Filter.start(ApproxDP(5, 1e-6))
+    plain = PrivacyFilter.start(PureDP(5))
+    shared = PrivacyFilter.start(ApproxDP(5, 1e-6))
     for epsilon in epsilons:
         plain = plain.after(PureDP(epsilon))
         shared = shared.after(PureDP(epsilon))
@@ -282,15 +282,15 @@ def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
 def test_orders_are_whole_numbers_and_others_are_refused() -> None:
     """Between whole orders the divergence may exceed alpha rho."""
     limit = ApproxDP(1, "1e-6")
-    opened = Filter.start(limit)
+    opened = PrivacyFilter.start(limit)
     assert opened.orders
     assert all(one.order.denominator == 1 and one.order >= 2 for one in opened.orders)
     saved = opened.to_dict()
     assert opened.after(ZCDP(1)).losses == tuple(one.order for one in opened.orders)
-    rest = Filter.from_dict(limit, saved).remaining(ZCDP)
+    rest = PrivacyFilter.from_dict(limit, saved).remaining(ZCDP)
     assert rest is not None
-    assert Filter.from_dict(limit, saved).after(rest).within
+    assert PrivacyFilter.from_dict(limit, saved).after(rest).within
     for order in ("43/2", "1"):
         saved["orders"][0]["order"] = order
-        with pytest.raises(InvalidInput, match="belong to an order 2, 3"):
-            Filter.from_dict(limit, saved)
+        with pytest.raises(InvalidInputError, match="belong to an order 2, 3"):
+            PrivacyFilter.from_dict(limit, saved)

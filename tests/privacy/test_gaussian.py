@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Sensitivity
 from counton.privacy.gaussian import (
     analytic_gaussian_sigma,
@@ -56,10 +56,10 @@ def test_delta_is_bounded_from_above_and_tightly(sigma: float, epsilon: float) -
 
 
 def test_delta_too_small_for_floats_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="use Laplace noise"):
+    with pytest.raises(InvalidInputError, match="use Laplace noise"):
         analytic_gaussian_sigma(1, "1e-290")
     for epsilon, delta in ((0, 0.1), (-1, 0.1), (1, 0), (1, 1), (math.nan, 0.1)):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             analytic_gaussian_sigma(epsilon, delta)
 
 

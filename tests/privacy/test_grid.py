@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.privacy import Contribution
+from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.privacy import ContributionBound
 
-PRICES = Contribution.values(-5, 100, "0.01")
+PRICES = ContributionBound.values(-5, 100, "0.01")
 
 
 def test_values_are_clipped_and_rounded_to_the_nearest_grid_point() -> None:
@@ -26,7 +26,7 @@ def test_values_are_clipped_and_rounded_to_the_nearest_grid_point() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["0.1", "1/3", "2"]))
 def test_grid_values_never_leave_the_bounds(value: float, resolution: str) -> None:
     step = Fraction(resolution)
-    contribution = Contribution.values(-30 * step, 70 * step, step)
+    contribution = ContributionBound.values(-30 * step, 70 * step, step)
     cell = int(contribution.to_grid(value))
     assert -30 <= cell <= 70
     nearest = min(max(Fraction(value) / step, Fraction(-30)), Fraction(70))
@@ -35,39 +35,39 @@ def test_grid_values_never_leave_the_bounds(value: float, resolution: str) -> No
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_values_that_are_not_finite_are_refused_with_position_and_value(bad: float) -> None:
-    with pytest.raises(InvalidInput, match=rf"value {bad} at position 2: .*finite"):
+    with pytest.raises(InvalidInputError, match=rf"value {bad} at position 2: .*finite"):
         PRICES.to_grid([1.0, 2.0, bad, bad])
-    with pytest.raises(InvalidInput, match=rf"value {bad} at position \(1, 0\)"):
+    with pytest.raises(InvalidInputError, match=rf"value {bad} at position \(1, 0\)"):
         PRICES.to_grid(np.array([[1.0, 2.0], [bad, 0.0]]))
-    with pytest.raises(InvalidInput, match=r"total .*finite"):
+    with pytest.raises(InvalidInputError, match=r"total .*finite"):
         PRICES.grid_total(bad)
 
 
 @pytest.mark.parametrize("bad", [["a"], [None], [True], [np.ones(1), [True]], [1j], [[1], [2, 3]]])
 def test_what_is_not_a_number_is_refused(bad: Any) -> None:
-    for convert in (PRICES.to_grid, PRICES.grid_total, Contribution.add_remove().grid_total):
-        with pytest.raises(InvalidInput):
+    for convert in (PRICES.to_grid, PRICES.grid_total, ContributionBound.add_remove().grid_total):
+        with pytest.raises(InvalidInputError):
             convert(bad)
 
 
 def test_counts_of_single_units_are_checked_not_cut() -> None:
-    contribution = Contribution.add_remove(per_cell=3)
+    contribution = ContributionBound.add_remove(per_cell=3)
     assert contribution.to_grid([0, 3, -3]).tolist() == [0, 3, -3]
-    with pytest.raises(InvalidInput, match="value 4 at position 1: one unit may add at most"):
+    with pytest.raises(InvalidInputError, match="value 4 at position 1: one unit may add at most"):
         contribution.to_grid([3, 4])
-    with pytest.raises(InvalidInput, match="counts are integers"):
+    with pytest.raises(InvalidInputError, match="counts are integers"):
         contribution.to_grid([1.0])
 
 
 def test_totals_of_counts_are_integers_only() -> None:
-    counts = Contribution.add_remove()
+    counts = ContributionBound.add_remove()
     assert counts.grid_total(np.array([3, -1], dtype=np.int32)).tolist() == [3, -1]
     assert counts.grid_total(np.uint8(7)) == 7
     assert counts.grid_total([Fraction(4), Decimal(5)]).tolist() == [4, 5]
     assert counts.grid_total([]).dtype == np.int64
-    with pytest.raises(InvalidInput, match=r"total 2\.0 .*Contribution.values"):
+    with pytest.raises(InvalidInputError, match=r"total 2\.0 .*Contribution.values"):
         counts.grid_total([2.0])
-    with pytest.raises(InvalidInput, match=r"0\.5 is not a multiple"):
+    with pytest.raises(InvalidInputError, match=r"0\.5 is not a multiple"):
         counts.grid_total(Fraction(1, 2))
 
 
@@ -78,10 +78,10 @@ def test_float_totals_are_exact_within_a_hundredth_of_a_cell() -> None:
     assert total != 10
     assert PRICES.grid_total(total) == 1000
     with pytest.raises(
-        InvalidInput, match=r"total 0\.0102 at position 1: .* 0\.01, up to .*: round each"
+        InvalidInputError, match=r"total 0\.0102 at position 1: .* 0\.01, up to .*: round each"
     ):
         PRICES.grid_total([0.01, 0.0102])
-    with pytest.raises(InvalidInput, match=r"2\^46"):
+    with pytest.raises(InvalidInputError, match=r"2\^46"):
         PRICES.grid_total(2.0**45)
 
 
@@ -89,15 +89,17 @@ def test_exact_totals_must_lie_on_the_grid() -> None:
     assert PRICES.grid_total(Decimal("12.34")) == 1234
     assert PRICES.grid_total(3) == 300
     assert PRICES.grid_total([Fraction(1, 4), Decimal("0.1"), 0.07]).tolist() == [25, 10, 7]
-    with pytest.raises(InvalidInput, match=r"0\.0101 is not a multiple of the resolution 0\.01"):
+    with pytest.raises(
+        InvalidInputError, match=r"0\.0101 is not a multiple of the resolution 0\.01"
+    ):
         PRICES.grid_total(Decimal("0.0101"))
 
 
 @pytest.mark.parametrize("huge", [2**62 + 1, -(2**62) - 1, 2**70, np.uint64(2**63)])
 def test_totals_beyond_exact_sums_are_refused(huge: Any) -> None:
-    with pytest.raises(SumOverflow, match=r"2\^62"):
-        Contribution.add_remove().grid_total(huge)
-    with pytest.raises(SumOverflow):
+    with pytest.raises(SumOverflowError, match=r"2\^62"):
+        ContributionBound.add_remove().grid_total(huge)
+    with pytest.raises(SumOverflowError):
         PRICES.grid_total(Decimal(int(huge)))
 
 
@@ -107,7 +109,7 @@ def test_totals_beyond_exact_sums_are_refused(huge: Any) -> None:
 )
 def test_from_grid_is_the_nearest_float(cells: int, resolution: str) -> None:
     step = Fraction(resolution)
-    contribution = Contribution.values(0, step, step)
+    contribution = ContributionBound.values(0, step, step)
     value = contribution.from_grid(np.array([cells]))[0]
     if step == 1:
         assert value == cells
@@ -117,22 +119,22 @@ def test_from_grid_is_the_nearest_float(cells: int, resolution: str) -> None:
 
 
 def test_counts_come_back_as_integers() -> None:
-    back = Contribution.replace().from_grid(np.array([3, 4]))
+    back = ContributionBound.replace().from_grid(np.array([3, 4]))
     assert back.dtype == np.int64
 
 
-@pytest.mark.parametrize("contribution", [PRICES, Contribution.add_remove()], ids=str)
-def test_masked_entries_are_missing_not_numbers(contribution: Contribution) -> None:
+@pytest.mark.parametrize("contribution", [PRICES, ContributionBound.add_remove()], ids=str)
+def test_masked_entries_are_missing_not_numbers(contribution: ContributionBound) -> None:
     hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
     for convert in (contribution.grid_total, contribution.to_grid):
-        with pytest.raises(InvalidInput, match="masked"):
+        with pytest.raises(InvalidInputError, match="masked"):
             convert(hidden)
     assert contribution.grid_total(np.ma.array([0, 0])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("number", ["1E+999999999", "-1E+2000", "1E-999999999", "3E-1001"])
 def test_decimals_too_long_to_write_out_are_refused_at_once(number: str) -> None:
-    for contribution in (PRICES, Contribution.add_remove()):
-        with pytest.raises(InvalidInput, match="1000 digits"):
+    for contribution in (PRICES, ContributionBound.add_remove()):
+        with pytest.raises(InvalidInputError, match="1000 digits"):
             contribution.grid_total([Decimal(number)])
     assert PRICES.grid_total([Decimal("0E-5000"), Decimal("1E+2")]).tolist() == [0, 10_000]

@@ -11,7 +11,7 @@ import pytest
 from once import kept
 
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
@@ -31,13 +31,13 @@ def test_parameters_are_the_fractions_their_text_says() -> None:
     [("epsilon", PureDP), ("epsilon", lambda value: ApproxDP(value, 1e-6)), ("rho", ZCDP)],
 )
 def test_losses_must_be_finite_and_positive(name: str, make: Any, bad: Any) -> None:
-    with pytest.raises(InvalidInput, match=f"{name} is .*; it must be"):
+    with pytest.raises(InvalidInputError, match=f"{name} is .*; it must be"):
         make(bad)
 
 
 @pytest.mark.parametrize("bad", [0, 1, -1e-9, 1.5, math.nan, math.inf])
 def test_delta_must_lie_strictly_between_0_and_1(bad: float) -> None:
-    with pytest.raises(InvalidInput, match=r"delta is .*; it must be"):
+    with pytest.raises(InvalidInputError, match=r"delta is .*; it must be"):
         ApproxDP(1, bad)
 
 
@@ -104,13 +104,13 @@ def test_str_is_plain_words() -> None:
     ],
 )
 def test_unknown_or_incomplete_saved_guarantees_are_refused(saved: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         guarantee_from_dict(saved)
 
 
 def test_a_new_kind_joins_by_being_defined() -> None:
     @dataclass(frozen=True)
-    class Forgetting(Guarantee):
+    class UserErasure(Guarantee):
         kind: ClassVar[str] = "forgetting, for this test"
         epsilon: Fraction
 
@@ -121,10 +121,10 @@ def test_a_new_kind_joins_by_being_defined() -> None:
             return PureDP(self.epsilon * (1 + age))
 
     try:
-        saved = Forgetting(Fraction(2)).to_dict()
+        saved = UserErasure(Fraction(2)).to_dict()
         assert saved == {"guarantee": "forgetting, for this test", "epsilon": "2"}
-        assert isinstance(guarantee_from_dict(saved), Forgetting)
-        assert isinstance(Forgetting(Fraction(2)), AgesWithData)
+        assert isinstance(guarantee_from_dict(saved), UserErasure)
+        assert isinstance(UserErasure(Fraction(2)), AgesWithData)
         assert not isinstance(PureDP(1), AgesWithData)
     finally:
-        del Guarantee._kinds[Forgetting.kind]
+        del Guarantee._kinds[UserErasure.kind]

@@ -11,13 +11,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit, PureDP, Spend
+from counton.base.errors import BudgetExceededError, InvalidInputError
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    ExpiringDP,
+    Guarantee,
+    Ledger,
+    LedgerEntry,
+    Limit,
+    PureDP,
+)
 from counton.privacy.concentrated import rho_within
 from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
-from counton.released.periods import period_of
+from counton.results.periods import period_of
 from counton.strategies import Expiring
 
 
@@ -41,20 +50,20 @@ def test_ten_tenths_are_one_and_not_a_bit_more_is_allowed() -> None:
         ledger.spend(f"s{i}", PureDP(0.1))
     assert ledger.cost() == PureDP(1)
     assert ledger.remaining() is None
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.spend("more", PureDP("1e-30"))
 
 
 def test_refusal_names_stream_request_spent_limit_and_rest_and_records_nothing() -> None:
     ledger = Ledger(PureDP(1))
-    with pytest.raises(BudgetExceeded, match="of which nothing is spent"):
+    with pytest.raises(BudgetExceededError, match="of which nothing is spent"):
         ledger.spend("all", PureDP(2))
     ledger.spend("visits", PureDP(0.7))
-    with pytest.raises(BudgetExceeded) as refusal:
+    with pytest.raises(BudgetExceededError) as refusal:
         ledger.spend("sales", PureDP(0.4))
     for part in ("'sales'", "epsilon = 0.4", "epsilon = 0.7", "epsilon = 1", "epsilon = 0.3"):
         assert part in str(refusal.value)
-    assert ledger.spends == (Spend("visits", PureDP(0.7)),)
+    assert ledger.spends == (LedgerEntry("visits", PureDP(0.7)),)
     ledger.spend("sales", PureDP(0.3))
 
 
@@ -75,9 +84,11 @@ def test_basic_composition_of_approximate_guarantees() -> None:
     ledger.spend("b", PureDP(0.1))
     assert ledger.cost() == ApproxDP(0.6, 4e-7)
     assert ledger.remaining() == ApproxDP(0.4, 6e-7)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.spend("c", ApproxDP(0.1, 7e-7))
-    with pytest.raises(BudgetExceeded, match=r"reserved for ApproxDP.*approximate_delta below"):
+    with pytest.raises(
+        BudgetExceededError, match=r"reserved for ApproxDP.*approximate_delta below"
+    ):
         ledger.spend("c", ZCDP("1e-9"))
     ledger.spend("c", ApproxDP(0.4, 6e-7))
     assert ledger.remaining() is None
@@ -122,7 +133,7 @@ def test_concentrated_guarantees_convert_once_with_the_share_of_one_order() -> N
     left = ledger.remaining(ZCDP)
     assert isinstance(left, ZCDP)
     ledger.spend("rest", left)
-    with pytest.raises(BudgetExceeded, match="nothing is left"):
+    with pytest.raises(BudgetExceededError, match="nothing is left"):
         ledger.spend("more", ZCDP("1e-12"))
 
 
@@ -154,16 +165,16 @@ def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
     spent = ledger.cost()
     assert isinstance(spent, ApproxDP)
     assert spent.delta == delta
-    with pytest.raises(BudgetExceeded, match="5e-7 of its delta is set apart"):
+    with pytest.raises(BudgetExceededError, match="5e-7 of its delta is set apart"):
         ledger.spend("c", ApproxDP(0.01, "1e-20"))
     none = Ledger(ApproxDP(2, delta), approximate_delta=0)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         none.spend("a", ApproxDP(0.1, 1e-12))
     none.spend("a", ZCDP(0.01))
     for wrong in (2 * delta, -delta):
-        with pytest.raises(InvalidInput, match="approximate_delta is"):
+        with pytest.raises(InvalidInputError, match="approximate_delta is"):
             Ledger(ApproxDP(2, delta), approximate_delta=wrong)
-    with pytest.raises(InvalidInput, match="no delta to divide"):
+    with pytest.raises(InvalidInputError, match="no delta to divide"):
         Ledger(PureDP(2), approximate_delta=0)
 
 
@@ -178,7 +189,7 @@ def test_what_remains_can_be_spent_and_hardly_more(
         ledger = Ledger(limit, relation="replace")
         try:
             ledger.spend("first", guarantee)
-        except InvalidInput:  # not every limit counts every guarantee
+        except InvalidInputError:  # not every limit counts every guarantee
             continue
         left = ledger.remaining(kind, relation=relation)
         if left is None:
@@ -188,7 +199,7 @@ def test_what_remains_can_be_spent_and_hardly_more(
             over = ZCDP(left.rho * Fraction(1001, 1000))
         else:
             over = PureDP(left.epsilon * Fraction(1001, 1000))
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             ledger.spend("more", over, relation=relation)
         ledger.spend("rest", left, relation=relation)
 
@@ -242,12 +253,12 @@ def test_units_are_counted_apart() -> None:
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
     for question in (ledger.cost, ledger.remaining):
         with pytest.raises(
-            InvalidInput, match="'visit' and 'visitor'; choose one with unit='visit'"
+            InvalidInputError, match="'visit' and 'visitor'; choose one with unit='visit'"
         ):
             question()
-    with pytest.raises(BudgetExceeded, match="for one visit added or removed"):
+    with pytest.raises(BudgetExceededError, match="for one visit added or removed"):
         ledger.spend("more", PureDP(0.5), unit="visit")
-    with pytest.raises(InvalidInput, match="it is the name of the protected unit"):
+    with pytest.raises(InvalidInputError, match="it is the name of the protected unit"):
         ledger.spend("more", PureDP(0.5), unit=" ")
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert again.spends == ledger.spends
@@ -258,11 +269,11 @@ def test_a_replacement_is_a_removal_and_an_addition() -> None:
     """Add/remove 0.5 and replace 0.5: a replaced unit loses 1.5, not 1."""
     ledger = Ledger(PureDP(1))
     ledger.spend("table", PureDP(0.5), relation="replace")
-    with pytest.raises(BudgetExceeded, match=r"counts as .* epsilon = 1; .* epsilon=0.25$"):
+    with pytest.raises(BudgetExceededError, match=r"counts as .* epsilon = 1; .* epsilon=0.25$"):
         ledger.spend("visits", PureDP(0.5))
     ledger.spend("visits", PureDP(0.25))
     assert ledger.cost() == PureDP(1)
-    assert ledger.entries_with_costs()[1] == (Spend("visits", PureDP(0.25)), PureDP(0.5))
+    assert ledger.entries_with_costs()[1] == (LedgerEntry("visits", PureDP(0.25)), PureDP(0.5))
     wide = Ledger(PureDP(2), relation="replace")
     wide.spend("visits", PureDP(0.5))
     wide.spend("table", PureDP(0.5), relation="replace")
@@ -319,11 +330,11 @@ def test_a_whole_counts_twice_for_its_part() -> None:
     assert ledger.cost() == PureDP("0.8")
     assert list(ledger.units) == ["reader's month"]
     words = r"a part of one reader, .*\(more, because other rows .*give at most epsilon=0\.1$"
-    with pytest.raises(BudgetExceeded, match=words):
+    with pytest.raises(BudgetExceededError, match=words):
         ledger.spend("more", PureDP("0.2"), unit="reader")
-    with pytest.raises(InvalidInput, match="that is less"):
+    with pytest.raises(InvalidInputError, match="that is less"):
         ledger.spend("less", PureDP("0.1"), unit="reader's day")
-    with pytest.raises(InvalidInput, match="that is something else"):
+    with pytest.raises(InvalidInputError, match="that is something else"):
         ledger.spend("other", PureDP("0.1"), unit="visitor")
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert again.to_dict() == ledger.to_dict()
@@ -335,11 +346,11 @@ def test_a_whole_counts_twice_for_its_part() -> None:
 def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("visits", PureDP(0.5))
-    with pytest.raises(InvalidInput, match="does not hide whether it is there"):
+    with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
         ledger.spend("table", PureDP(0.1), relation="replace")
-    with pytest.raises(InvalidInput, match="does not hide whether it is there"):
+    with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
         ledger.remaining(relation="replace")
-    with pytest.raises(InvalidInput, match="relation is 'swap'"):
+    with pytest.raises(InvalidInputError, match="relation is 'swap'"):
         ledger.spend("table", PureDP(0.1), relation="swap")  # type: ignore[arg-type]
     assert len(ledger.spends) == 1
 
@@ -383,7 +394,7 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
 )
 def test_what_cannot_be_expressed_is_refused_by_name(limit: Any, guarantee: Any) -> None:
     ledger = Ledger(limit)
-    with pytest.raises(InvalidInput, match="release 'visits' asks for"):
+    with pytest.raises(InvalidInputError, match="release 'visits' asks for"):
         ledger.spend("visits", guarantee)
     assert ledger.spends == ()
 
@@ -394,8 +405,8 @@ def test_what_costs_nothing_yet_is_nothing_spent() -> None:
     ledger.spend("late", late)
     assert ledger.cost() is None
     assert ledger.remaining() == PureDP(5)
-    assert ledger.entries_with_costs() == ((Spend("late", late), None),)
-    with pytest.raises(BudgetExceeded, match="of which nothing is spent"):
+    assert ledger.entries_with_costs() == ((LedgerEntry("late", late), None),)
+    with pytest.raises(BudgetExceededError, match="of which nothing is spent"):
         ledger.spend("large", PureDP(6))
     ledger.spend("all", PureDP(5))
     assert ledger.cost() == PureDP(5)
@@ -408,7 +419,8 @@ def test_refusals_say_what_an_expiring_guarantee_counts_as() -> None:
     assert at_age is not None
     ledger = Ledger(PureDP("0.99"), age=999)
     with pytest.raises(
-        BudgetExceeded, match=rf"at age 999 counts as {at_age}.*0\.99 is left: .* epsilon=0\.099$"
+        BudgetExceededError,
+        match=rf"at age 999 counts as {at_age}.*0\.99 is left: .* epsilon=0\.099$",
     ):
         ledger.spend("fading", fading)
     Ledger(at_age, age=999).spend("fading", fading)
@@ -416,12 +428,12 @@ def test_refusals_say_what_an_expiring_guarantee_counts_as() -> None:
 
 @pytest.mark.parametrize("age", [-1, 1.5, True, math.inf])
 def test_ages_are_numbers_of_steps(age: Any) -> None:
-    with pytest.raises(InvalidInput, match="age is"):
+    with pytest.raises(InvalidInputError, match="age is"):
         Ledger(PureDP(1), age=age)
 
 
 def test_limits_must_be_addable() -> None:
-    with pytest.raises(InvalidInput, match="limit of a ledger"):
+    with pytest.raises(InvalidInputError, match="limit of a ledger"):
         Ledger(Weakening())  # type: ignore[arg-type]
 
 
@@ -436,14 +448,14 @@ def test_what_the_limit_fixed_is_saved_with_it() -> None:
         one["order"] = str(Fraction(one["order"]) * 2)
     assert Ledger.from_dict(saved).remaining(ZCDP) != ledger.remaining(ZCDP)
     orders[0]["delta"] = "1e-6"
-    with pytest.raises(InvalidInput, match="at most the limit's delta"):
+    with pytest.raises(InvalidInputError, match="at most the limit's delta"):
         Ledger.from_dict(saved)
 
 
 def test_altered_ledgers_are_refused() -> None:
     saved = Ledger(PureDP(1)).to_dict()
-    saved["spends"] = [Spend("a", PureDP(2)).to_dict()]
-    with pytest.raises(BudgetExceeded, match="altered"):
+    saved["spends"] = [LedgerEntry("a", PureDP(2)).to_dict()]
+    with pytest.raises(BudgetExceededError, match="altered"):
         Ledger.from_dict(saved)
     broken: list[dict[str, Any]] = [
         {},
@@ -454,7 +466,7 @@ def test_altered_ledgers_are_refused() -> None:
         {**saved, "limit": ApproxDP(1, 0.1).to_dict(), "units": {"unit": {"relation": "replace"}}},
     ]
     for bad in broken:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             Ledger.from_dict(bad)
 
 
@@ -473,8 +485,8 @@ def test_altered_ledgers_are_refused() -> None:
 def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
     guarantees: tuple[Guarantee, ...], total: Limit | None
 ) -> None:
-    spends = [Spend(f"s{number}", one, "visit") for number, one in enumerate(guarantees)]
-    told = totals([*spends, Spend("other", PureDP(7), "order", "replace")])
+    spends = [LedgerEntry(f"s{number}", one, "visit") for number, one in enumerate(guarantees)]
+    told = totals([*spends, LedgerEntry("other", PureDP(7), "order", "replace")])
     relation, found = told["visit"]
     assert told["order"] == ("replace", PureDP(7))
     assert relation == "add_remove"
@@ -490,5 +502,5 @@ def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
 
 
 def test_a_total_counts_what_is_added_twice_where_units_are_replaced() -> None:
-    both = [Spend("a", PureDP(1)), Spend("b", PureDP(1), "UNIT", "replace")]
+    both = [LedgerEntry("a", PureDP(1)), LedgerEntry("b", PureDP(1), "UNIT", "replace")]
     assert totals(both) == {"unit": ("replace", PureDP(3))}

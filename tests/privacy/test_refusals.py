@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, PureDP
-from counton.base.errors import BudgetExceeded
+from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, PureDP
+from counton.base.errors import BudgetExceededError
 from counton.privacy import Guarantee, Ledger, Limit
 from counton.privacy.contribution import Relation
 from counton.strategies import Expiring
@@ -24,7 +24,7 @@ BEFORE: list[tuple[Limit, list[Guarantee]]] = [
 ASKED: list[Guarantee] = [PureDP(30), ZCDP(30), ApproxDP(3, "1e-7"), ApproxDP("0.1", "0.1")]
 
 
-def told(error: BudgetExceeded) -> dict[str, str]:
+def told(error: BudgetExceededError) -> dict[str, str]:
     """The options that a message tells to give, as a command would print them."""
     options = {name: f"--{name}" for name in ("epsilon", "delta", "rho")}
     words = error.translate(options).rpartition("give at most ")[2].partition(";")[0]
@@ -54,7 +54,7 @@ def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
 ) -> None:
     if not isinstance(limit, ApproxDP) and not isinstance(asked, PureDP | type(limit)):
         return  # refused for another reason: no such limit covers it
-    with pytest.raises(BudgetExceeded, match="release 'clicks' asks for ") as refused:
+    with pytest.raises(BudgetExceededError, match="release 'clicks' asks for ") as refused:
         spent(limit, before, relation).spend("clicks", asked)
     message = str(refused.value)
     assert f"asks for {asked}" in message
@@ -69,7 +69,7 @@ def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
     assert all(len(number) <= 12 for number in given.values())
     loss = "rho" if "rho" in given else "epsilon"
     more = guarantee_of({**given, loss: Fraction(given[loss]) * Fraction(10001, 10000)})
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         spent(limit, before, relation).spend("clicks", more)
 
 
@@ -80,9 +80,9 @@ def test_a_word_that_forgets_what_is_spent_would_be_noticed(
     monkeypatch.setattr(
         Ledger, "_fitting", lambda self, entry, account, left: self.limit, raising=True
     )
-    with pytest.raises(BudgetExceeded) as refused:
+    with pytest.raises(BudgetExceededError) as refused:
         spent(PureDP(1), [PureDP("1/3")], "add_remove").spend("clicks", PureDP(1))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         spent(PureDP(1), [PureDP("1/3")], "add_remove").spend(
             "clicks", guarantee_of(told(refused.value))
         )
@@ -91,7 +91,7 @@ def test_a_word_that_forgets_what_is_spent_would_be_noticed(
 def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
     fading = ExpiringDP(1).bound_to(Expiring(1))
     ledger = Ledger(PureDP(3), age=999)
-    with pytest.raises(BudgetExceeded) as refused:
+    with pytest.raises(BudgetExceededError) as refused:
         ledger.spend("fading", fading)
     given = told(refused.value)
     ledger.spend("fading", ExpiringDP(given["epsilon"]).bound_to(Expiring(1)))
@@ -99,7 +99,7 @@ def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
 
 def test_where_nothing_is_left_nothing_is_told() -> None:
     ledger = spent(PureDP(1), [PureDP(1)], "add_remove")
-    with pytest.raises(BudgetExceeded, match=r"nothing is left: raise the limit$") as refused:
+    with pytest.raises(BudgetExceededError, match=r"nothing is left: raise the limit$") as refused:
         ledger.spend("clicks", PureDP("0.001"))
     assert told(refused.value) == {}
 
@@ -115,13 +115,13 @@ def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
     state = tmp_path / "visits.db"
     with Store(state, create=True) as store:
         store.set_limit(PureDP(1))
-    unit = Contribution.add_remove(unit="event")
+    unit = ContributionBound.add_remove(unit="event")
     Stream.create(state, "first", Binary(9), PureDP("0.75"), contribution=unit).close()
     job = Job(
         *("count", pl.DataFrame({"at": ["no time"]}), state), name="second", time="at",
         every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="0.5",
     )  # fmt: skip
-    with pytest.raises(BudgetExceeded, match=r"release 'second' asks for .* epsilon=0\.25$"):
+    with pytest.raises(BudgetExceededError, match=r"release 'second' asks for .* epsilon=0\.25$"):
         run(job)
     with Store(state) as store:
         assert store.streams == ("first",)

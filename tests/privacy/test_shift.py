@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Sensitivity
 
 
@@ -21,7 +21,7 @@ from counton.privacy import Sensitivity
     ],
 )
 def test_impossible_shifts_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         Sensitivity(*arguments)
 
 

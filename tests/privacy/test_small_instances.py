@@ -18,14 +18,14 @@ from counton.base.distributions import DiscreteGaussian
 from counton.noise.blocks import BlockAddress
 from counton.noise.samplers import (
     UNDECIDED,
-    CumulativeLaw,
+    CumulativeDistribution,
     GaussianBlocks,
     GaussianBlockSampler,
     InverseTable,
     SignedGeometric,
 )
 from counton.privacy import ZCDP, ApproxDP, Limit, PureDP
-from counton.privacy.filter import Filter, RenyiOrder
+from counton.privacy.filter import PrivacyFilter, RenyiOrder
 from counton.strategies.streams.block_tree import _quotients
 from counton.strategies.streams.octave import _round_bits
 
@@ -42,7 +42,7 @@ class Way(NamedTuple):
     told: Fraction = Fraction(0)
 
 
-def most_lost(start: Filter, limit: int, ways: Sequence[Way], most: int) -> Fraction:
+def most_lost(start: PrivacyFilter, limit: int, ways: Sequence[Way], most: int) -> Fraction:
     """The largest P(S) - 2^limit Q(S) over all ways of choosing by what was seen, and all events S.
 
     Exact: losses are whole multiples of log 2, chances are rational. What a filter lets through
@@ -50,7 +50,7 @@ def most_lost(start: Filter, limit: int, ways: Sequence[Way], most: int) -> Frac
     """
 
     @cache
-    def spent(counts: tuple[int, ...]) -> Filter:
+    def spent(counts: tuple[int, ...]) -> PrivacyFilter:
         for number, count in enumerate(counts):
             if count:
                 before = (*counts[:number], count - 1, *counts[number + 1 :])
@@ -92,17 +92,19 @@ def test_no_choice_passes_an_approximate_limit(
     limit = ApproxDP(units * UNIT, delta)
     ways = ways_of(delta)
     for first in ways:
-        start = Filter.start(limit, [first.guarantee], None if share is None else share * delta)
+        start = PrivacyFilter.start(
+            limit, [first.guarantee], None if share is None else share * delta
+        )
         assert most_lost(start, units, ways, most=4) <= delta
 
 
 @pytest.mark.parametrize("units", [1, 3, 6])
 def test_no_choice_passes_a_pure_limit(units: int) -> None:
     ways = [Way(PureDP(k * UNIT), k) for k in (1, 2, 3)]
-    start = Filter.start(PureDP(units * UNIT))
+    start = PrivacyFilter.start(PureDP(units * UNIT))
     assert most_lost(start, units, ways, most=6) == 0
     assert most_lost(start, units - 1, ways, most=6) > 0  # and all of it is used
-    late = Filter.start(PureDP((units + 1) * UNIT))  # which refuses one spend too late
+    late = PrivacyFilter.start(PureDP((units + 1) * UNIT))  # which refuses one spend too late
     assert most_lost(late, units, ways, most=7) > 0
 
 
@@ -110,7 +112,7 @@ def test_filters_that_are_wrong_are_found() -> None:
     delta = Fraction(1, 4)
     limit = ApproxDP(3 * UNIT, delta)
     ways = ways_of(delta)
-    start = Filter.start(limit, [ways[2].guarantee])
+    start = PrivacyFilter.start(limit, [ways[2].guarantee])
     assert most_lost(start, 3, ways, most=6) <= delta
     free = start._replace(approximate_delta=Fraction(2))  # deltas of guarantees cost nothing
     assert most_lost(free, 3, ways, most=6) > delta
@@ -217,7 +219,7 @@ def gaussian(sigma_squared: Fraction, reach: int) -> Callable[[int], Bracket]:
     return cache(cumulative)
 
 
-SMALL: dict[str, tuple[CumulativeLaw, Callable[[int], Bracket]]] = {
+SMALL: dict[str, tuple[CumulativeDistribution, Callable[[int], Bracket]]] = {
     **{f"Laplace {s}": (SignedGeometric(Fraction(s), 0), laplace(Fraction(s)))
        for s in ("1/2", "1", "7/3", "5")},
     **{f"Gaussian {s}": (GaussianBlocks(Fraction(s), 0), gaussian(Fraction(s), reach))

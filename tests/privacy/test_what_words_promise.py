@@ -9,8 +9,8 @@ import pytest
 from scipy.special import ndtr
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
-from counton.numbers.node_law import law_for
-from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringZCDP, PureDP, calibrate
+from counton.continual.node_distribution import law_for
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringZCDP, PureDP, calibrate
 from counton.privacy.concentrated import renyi_by_pure
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.privacy.guarantees import loss_of_many
@@ -57,7 +57,7 @@ def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
 @pytest.mark.parametrize("strategy", [Binary(365), KAry.best(365)], ids=str)
 def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAry) -> None:
     """A group that counts one is shown only where noise is wider than any interval at 95%."""
-    unit = Contribution.add_remove()
+    unit = ContributionBound.add_remove()
     law = law_for(strategy, PureDP(1), unit).law
     assert isinstance(law, DiscreteLaplace)
     found = Discovery.of(strategy, law, 365, unit, Fraction(1, 10**9))
@@ -68,7 +68,7 @@ def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAr
 
 def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
     """As where another stream goes on from an old copy, and the newest one had gone further."""
-    rate = 1 / float(law_for(Binary(1), PureDP(1), Contribution.add_remove()).law.scale)  # type: ignore[union-attr]
+    rate = 1 / float(law_for(Binary(1), PureDP(1), ContributionBound.add_remove()).law.scale)  # type: ignore[union-attr]
     once = max(abs(x) - abs(x - 1) for x in range(-9, 10)) * rate
     both = max(
         (abs(x) - abs(x - 1)) * rate + (abs(y) - abs(y - 1)) * rate

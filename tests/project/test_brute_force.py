@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import slips_on_purpose as mistakes
 
-from counton import Contribution
-from counton.numbers import node_law as calibration
+from counton import ContributionBound
+from counton.continual import node_distribution as calibration
 from counton.statistics import Average, Reach
 from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
@@ -147,9 +147,9 @@ def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def of_one_step(strategy: Any, said: Contribution, shape: Any) -> Any:
+    def of_one_step(strategy: Any, said: ContributionBound, shape: Any) -> Any:
         if said.most_a_step is not None:
-            said = Contribution.events(said.most_a_step)
+            said = ContributionBound.events(said.most_a_step)
         return calibration.sensitivity_of(strategy, said, shape)
 
     monkeypatch.setattr(brute_force, "sensitivity_of", of_one_step)
@@ -158,7 +158,9 @@ def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
 
 
 def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Average, "contribution", lambda *_, **__: Contribution.add_remove(cells=1))
+    monkeypatch.setattr(
+        Average, "contribution", lambda *_, **__: ContributionBound.add_remove(cells=1)
+    )
     with pytest.raises(Exceeded, match="Average"):
         list(try_statistics(share=0.05))
 

@@ -189,7 +189,7 @@ HINTED = (
         f"statistics.{name}"
         for name in [
             "statistic", "count", "catalogue", "event_steps", "by_group", "statistic_plan",
-            "planned_halfwidths", "readings", "live_statistic", "tally_statistic",
+            "planned_halfwidths", "readings", "live_statistic", "accumulator_statistic",
         ]
     },
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from programs import run_program
 
-from counton.base.errors import CountonError, MissingExtra
+from counton.base.errors import CountonError, MissingDependencyError
 from counton.base.lazy import NEEDED, missing
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def command(*words: str) -> str:
 @pytest.mark.parametrize(
     ("module", "program"),
     [
-        ("polars", "import counton.rows.files"),
+        ("polars", "import counton.io.files"),
         ("polars", "from counton import release"),
         ("pydantic", "from counton import Job"),
         ("polars", "from counton.run import run"),
@@ -57,7 +57,8 @@ def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
     need, extra = NEEDED[module]
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        f"counton.base.errors.MissingExtra: {need}, which is not installed: {remedy(extra)}"
+        f"counton.base.errors.MissingDependencyError: {need}, which is not installed: "
+        f"{remedy(extra)}"
     )
 
 
@@ -108,7 +109,7 @@ def test_the_extras_bring_what_they_are_named_for() -> None:
 
 def test_a_package_that_is_there_and_broken_is_not_called_missing() -> None:
     error = missing("psycopg", ImportError("no pq wrapper available"))
-    assert isinstance(error, MissingExtra)
+    assert isinstance(error, MissingDependencyError)
     assert isinstance(error, CountonError | ImportError)
     assert "psycopg, which cannot be imported (no pq wrapper available): install" in str(error)
 

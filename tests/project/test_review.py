@@ -35,7 +35,7 @@ def test_rooms_name_files_and_tests_that_there_are_each_once() -> None:
 
 def test_whoever_opens_rows_or_keys_is_on_the_list_or_calls_who_is() -> None:
     """No file of the public wing names a reader of rows, a key or a state."""
-    words = ("counton.rows", "counton.state", "counton.noise", "sqlite3", "noise_field(")
+    words = ("counton.io", "counton.state", "counton.noise", "sqlite3", "noise_field(")
     for wing in PUBLIC:
         for path in sorted((SOURCE / wing).rglob("*.py")):
             code = "".join(

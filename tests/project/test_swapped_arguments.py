@@ -17,7 +17,7 @@ import counton.statistics
 from counton import (
     ApproxDP,
     Average,
-    Contribution,
+    ContributionBound,
     Count,
     Counter,
     CountonError,
@@ -26,7 +26,7 @@ from counton import (
     Key,
     PureDP,
     Quantiles,
-    Running,
+    RunningStatistic,
     Stream,
     Sum,
     TopK,
@@ -180,7 +180,7 @@ CALLS: dict[str, Callable[[str], Called]] = {
     ),
     "PureDP": lambda state: Called(PureDP, (1,)),
     "ApproxDP": lambda state: Called(ApproxDP, (1, "1e-9")),
-    "Contribution.values": lambda state: Called(Contribution.values, (0, 9, 1)),
+    "ContributionBound.values": lambda state: Called(ContributionBound.values, (0, 9, 1)),
     "training.plan": lambda state: Called(plan_training, (), {"steps": 8, "dimension": 3}),
     "noise": lambda state: Called(best().noise, (), KEPT),
     "noise.add": lambda state: Called(
@@ -232,7 +232,7 @@ def test_rows_in_the_place_of_another_argument_are_not_shown(name: str, tmp_path
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda each: type(each).__name__)
 def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
-    start = partial(Running.start, statistic)
+    start = partial(RunningStatistic.start, statistic)
     check(Called(start, (7, PureDP(1)), KEPT))
     check(Called(partial(plan_statistic, statistic), (7, PureDP(1))))
     for method, batched in (("release", False), ("release_batch", True)):
@@ -245,7 +245,7 @@ def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
 
 #: What a caller does not make: results and parts.
 _MADE_HERE = (
-    "Part", "Ranking", "Reading", "Readings", "Running",
+    "Part", "Ranking", "StatisticResult", "StatisticResults", "RunningStatistic",
 )  # fmt: skip
 
 

@@ -21,10 +21,10 @@ ON_TOP: dict[str, tuple[str, ...]] = {
     "Spark": ("counton.spark",),
     "training": ("counton.training",),
     "charts": ("counton.charts",),
-    "laws": ("counton.laws",),
+    "laws": ("counton.testing",),
     "published strategies": ("counton.strategies.published",),
     "graphs": ("counton.statistics.graphs",),
-    "letters": ("counton.statistics.letters",),
+    "letters": ("counton.statistics.sequences",),
 }  # fmt: skip
 #: Imports what others made, and forks for each that is taken away: counton is imported anew.
 PROGRAM = """

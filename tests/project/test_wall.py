@@ -263,7 +263,7 @@ def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> 
         ("return [len(part) for part in rows]", True),
         ("note('read', rows=rows.height)", True),
         ("self.rows = rows.to_numpy().size", True),
-        ("raise InvalidInput(f'there are {len(rows)} rows')", True),
+        ("raise InvalidInputError(f'there are {len(rows)} rows')", True),
         ("some = rows.first\n    return len(some)", True),
         ("return len(open_private(closed))", True),
         ("return End(3, Private(len(rows)))", False),
@@ -283,14 +283,14 @@ def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
 FACES = {
     "a table on the screen": ("counton.cli.run_report", "counton.cli.print_forms"),
     "the machine's report": ("counton.cli.run_report",),
-    "a file": ("counton.released.release_files", "counton.run.output_files"),
+    "a file": ("counton.results.release_files", "counton.run.output_files"),
     "a chart": ("counton.charts.totals", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series"),
     "metrics": ("counton.serve.metrics",),
-    "methods": ("counton.numbers.methods", "counton.released.stream_words"),
-    "a notebook": ("counton.released.screen",),
+    "methods": ("counton.continual.methods", "counton.results.text"),
+    "a notebook": ("counton.results.terminal",),
     "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.exports", "counton.state.published"),
+    "tables of SQL": ("counton.run.exports", "counton.state.sql_view"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }
@@ -322,9 +322,9 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
         *("counton.run.read_journal", "counton.run.close_stream", "counton.run.erasure"),
         *("counton.run.run_job", "counton.run.dry_run", "counton.run.input_preview"),
         "counton.run.opened_state",
-        *("counton.serve.served_jobs", "counton.state.reader", "counton.state.stream"),
+        *("counton.serve.served_jobs", "counton.state.stream_reader", "counton.state.stream"),
         # what a program counts with
-        *("counton.numbers.counter", "counton.statistics.live_statistic"),
+        *("counton.continual.counter", "counton.statistics.live_statistic"),
     }
     assert rooms - called <= forbidden
 
@@ -337,7 +337,7 @@ def test_no_public_face_names_where_rows_lie_open() -> None:
     """A `Source` is as it is while it is read: what prints, draws and writes cannot name one."""
     rooms = {path.stem for path in (SOURCE / "rows").glob("*.py")} - OF_NO_ROWS
     assert {"sources", "files", "databases", "tally"} <= rooms
-    assert {f"counton.rows.{room}" for room in rooms} <= {*OF_FACES["forbidden_modules"]}
+    assert {f"counton.io.{room}" for room in rooms} <= {*OF_FACES["forbidden_modules"]}
 
 
 # ------------------------------------------------------------------------- mistakes, by their types
@@ -359,7 +359,7 @@ MISTAKES = {
     "a notebook": "page = html('rows', stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
     "tables of SQL": "rows: list[int] = [part.period for part in stream.marks('user')]",
-    "a message": "raise InvalidInput(result.counts)",
+    "a message": "raise InvalidInputError(result.counts)",
     "logs": "note('released', rows=len(stream.labels()))",
     "what waits": "body: bytes = fold.bodies[0]",
     "rows of a batch": "sent: bytes = batch.body",
@@ -377,11 +377,11 @@ import numpy as np, polars as pl
 from matplotlib.figure import Figure
 from rich.table import Table
 from counton.base.columns import html
-from counton.base.errors import InvalidInput
-from counton.rows.sources import Source
-from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading
-from counton.rows.tally import tally
+from counton.base.errors import InvalidInputError
+from counton.io.sources import Source
+from counton.io.remote_rows import Spread
+from counton.io.row_assignment import RowMapping
+from counton.io.aggregation import tally
 from counton.run.close_stream import ClosedStream, waiting_rows
 from counton.run.planned_steps import PlannedSteps
 from counton.run.run_job import ReadRows, RunResult
@@ -390,12 +390,12 @@ from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state import Stream
 from counton.state.inbox import Batch, Fold
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
 """
 HANDS = (
     "result: RunResult, stream: Stream, reader: JournalReader, table: Table, "
     "report: dict[str, int], "
-    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
+    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowMapping, "
     "spread: Spread, spec: StreamSpec, read: ReadRows, steps: PlannedSteps, end: ClosedStream"
 )
 

@@ -9,7 +9,7 @@ import pytest
 
 import counton
 from counton import PureDP, Release, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "every_group.py"
 MADE = runpy.run_path(str(RECIPE), run_name="recipe")
@@ -60,5 +60,5 @@ def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path
 
 def test_a_release_without_groups_is_refused(tmp_path: Path) -> None:
     cells = {"by": None, "domain": None, "value": "paid", "lower": 0, "upper": 8, "cells": 8}
-    with pytest.raises(InvalidInput, match="has no groups"):
+    with pytest.raises(InvalidInputError, match="has no groups"):
         CHANGES(released("quantiles", tmp_path, **cells), "2:2", "1:1")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, read, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "pattern.py"
 PATTERN = runpy.run_path(str(RECIPE), run_name="recipe")["pattern"]
@@ -62,7 +62,7 @@ def test_hours_are_those_of_the_local_clock(tmp_path: Path) -> None:
 
 def test_windows_that_are_too_long_and_a_group_that_is_missing_are_refused(tmp_path: Path) -> None:
     found = released(tmp_path, every="1d")
-    with pytest.raises(InvalidInput, match="the windows cover no 1h completely"):
+    with pytest.raises(InvalidInputError, match="the windows cover no 1h completely"):
         PATTERN(found, "hour", "home")
-    with pytest.raises(InvalidInput, match="cellar"):
+    with pytest.raises(InvalidInputError, match="cellar"):
         PATTERN(found, "weekday", "cellar")

@@ -11,9 +11,9 @@ import pytest
 from by_reference import described, known_key, measured
 
 from counton import ZCDP, Counter, PureDP
-from counton.base.errors import InvalidInput
-from counton.numbers.node_law import sensitivity_of
-from counton.privacy import Contribution, Guarantee
+from counton.base.errors import InvalidInputError
+from counton.continual.node_distribution import sensitivity_of
+from counton.privacy import ContributionBound, Guarantee
 from counton.strategies import KAry, StreamStrategy, public_strategies
 from proofs import reference
 
@@ -21,10 +21,11 @@ from proofs import reference
 STEPS = 3
 CELLS = 2
 CONTRIBUTIONS = (
-    Contribution.add_remove(), Contribution.add_remove(cells=2, steps=2, separation=2),
-    Contribution.add_remove(cells=1, steps=3), Contribution.add_remove(cells=2, steps=2, every=2),
-    Contribution.replace(cells=1), Contribution.events(3, most_a_step=2),
-    Contribution.events(2, once="group"), Contribution.values(-3, 12, resolution="0.05"),
+    ContributionBound.add_remove(), ContributionBound.add_remove(cells=2, steps=2, separation=2),
+    ContributionBound.add_remove(cells=1, steps=3),
+    ContributionBound.add_remove(cells=2, steps=2, every=2),
+    ContributionBound.replace(cells=1), ContributionBound.events(3, most_a_step=2),
+    ContributionBound.events(2, once="group"), ContributionBound.values(-3, 12, resolution="0.05"),
 )  # fmt: skip
 EXAMPLES = [
     pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
@@ -35,14 +36,14 @@ EXAMPLES = [
 GUARANTEES: tuple[Guarantee, ...] = (PureDP(1), ZCDP("0.02"))
 
 
-def designs(strategy: StreamStrategy) -> Iterator[tuple[Counter, Contribution]]:
+def designs(strategy: StreamStrategy) -> Iterator[tuple[Counter, ContributionBound]]:
     """Counters that the strategy can have."""
     for guarantee in GUARANTEES:
         for contribution in CONTRIBUTIONS:
             terms = {"contribution": contribution, "shape": (CELLS,), "name": "it"}
             try:
                 yield Counter(strategy, guarantee, key=known_key(), **terms), contribution  # type: ignore[arg-type]
-            except InvalidInput:
+            except InvalidInputError:
                 continue
 
 

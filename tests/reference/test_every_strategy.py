@@ -18,11 +18,11 @@ from by_reference import (
 from in_turn import in_turn
 
 from counton import ZCDP, ApproxDP, Counter, PureDP
-from counton.base.errors import InvalidInput
-from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.base.errors import InvalidInputError
+from counton.privacy import ContributionBound, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import (
     EndlessStrategy,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     StreamStrategy,
     public_strategies,
 )
@@ -54,15 +54,15 @@ EXAMPLES = [pytest.param(*one, id=f"{one[0]}-{one[1]}") for one in examples()]
 
 def counters(strategy: StreamStrategy, number: int) -> Iterator[Counter]:
     """Some of those that the strategy can have: by turns, of which each example has two."""
-    values = Contribution.values(-3, 12, resolution="0.05")
-    several = Contribution.add_remove(cells=2)
+    values = ContributionBound.values(-3, 12, resolution="0.05")
+    several = ContributionBound.add_remove(cells=2)
     asked = [*product(GUARANTEES, (several, values), ((), (CELLS,)))]
     made = 0
     for guarantee, contribution, shape in asked[number % len(asked) :] + asked:
         terms = {"contribution": contribution, "shape": shape, "name": "it"}
         try:
             yield Counter(strategy, guarantee, key=known_key(), **terms)  # type: ignore[arg-type]
-        except InvalidInput:
+        except InvalidInputError:
             continue
         made += 1
         if made == COUNTERS:
@@ -86,7 +86,7 @@ def test_thousands_of_values_are_computed_again() -> None:
 
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
 def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: int) -> None:
-    if isinstance(strategy, MultiscaleInterpolation):
+    if isinstance(strategy, MultiscaleStrategy):
         return  # one of many, which is shown to be right below
     mine = strategy_by_reference(strategy)
     assert (mine.bits, mine.places) == (strategy.facts.lattice_bits, strategy.facts.fraction_bits)

@@ -12,11 +12,11 @@ import pytest
 from by_reference import described, measured, strategy_by_reference
 from in_turn import in_turn
 
-from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
-from counton.base.errors import InvalidInput
-from counton.numbers import Design
-from counton.numbers.design import design_for
-from counton.numbers.node_law import law_for
+from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP, PureDP
+from counton.base.errors import InvalidInputError
+from counton.continual import Design
+from counton.continual.design import design_for
+from counton.continual.node_distribution import law_for
 from counton.privacy import Guarantee
 from counton.strategies import Expiring, StreamStrategy, public_strategies
 from proofs import reference
@@ -24,19 +24,19 @@ from proofs import reference
 HORIZON = 5
 CELLS = 2
 CONTRIBUTIONS = (
-    Contribution.add_remove(),
-    Contribution.add_remove(cells=2, per_cell=3),
-    Contribution.replace(),
-    Contribution.values(-3, 12, resolution=3),
-    Contribution.values(-3, 12, resolution=3, neighbours="replace"),
-    Contribution.add_remove(steps=2),
-    Contribution.add_remove(steps=2, separation=2),
-    Contribution.add_remove(every=2),
-    Contribution.add_remove(steps=2, every=2),
-    Contribution.replace(steps=2),
-    Contribution.events(2),
-    Contribution.events(3, most_a_step=2),
-    Contribution.events(2, once="group"),
+    ContributionBound.add_remove(),
+    ContributionBound.add_remove(cells=2, per_cell=3),
+    ContributionBound.replace(),
+    ContributionBound.values(-3, 12, resolution=3),
+    ContributionBound.values(-3, 12, resolution=3, neighbours="replace"),
+    ContributionBound.add_remove(steps=2),
+    ContributionBound.add_remove(steps=2, separation=2),
+    ContributionBound.add_remove(every=2),
+    ContributionBound.add_remove(steps=2, every=2),
+    ContributionBound.replace(steps=2),
+    ContributionBound.events(2),
+    ContributionBound.events(3, most_a_step=2),
+    ContributionBound.events(2, once="group"),
 )
 GUARANTEES: tuple[Guarantee, ...] = (PureDP(1), PureDP("1e-3"), ApproxDP(1, "1e-6"), ZCDP("0.5"))
 Norms = tuple[Fraction, Fraction, int]
@@ -68,13 +68,13 @@ def designs(strategy: StreamStrategy) -> Iterator[tuple[Design, int]]:
     for guarantee, contribution, shape in in_turn(every, 3, first=STRATEGIES.index(strategy) % 3):
         try:
             best = design_for(strategy, guarantee, contribution, shape)
-        except InvalidInput:  # this strategy does not say how far so many steps move it
+        except InvalidInputError:  # this strategy does not say how far so many steps move it
             continue
         yield best, CELLS if shape else 1
         other: Any = "laplace" if best.law.family == "gaussian" else "gaussian"
         try:
             law = law_for(strategy, guarantee, contribution, shape, family=other).law
-        except InvalidInput:
+        except InvalidInputError:
             continue
         yield replace(best, law=law), CELLS if shape else 1
 

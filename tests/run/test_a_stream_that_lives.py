@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.run import Job, run
 
 ROWS = ["00:10,a,u", "00:20,x,u", "01:10,b,v", "01:20,y,v", "02:10,x,u", "02:20,,v"]
@@ -65,7 +65,7 @@ def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
 
 
 def test_what_is_also_a_group_is_refused(request_: Job) -> None:
-    with pytest.raises(InvalidInput, match=r"other is .a., which is .* a group of domain"):
+    with pytest.raises(InvalidInputError, match=r"other is .a., which is .* a group of domain"):
         run(request_.having(other="a"))
     assert not Path(str(request_.state)).exists()
 
@@ -78,5 +78,5 @@ def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
     write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
     new = later(request_, 2, unknown="drop", append=True).having(events=tmp_path / "new.csv")
     totals(new)
-    with pytest.raises(InvalidInput, match=r"has been counted already, .* yes=True"):
+    with pytest.raises(InvalidInputError, match=r"has been counted already, .* yes=True"):
         totals(new.having(until="2013-01-01T03:00"))

@@ -9,7 +9,7 @@ from every_statistic import HEADER, ONCE, OWN, ROWS, TABLES, TALLIED, made, writ
 from recalled import recall
 from run_results import counts_of, releases_of
 
-from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
+from counton.base.errors import CountonError, HorizonExceededError, InvalidInputError, StateError
 from counton.job.statistics import model_of
 from counton.run import Job, run
 from counton.run.parsing import is_single_table
@@ -40,7 +40,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
         *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
     )
     for plan in [{}] if is_single_table(job) else plans:
-        with pytest.raises(InvalidInput, match="epsilon"):
+        with pytest.raises(InvalidInputError, match="epsilon"):
             run(job.having(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
 
@@ -54,19 +54,19 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"until": "2999-01-01"}, InvalidInput),  # in the future
-        ({"until": "2024-03-01T09:00"}, HorizonExceeded),  # beyond the last window
-        ({"until": None}, InvalidInput),  # data of the past, without a time
-        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, InvalidInput),  # no row
-        ({"delta": "0.5"}, InvalidInput),
-        ({"clock_change": "guess"}, InvalidInput),
-        ({"watermark": "soon", "until": "newest"}, InvalidInput),
-        ({"bad_rows": "quarantine:"}, InvalidInput),
-        ({"epsilon": None}, InvalidInput),
-        ({"every": None}, InvalidInput),
-        ({"start": None}, InvalidInput),
-        ({"steps": None}, InvalidInput),
-        ({"name": "no\x00name"}, InvalidInput),
+        ({"until": "2999-01-01"}, InvalidInputError),  # in the future
+        ({"until": "2024-03-01T09:00"}, HorizonExceededError),  # beyond the last window
+        ({"until": None}, InvalidInputError),  # data of the past, without a time
+        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, InvalidInputError),  # no row
+        ({"delta": "0.5"}, InvalidInputError),
+        ({"clock_change": "guess"}, InvalidInputError),
+        ({"watermark": "soon", "until": "newest"}, InvalidInputError),
+        ({"bad_rows": "quarantine:"}, InvalidInputError),
+        ({"epsilon": None}, InvalidInputError),
+        ({"every": None}, InvalidInputError),
+        ({"start": None}, InvalidInputError),
+        ({"steps": None}, InvalidInputError),
+        ({"name": "no\x00name"}, InvalidInputError),
     ],
     ids=str,
 )
@@ -75,7 +75,7 @@ def test_every_guard_stands_before_every_statistic(
 ) -> None:
     if is_single_table(job):  # all times are refused, and there are none to leave out
         of_times = {*changed} <= {"until", "start", "every", "steps"}
-        error = None if of_times and {*changed.values()} == {None} else InvalidInput
+        error = None if of_times and {*changed.values()} == {None} else InvalidInputError
     if error is None:
         run(job.having(**changed)).close()
         return
@@ -161,7 +161,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
     for name in ("distinct", "reach"):  # in how many groups is for the operator to say
         asked = made(name, tmp_path, rows).having(by="page", domain="home,shop")
-        with pytest.raises(InvalidInput, match="needs most"):
+        with pytest.raises(InvalidInputError, match="needs most"):
             run(asked)
         assert not Path(str(asked.state)).exists()
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):

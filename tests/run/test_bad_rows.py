@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from run_results import counts_of, releases_of
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.dry_run import dry_run
 from counton.run.parsing import parse_policies
@@ -86,7 +86,7 @@ def test_no_row_stops_a_release(without: dict[str, Any], ending: str, tmp_path: 
 
 @pytest.mark.parametrize("name", BAD)
 def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"row 2 of .*e\.csv has "):
+    with pytest.raises(InvalidInputError, match=r"row 2 of .*e\.csv has "):
         run(asked(tmp_path, [GOOD[0], BAD[name]]))
     assert not (tmp_path / "s.db").exists()
 
@@ -94,7 +94,7 @@ def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
 def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
     rows = [*GOOD, *[BAD["NaN"]] * 3]
     aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}"}
-    with pytest.raises(InvalidInput, match=r"more than 2 rows of .* raise bad_rows_most"):
+    with pytest.raises(InvalidInputError, match=r"more than 2 rows of .* raise bad_rows_most"):
         run(asked(tmp_path, rows, bad_rows_most=2, **aside))
     assert not (tmp_path / "q.csv").exists()
     assert released(asked(tmp_path, rows, bad_rows_most=3, **aside))[1].quarantined == 3
@@ -111,7 +111,7 @@ def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
 )
 def test_policies_that_are_none_are_refused(given: tuple[str, int, Any], words: str) -> None:
     bad_rows, most, missing = given
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         parse_policies(
             Job("count", "v.csv", "s.db", bad_rows=bad_rows, bad_rows_most=most, missing=missing)
         )
@@ -131,7 +131,7 @@ def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: P
         file.chmod(0o644)
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{file}")
     if there == "linked":
-        with pytest.raises(InvalidInput, match=r"cannot be written .it is a symbolic link"):
+        with pytest.raises(InvalidInputError, match=r"cannot be written .it is a symbolic link"):
             run(job)
     else:
         assert released(job)[1].quarantined == 1
@@ -163,9 +163,9 @@ def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
     files["bad_rows"] = f"quarantine:{tmp_path / place}"
     job = asked(tmp_path, [*GOOD, BAD["NaN"]], **files)
     before = Path(str(job.events)).read_bytes()
-    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
+    with pytest.raises(InvalidInputError, match=r"which the run reads or keeps|must end in"):
         run(job)
-    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|must end in"):
+    with pytest.raises(InvalidInputError, match=r"which the run reads or keeps|must end in"):
         dry_run(job)
     assert Path(str(job.events)).read_bytes() == before
     assert not (tmp_path / "s.db").exists()

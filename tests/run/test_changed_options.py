@@ -14,7 +14,7 @@ import pytest
 from otherwise import OTHERWISE
 from run_results import releases_of
 
-from counton.base.errors import CountonError, InvalidInput, RequestMismatch
+from counton.base.errors import CountonError, InvalidInputError, StreamMismatchError
 from counton.job.statistics import model_of
 from counton.run import Job, run
 
@@ -125,7 +125,7 @@ READING = ["time_format", "clock_change", "decimal"]
 def test_later_run_that_reads_rows_differently_is_refused(
     name: str, kind: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(RequestMismatch, match=f"differs from .* in {name}"):
+    with pytest.raises(StreamMismatchError, match=f"differs from .* in {name}"):
         moved(tmp_path, kind, {name: VALUES[name]})
 
 
@@ -141,12 +141,12 @@ def test_clock_change_is_stated_first_by_later_run(tmp_path: Path) -> None:
     run(Job("sum", events, tmp_path / "s.db", until=NIGHTS[0], **first)).close()
     events.write_text(HEADER + f"{OTHERS[0]}\n{EVENT}\n")
     later = Job("sum", events, tmp_path / "s.db", name="sum_of_paid", until=NIGHTS[1], yes=True)
-    with pytest.raises(InvalidInput, match="skips or repeats"):
+    with pytest.raises(InvalidInputError, match="skips or repeats"):
         run(later)
     with run(later.having(clock_change="latest")) as outcome:
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0
     for other in ("earliest", "raise"):
-        with pytest.raises(RequestMismatch, match=r"differs from .* in clock_change"):
+        with pytest.raises(StreamMismatchError, match=r"differs from .* in clock_change"):
             run(later.having(clock_change=other))
     with run(later.having(until=NIGHTS[2])) as outcome:  # it gets the kept value
         assert outcome.read().table()["estimate"].to_list()[-1] == 9.0

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from counton import read
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.app import app
 from counton.job.saved_job import stream_name
 from counton.run import Job, export, run
@@ -261,7 +261,7 @@ def test_every_text_says_who_has_bounded_people(revise: str | None, tmp_path: Pa
     ids=str,
 )
 def test_moves_are_of_tables_of_counts(more: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(Job("count", tmp_path / "t.csv", tmp_path / "s.db", **TABLE | more))
 
 

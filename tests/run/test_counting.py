@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.app import app
+from counton.io.aggregation import tally
+from counton.io.sources import Source
 from counton.privacy.guarantees import Guarantee
-from counton.released.screen import screen_of
-from counton.rows.sources import Source
-from counton.rows.tally import tally
+from counton.results.terminal import screen_of
 
 ROWS = pl.DataFrame(
     {
@@ -84,7 +84,7 @@ def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
     assert run.table().height == 0
     assert "0 windows of 1h released" in run._repr_html_()
     for face in (run.figures, partial(screen_of, run.numbers), run.methods):
-        with pytest.raises(InvalidInput, match="nothing is released yet"):
+        with pytest.raises(InvalidInputError, match="nothing is released yet"):
             face()
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     asked = {"events": ROWS, **NEW, **more}
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         release("count", **asked, state=tmp_path / "state.db")
     assert not list(tmp_path.iterdir())
 

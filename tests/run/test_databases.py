@@ -13,9 +13,9 @@ from run_results import counts_of
 from sources import in_postgresql, in_sqlite, told
 from spark_jobs import events, job
 
-from counton.base.errors import CountonError, InvalidInput, StateUnavailable
+from counton.base.errors import CountonError, InvalidInputError, StateUnavailableError
 from counton.cli.exits import AGAIN, exit_code
-from counton.rows.databases import open_query
+from counton.io.databases import open_query
 from counton.run import Job, run
 
 
@@ -63,7 +63,7 @@ def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
         f"select *, lo_export(1, {written}) from visits",  # noqa: S608
         "select *, pg_reload_conf() from visits",
     ):
-        with pytest.raises(InvalidInput, match=r"cannot be answered \("):
+        with pytest.raises(InvalidInputError, match=r"cannot be answered \("):
             run(asked.having(**given | {"query": query}))
         assert not list(tmp_path.glob("there*")), query
     with run(asked.having(**given)) as outcome:
@@ -88,7 +88,7 @@ def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_pat
     url = postgres_server.url.replace("counton@", "ann@")
     found = open_query(url, "select *, current_user as asks from visits").parts[0]
     assert found.scan(["page", "asks"]).collect().rows() == [("a", "pg_read_all_data")]
-    with pytest.raises(InvalidInput, match="row-level security policy"):
+    with pytest.raises(InvalidInputError, match="row-level security policy"):
         open_query(url, "select * from hidden")
 
 
@@ -175,12 +175,14 @@ def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
     with run(asked.having(events=texts, query=None, state=tmp_path / "here.db")) as here:
         assert told(here) == expected
     refused = given(*values, (values[0][0], "1", "7", b"\xff"))
-    with pytest.raises(InvalidInput, match=r"a row of the query of .* no value in column 'paid'"):
+    with pytest.raises(
+        InvalidInputError, match=r"a row of the query of .* no value in column 'paid'"
+    ):
         run(refused.having(state=tmp_path / "refused.db"))
     for address in ("sqlite:///", "sqlite://"):
-        with pytest.raises(InvalidInput, match=r"names no file; give sqlite:///FILE"):
+        with pytest.raises(InvalidInputError, match=r"names no file; give sqlite:///FILE"):
             run(asked.having(events=address))
-    with pytest.raises(InvalidInput, match=r"cannot be answered \(unable to open"):
+    with pytest.raises(InvalidInputError, match=r"cannot be answered \(unable to open"):
         run(asked.having(events=f"sqlite:///{tmp_path}/none.sqlite"))
     assert not (tmp_path / "none.sqlite").exists()
 
@@ -227,7 +229,7 @@ def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "a #1.sqlite")) as database:
         database.execute("delete from visits where page = 'a'")
         database.commit()
-    with pytest.raises(InvalidInput, match="returned other rows"):
+    with pytest.raises(InvalidInputError, match="returned other rows"):
         part.scan(["page", "at"])
 
 
@@ -249,7 +251,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
         r"has no column 'at'; its columns are a": {"events": url, "query": "select 1 as a"},
     }
     for match, given in refused.items():
-        with pytest.raises(InvalidInput, match=match):
+        with pytest.raises(InvalidInputError, match=match):
             run(asked.having(**given))
     assert not list(tmp_path.glob("*.db"))
 
@@ -270,7 +272,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path) -> None:
 def test_a_server_that_is_down_may_answer_later_and_no_message_has_the_password(
     url: str, match: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(StateUnavailable, match=match) as told:
+    with pytest.raises(StateUnavailableError, match=match) as told:
         run(job("groups", tmp_path).having(events=url, query="select 1"))
     assert exit_code(told.value) in AGAIN
     assert "horse" not in str(told.value)
@@ -338,6 +340,6 @@ def test_moments_that_would_count_wrongly_are_refused(
 ) -> None:
     url = in_sqlite(tmp_path / "visits.sqlite", moments(events()))["events"]
     given = {"events": url, "query": " ".join(["select * from visits where", where])}
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         run(job("groups", tmp_path, **more).having(**given))
     assert not list(tmp_path.glob("*.db"))

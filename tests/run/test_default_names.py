@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import counton
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.stream_name import usual_name
 from counton.run import Job, run
 from counton.state import Store
@@ -38,7 +38,7 @@ def test_a_later_run_without_name_and_value_goes_on(tmp_path: Path) -> None:
     assert names(state) == ("count", "mine", "sum_of_paid")
     released(state, "sum", value="tax", **BOUNDS, **NEW)
     assert names(state) == ("count", "mine", "sum_of_paid", "sum_of_tax")
-    with pytest.raises(InvalidInput, match="value"):  # of two sums it is neither
+    with pytest.raises(InvalidInputError, match="value"):  # of two sums it is neither
         released(state, "sum", until="2024-03-05")
 
 

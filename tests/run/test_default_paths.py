@@ -5,7 +5,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counton.frame.options import MissingOptions
 from counton.run.default_paths import (
     default_state,
     has_default_state,
@@ -13,6 +12,7 @@ from counton.run.default_paths import (
     path_beside,
     state_beside,
 )
+from counton.windowing.options import MissingOptionError
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_state_beside_is_found_by_each_run(
 def test_state_beside_refuses_events_without_a_lasting_name(
     events: object, append: bool, words: str, folder: Path
 ) -> None:
-    with pytest.raises(MissingOptions, match=words) as caught:
+    with pytest.raises(MissingOptionError, match=words) as caught:
         state_beside(events, append=append)
     assert caught.value.names == ("state",)
     assert not has_default_state("a.counton.db", events, append=append)
@@ -71,7 +71,7 @@ def test_state_beside_a_link_is_not_a_second_state_of_its_file(folder: Path) -> 
     (folder / "newest.csv").symlink_to("loans.csv")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"
     (folder / "loans.counton.db").write_text("")
-    with pytest.raises(MissingOptions, match=r"counted in state loans\.counton\.db already"):
+    with pytest.raises(MissingOptionError, match=r"counted in state loans\.counton\.db already"):
         state_beside("newest.csv", append=False)
     (folder / "newest.counton.db").write_text("")
     assert state_beside("newest.csv", append=False) == "newest.counton.db"

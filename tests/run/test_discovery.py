@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from run_results import counts_of, design_of, labels_of
 from some_cases import long
 
-from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan
+from counton import ApproxDP, ContributionBound, Counter, Key, PureDP, plan
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.private import open_private
+from counton.continual.intervals import laplace_tail
+from counton.io.row_assignment import label
 from counton.job.stream_name import usual_name
-from counton.numbers.intervals import laplace_tail
-from counton.released.release_facts import facts_of
-from counton.rows.row_reading import label
+from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, publish, read, run
 from counton.run.planning import plan_stream
 from counton.state import Store, journal, state_summary, verify
@@ -83,7 +83,7 @@ def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
 def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None:
     assert strategy.horizon is not None
     law = DiscreteLaplace(Fraction(3))
-    unit = Contribution.events(3)
+    unit = ContributionBound.events(3)
     found = Discovery.of(strategy, law, strategy.horizon, unit, delta)
     assert (found.groups, found.change) == (3, 3)
     exact = found.groups * chance(found, strategy, law)
@@ -100,7 +100,7 @@ def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
     assert isinstance(law, DiscreteLaplace)
     page = " ".join((Path(__file__).parents[2] / "docs" / "people.md").read_text().split())
     for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
-        found = Discovery.of(strategy, law, 365, Contribution.add_remove(), Fraction(delta))
+        found = Discovery.of(strategy, law, 365, ContributionBound.add_remove(), Fraction(delta))
         variance = noise_variance(strategy, law, range(1, 366))
         least = 1 + np.ceil(float(Fraction(found.margin)) * np.sqrt(variance)).astype(int)
         rows = words.format(least.min(), least.max())
@@ -114,12 +114,13 @@ def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
 
 def test_noise_without_a_variance_is_refused() -> None:
     """Its standard deviation is 0 as a float, so that no number of them is ever enough."""
-    unit = Contribution.add_remove()
+    unit = ContributionBound.add_remove()
     delta = Fraction(1, 10**9)
     found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
     assert Fraction(found.margin) > 0
     with pytest.raises(
-        InvalidInput, match=r"has the scale 0\.00143; it must be above .*: give a smaller epsilon"
+        InvalidInputError,
+        match=r"has the scale 0\.00143; it must be above .*: give a smaller epsilon",
     ):
         Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
 
@@ -129,13 +130,13 @@ def test_what_one_unit_can_bring() -> None:
     strategy = Binary(7)
     delta = Fraction(1, 1000)
 
-    def found(unit: Contribution) -> tuple[int, int]:
+    def found(unit: ContributionBound) -> tuple[int, int]:
         of = Discovery.of(strategy, law, 7, unit, delta)
         return of.groups, of.change
 
-    assert found(Contribution.add_remove()) == (1, 1)
-    assert found(Contribution.events(5)) == (5, 5)
-    assert found(Contribution.events(5, once="group")) == (5, 1)
+    assert found(ContributionBound.add_remove()) == (1, 1)
+    assert found(ContributionBound.events(5)) == (5, 5)
+    assert found(ContributionBound.events(5, once="group")) == (5, 1)
 
 
 @pytest.mark.parametrize("strategy", [Binary(15), KAry(15, 4, subtraction=True)], ids=repr)
@@ -219,7 +220,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
     assert released.numbers.since == {"home": 1, "shop": 1}
     rows = released.table()
     assert rows.filter(pl.col("step") >= 1).height == 24
-    with pytest.raises(InvalidInput, match="groups that were found in the data"):
+    with pytest.raises(InvalidInputError, match="groups that were found in the data"):
         released.sums("1d")
     exact = np.cumsum(np.full(12, 150))
     assert np.abs(rows.filter(group="home")["estimate"].to_numpy() - exact).max() <= 2
@@ -307,7 +308,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     assert (wide["lower"] < own["lower"]).all()
     assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
-        with pytest.raises(InvalidInput, match="room="):
+        with pytest.raises(InvalidInputError, match="room="):
             run(job.having(room=room))
 
 
@@ -532,7 +533,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
     ],
 )
 def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(asked(tmp_path, visits(2)).having(**more))
     assert not (tmp_path / "visits.db").exists()
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from run_results import counts_of, releases_of
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 HEADER = "time,page,user,paid\n"
@@ -169,7 +169,7 @@ def test_a_corrected_file_under_its_name_is_refused_by_name(
     both = sorted(folder.iterdir())
     later = asked(events.get(given, both), tmp_path, append=True, until="2024-03-01T08:00")
     state = (tmp_path / "s.db").read_bytes()
-    with pytest.raises(InvalidInput, match=rf"in/{again.name} was counted with other bytes"):
+    with pytest.raises(InvalidInputError, match=rf"in/{again.name} was counted with other bytes"):
         run(later)
     assert (tmp_path / "s.db").read_bytes() == state
     again.unlink()  # and without it, or as it was, the others count
@@ -186,7 +186,7 @@ def test_a_folder_with_one_file_is_known_by_its_name_too(tmp_path: Path) -> None
     (folder / "1.csv").write_bytes(csv_of(ROWS))
     released(asked(folder / "1.csv", tmp_path, append=True))
     (folder / "1.csv").write_bytes(csv_of(ROWS[1:]))
-    with pytest.raises(InvalidInput, match=r"1\.csv was counted with other bytes"):
+    with pytest.raises(InvalidInputError, match=r"1\.csv was counted with other bytes"):
         run(asked(folder, tmp_path, append=True))
 
 
@@ -250,7 +250,7 @@ def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirm
     (folder / "a.csv").write_bytes(csv_of(ROWS))
     before, _ = released(asked(folder, tmp_path, append=True))
     quiet = asked(folder, tmp_path, append=True, until="2024-03-01T07:00")
-    with pytest.raises(InvalidInput, match=r"2 more windows would be .* yes=True"):
+    with pytest.raises(InvalidInputError, match=r"2 more windows would be .* yes=True"):
         run(quiet)
     values, outcome = released(quiet.having(yes=True))
     assert (outcome.before, outcome.after) == (5, 7)

@@ -39,7 +39,7 @@ from sources import (
 
 from counton.job.saved_job import save
 from counton.run import export
-from counton.statistics import TallyStatistic
+from counton.statistics import AccumulatorStatistic
 from counton.statistics.catalogue import keywords, statistic_named
 
 LONG = int(os.environ.get("COUNTON_FUZZ", "0"))
@@ -87,7 +87,7 @@ def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
 def test_every_statistic_that_is_added_up_is_here() -> None:
     here = {what for what, _ in STATISTICS.values()}
     assert here >= {
-        name for name in keywords() if issubclass(statistic_named(name), TallyStatistic)
+        name for name in keywords() if issubclass(statistic_named(name), AccumulatorStatistic)
     }
     assert "distinct" in here  # added up where it is not of windows
 

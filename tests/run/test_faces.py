@@ -12,8 +12,8 @@ import pytest
 from once import hierarchy, line, released
 
 import counton
-from counton import ZCDP, Average, Counter, Key, PureDP, Running, plan, release
-from counton.numbers import StepRelease
+from counton import ZCDP, Average, Counter, Key, PureDP, RunningStatistic, plan, release
+from counton.continual import StepRelease
 from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
@@ -86,7 +86,7 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
     "plan": (lambda _: plan(64, PureDP(1)), frozenset()),
     "plan of a line": (lambda _: counton.plan_cells(8, guarantee=ZCDP(1)), frozenset()),
     "readings": (
-        lambda _: Running.start(
+        lambda _: RunningStatistic.start(
             Quantiles([0, 2, 4, 6]), 8, PureDP(1), key=Key.generate(), name="q", batched=True
         ).release_batches([1, 2, 3, 3, 2, 1], [3, 6]),
         frozenset(),

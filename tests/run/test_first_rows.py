@@ -18,11 +18,11 @@ import pytest
 from databases import rows_in
 from run_results import counts_of, releases_of
 
-from counton.base.errors import StreamConflict
+from counton.base.errors import ConcurrentWriterError
 from counton.run import Job, contribution_choice, run
 from counton.run.chosen_rows import RowChoice
 from counton.run.row_buffer import RowBuffer
-from counton.state.seen import unpack
+from counton.state.dedup import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 GROUPS = ("z", "a", "m")  # not in the order of their names
@@ -43,7 +43,7 @@ WAYS: list[dict[str, Any]] = [
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(one_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("counton.io.aggregation.ROWS_AT_A_TIME", 7)
     monkeypatch.setattr("counton.run.row_buffer._ROWS_OF_PORTION", 4)
 
 
@@ -171,5 +171,5 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
         return right(self, *arguments)
 
     monkeypatch.setattr(RowChoice, "choose", meanwhile)
-    with pytest.raises(StreamConflict, match="another process"):
+    with pytest.raises(ConcurrentWriterError, match="another process"):
         run(asked)

@@ -17,13 +17,13 @@ from some_cases import long
 
 from counton import Release, read
 from counton.base.arrays import Floats
-from counton.numbers import Counter, StepRelease
-from counton.released.description import Description
+from counton.continual import Counter, StepRelease
+from counton.results.metadata import ReleaseMetadata
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
 from counton.statistics import Report
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.readings import read_release
+from counton.statistics.results import read_release
 
 from .test_planned import halfwidths
 
@@ -158,7 +158,7 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
     return report.measure(sums)[0]
 
 
-def missed(definition: Description, steps: int) -> tuple[dict[str, int], dict[str, int]]:
+def missed(definition: ReleaseMetadata, steps: int) -> tuple[dict[str, int], dict[str, int]]:
     """How often each interval of the last step does not hold the truth, over many keys, and how
     often it did not if it were two fifths narrower.
     """

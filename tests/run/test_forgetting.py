@@ -14,14 +14,14 @@ from databases import looked_into
 from some_cases import long
 
 from counton import PureDP, Stream
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import open_private
 from counton.run import Job, run
 from counton.run import remembered_rows as people
 from counton.run.erasure import forget, forget_older
 from counton.run.row_buffer import PURPOSES
 from counton.state import Store
-from counton.state import seen as marks
+from counton.state import dedup as marks
 from counton.strategies import Binary
 
 NOW = datetime(2024, 3, 4, tzinfo=UTC)
@@ -174,7 +174,9 @@ def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wr
     else:
         right = marks.write
 
-        def only_known(connection: Any, rows: Any, change: marks.Change, subkey: bytes) -> None:
+        def only_known(
+            connection: Any, rows: Any, change: marks.DigestChange, subkey: bytes
+        ) -> None:
             if not change.replaced:
                 kept = [one for one in change.added if one.kind != people.REFUSED]
                 change = change._replace(added=kept)
@@ -197,7 +199,7 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
 def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", per="1d")
-    with pytest.raises(InvalidInput, match="whose times lie in the future"):
+    with pytest.raises(InvalidInputError, match="whose times lie in the future"):
         forget(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
@@ -207,7 +209,7 @@ def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
     assert [one.keeps for one in forget(state, ANN)] == ["sums"]
     with pytest.raises(StateError, match="has no stream 'other'"):
         forget(state, ANN, name="other")
-    with pytest.raises(InvalidInput, match="person is not a text"):
+    with pytest.raises(InvalidInputError, match="person is not a text"):
         forget(state, "")
 
 
@@ -233,7 +235,7 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     with Inbox(state) as inbox:
         inbox.put([Batch("count", "1", b"1", 0, {}, 1, Private(b"rows"))])
-    with pytest.raises(InvalidInput, match="rows wait in the inbox"):
+    with pytest.raises(InvalidInputError, match="rows wait in the inbox"):
         forget(state, ANN, now=NOW)
 
 
@@ -367,7 +369,7 @@ def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
 def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
     tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInputError, match=why):
         counted(tmp_path / "v.db", rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02", **more)
     assert not (tmp_path / "v.db").exists()
 
@@ -384,10 +386,10 @@ def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     before = state.read_bytes()
-    with pytest.raises(InvalidInput, match=r"protects each user over its whole length.*days"):
+    with pytest.raises(InvalidInputError, match=r"protects each user over its whole length.*days"):
         forget_older(state, "90d", now=NOW)
     assert state.read_bytes() == before
     with pytest.raises(
-        InvalidInput, match="age is '90'; give a number of days or weeks, as in 90d or 12w"
+        InvalidInputError, match="age is '90'; give a number of days or weeks, as in 90d or 12w"
     ):
         forget_older(state, "90")

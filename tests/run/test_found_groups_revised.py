@@ -31,13 +31,13 @@ from revised_jobs import released, share_used
 from run_results import counts_of, labels_of
 from some_cases import long
 
-from counton import Contribution
+from counton import ContributionBound
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput, StateError
-from counton.released.release_facts import facts_of
+from counton.base.errors import InvalidInputError, StateError
+from counton.results.metadata_codec import facts_of
 from counton.run import export, read, run
 from counton.state import Store, Stream, journal, verify
-from counton.state.state_witness import Witness
+from counton.state.rollback_guard import RollbackGuard
 from counton.statistics.discovery import Discovery
 from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 
@@ -50,12 +50,12 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Frac
     """Wherever the row is; a threshold that divides delta among one window's versions is seen."""
     law = DiscreteLaplace(Fraction(3, 2))
     windows = WindowVersions(6, inner)
-    found = Discovery.of(windows, law, 6, Contribution.add_remove(), delta)
+    found = Discovery.of(windows, law, 6, ContributionBound.add_remove(), delta)
     chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
     assert chances == sorted(chances, reverse=True)
     assert delta / 4 < chances[0] <= delta
     one_window = WindowVersions(1, inner)
-    too_low = Discovery.of(one_window, law, 1, Contribution.add_remove(), delta)
+    too_low = Discovery.of(one_window, law, 1, ContributionBound.add_remove(), delta)
     assert chance_of_being_shown(too_low, windows, law, 6, 1) > delta
 
 
@@ -170,7 +170,7 @@ class KilledError(Exception):
     """A process ends."""
 
 
-@pytest.mark.parametrize("where", [(Stream, "_commit"), long((Witness, "note"))])
+@pytest.mark.parametrize("where", [(Stream, "_commit"), long((RollbackGuard, "note"))])
 def test_a_killed_night_gives_the_same_bits_when_it_runs_again(
     where: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +219,7 @@ def test_what_does_not_go_with_it(
     what: str, more: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     job = job_of(tmp_path, rows_of(1, "home", 1), 1)
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInputError, match=why):
         run(job.having(what=what, **more))
     assert not (tmp_path / "s.db").exists()
 

@@ -15,10 +15,10 @@ from keys import chosen_key
 from revised_jobs import Row, released, share_used
 from some_cases import long
 
-from counton import Average, Contribution
+from counton import Average, ContributionBound
 from counton.base.distributions import BoundedChange, DiscreteLaplace
-from counton.base.errors import InvalidInput, RequestMismatch
-from counton.released.release_facts import facts_of
+from counton.base.errors import InvalidInputError, StreamMismatchError
+from counton.results.metadata_codec import facts_of
 from counton.run import export, methods, read, run
 from counton.state import verify
 from counton.statistics.discovery import ComparedCells, Discovery
@@ -55,7 +55,7 @@ def test_delta_from_every_value_of_every_node(inner: StreamStrategy, row: int) -
     law = DiscreteLaplace(Fraction(3, 2))
     delta = Fraction(1, 20)
     windows = WindowVersions(6, inner)
-    unit = Contribution.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
+    unit = ContributionBound.of_pattern(BoundedChange(row, row**2, once=True), "whose value counts")
     told: dict[str, Any] = {"compared": ComparedCells(2, row)}
     found = Discovery.of(windows, law, 6, unit, delta, **told)
     chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
@@ -140,7 +140,7 @@ def test_a_user_moves_what_is_claimed_and_brings_no_more_groups_than_the_bound(
     terms = without.design
     assert (cells.groups, cells.change, cells.compared) == (3, 3, compared)
     of_one = Discovery.of(
-        terms.strategy, terms.law, 30, Contribution.add_remove(), Fraction(1, 10**6),
+        terms.strategy, terms.law, 30, ContributionBound.add_remove(), Fraction(1, 10**6),
         compared=cells.compared,
     )  # fmt: skip
     assert Fraction(cells.margin) > Fraction(of_one.margin)
@@ -213,7 +213,7 @@ def test_numbers_are_those_of_the_group_and_are_read_back(
     only = own.only(range(1, 3))
     assert set(only.table()["group"]) == ({"home", "shop"} if revise else {"home"})
     assert set(own.only(groups=["shop"]).table()["group"]) == {"shop"}
-    with pytest.raises(InvalidInput, match="found in the data are each shown only"):
+    with pytest.raises(InvalidInputError, match="found in the data are each shown only"):
         own.total("home", of="sum")
     if revise:
         by_then = own.versions().filter(pl.col("step") + pl.col("lag") <= 2)
@@ -310,9 +310,9 @@ def test_what_does_not_go_with_it(tmp_path: Path) -> None:
             "unknown=discover is not possible for moments",
         ),
     ):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(InvalidInputError, match=why):
             night_of(tmp_path, rows, 1, what, **more)
         assert not (tmp_path / "s.db").exists()
     night_of(tmp_path, rows, 1, "sum", **VALUES)
-    with pytest.raises(RequestMismatch, match=r"differs from stream .* in lower"):
+    with pytest.raises(StreamMismatchError, match=r"differs from stream .* in lower"):
         night_of(tmp_path, rows, 2, "sum", **{**VALUES, "lower": 0})

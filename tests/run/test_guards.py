@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from witnesses import witness_file
 
-from counton import Contribution, PureDP, Stream
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton import ContributionBound, PureDP, Stream
+from counton.base.errors import BudgetExceededError, InvalidInputError, StateError
 from counton.privacy import Ledger
 from counton.privacy.guarantees import guarantee_from
 from counton.run import Job, publish, run
@@ -34,14 +34,14 @@ class TestDelta:
 
     @pytest.mark.parametrize("delta", ["0.5", 0.01, "0.0011", 0.999])
     def test_large_ones_are_refused(self, delta: Any) -> None:
-        with pytest.raises(InvalidInput, match=r"may fail altogether.* give at most 0\.001"):
+        with pytest.raises(InvalidInputError, match=r"may fail altogether.* give at most 0\.001"):
             guarantee_from(1, delta, None)
 
     def test_small_ones_are_not(self) -> None:
         assert guarantee_from(1, "0.001", None) is not None
 
     def test_of_a_job(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="may fail altogether"):
+        with pytest.raises(InvalidInputError, match="may fail altogether"):
             run(visits(tmp_path, delta="0.5", unknown="discover", by="page"))
         assert not (tmp_path / "visits.db").exists()
 
@@ -50,13 +50,15 @@ class TestDelta:
     ("most", "words"), [(10**9, "is above 1,000,000"), (0, "most=0 is below 1")]
 )
 def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(visits(tmp_path, user="cookie", most=most))
     assert not (tmp_path / "visits.db").exists()
 
 
 def test_one_column_is_not_both_the_user_and_the_id(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="name the same column, so only one row of each user"):
+    with pytest.raises(
+        InvalidInputError, match="name the same column, so only one row of each user"
+    ):
         run(visits(tmp_path, user="cookie", id="cookie", most=2))
     assert not (tmp_path / "visits.db").exists()
     run(visits(tmp_path, user="cookie", id="order", most=2)).close()
@@ -72,11 +74,11 @@ class TestUnits:
             store.set_limit(PureDP(1))
 
         def spend(name: str, unit: str) -> None:
-            one = Contribution.add_remove(unit=unit)
+            one = ContributionBound.add_remove(unit=unit)
             Stream.create(state, name, Binary(8), PureDP("0.75"), contribution=one).close()
 
         spend("first", "visitor")
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             spend("second", word)
         spend("third", "order")
 
@@ -90,7 +92,7 @@ class TestUnits:
     def test_of_a_ledger(self) -> None:
         ledger = Ledger(PureDP(1))
         ledger.spend("first", PureDP("0.75"), unit="Straße")
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             ledger.spend("second", PureDP("0.75"), unit="STRASSE")
         assert ledger.remaining(unit="strasse") == PureDP("0.25")
         again = Ledger(PureDP(2))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.run import Job, run
 from counton.statistics import Average, Grouped
 
@@ -55,7 +55,7 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
     """It would release thousands of windows before they end."""
     (folder / "visits.csv").write_text(f"{ROWS}2124-07-01T00:00,a,x,y\n")
     asked = {**NEW, "steps": 40_000, "strategy": "binary"}
-    with pytest.raises(InvalidInput, match=r"newest row \(2124.* lies in the future"):
+    with pytest.raises(InvalidInputError, match=r"newest row \(2124.* lies in the future"):
         job(folder, **asked, until="newest")
     assert not (folder / "s.db").exists()
     assert job(folder, **asked, until="2024-03-03") == 2
@@ -64,17 +64,17 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
 @each_job
 def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
     late = "2025-02-01"
-    with pytest.raises(InvalidInput, match=r"would release 336 windows, but .* more than 3\."):
+    with pytest.raises(InvalidInputError, match=r"would release 336 windows, but .* more than 3\."):
         job(folder, **NEW, until=late)
     assert not (folder / "s.db").exists()
     assert job(folder, **NEW, until="2024-03-03") == 2
-    with pytest.raises(InvalidInput, match=r"would release 335 windows, but the newest"):
+    with pytest.raises(InvalidInputError, match=r"would release 335 windows, but the newest"):
         job(folder, until=late)
     assert job(folder, until=late, yes=True) == 337
 
 
 def test_a_refusal_does_not_name_an_until_that_nobody_gave(folder: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"^without until, this run would release [\d,]+ w"):
+    with pytest.raises(InvalidInputError, match=r"^without until, this run would release [\d,]+ w"):
         JOBS["count"](folder, **NEW | {"steps": 10**5, "strategy": "binary"})
 
 
@@ -83,11 +83,11 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
     count = JOBS["count"]
     why = r"1 window, but the newest row is of 2024-03-02.*: 1 window has ended since, more "
     why += r"than 0\."
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInputError, match=why):
         count(folder, **NEW, until="2024-03-03", quiet=0)
-    with pytest.raises(InvalidInput, match=r"4 windows have ended since, more than 3\."):
+    with pytest.raises(InvalidInputError, match=r"4 windows have ended since, more than 3\."):
         count(folder, **NEW, until="2024-03-06", quiet=3)
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInputError) as refused:
         count(folder, **NEW, until="2024-03-06", quiet=3)
     first, second, *rest = re.split(r"\. (?=[A-Z])", str(refused.value))
     assert first.startswith(
@@ -103,10 +103,10 @@ def test_the_window_of_the_newest_event_is_one_of_the_quiet_ones(folder: Path) -
 @pytest.mark.parametrize(
     ("until", "error", "words"),
     [
-        ("2999-01-01", InvalidInput, "lies in the future"),
-        ("2025-06-01", HorizonExceeded, "after the last window of the stream, 400"),
-        ("2024-02-28", InvalidInput, "is not after 2024-03-01"),
-        ("2024-02-29", InvalidInput, "is not after 2024-03-01"),
+        ("2999-01-01", InvalidInputError, "lies in the future"),
+        ("2025-06-01", HorizonExceededError, "after the last window of the stream, 400"),
+        ("2024-02-28", InvalidInputError, "is not after 2024-03-01"),
+        ("2024-02-29", InvalidInputError, "is not after 2024-03-01"),
     ],
 )
 def test_times_that_no_window_ends_by(
@@ -133,7 +133,7 @@ def test_a_weekly_job_before_its_first_window_releases_nothing_without_an_error(
 @pytest.mark.parametrize("job", LISTED.values(), ids=LISTED)
 def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
     _copied(folder, name)
-    with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+    with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
         job(folder, **NEW, until="2024-03-03", domain=folder / name)
     assert not (folder / "s.db").exists()
 
@@ -154,7 +154,7 @@ def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) 
     (folder / "some.csv").write_text("\n".join([header, rows[0], ""]))
     for name in ("visits.csv", "copy.csv", "other.csv", "some.csv"):
         _copied(folder, name)
-        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+        with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
             LISTED[kind](folder, time=None, epsilon=1, domain=folder / name)
         assert not (folder / "s.db").exists()
     (folder / "public.csv").write_text("page,node\na,x\nb,y\n")
@@ -168,7 +168,7 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
     (folder / "some.csv").write_text("page,node\na,x\nb,y\n")
     asked |= {"by": "page", "domain": folder / "some.csv", "name": "other"}
     with pytest.raises(
-        InvalidInput, match=r"'node', a column of the events, so it seems to hold events"
+        InvalidInputError, match=r"'node', a column of the events, so it seems to hold events"
     ):
         JOBS["count"](folder, **asked)
 
@@ -177,7 +177,7 @@ def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> No
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
     for steps, words in ((2, "so the clock does not tell"), (9999, "until=newest")):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             job(folder, **{**NEW, "steps": steps})
     assert not (folder / "s.db").exists()
     yesterday = datetime.now(UTC) - timedelta(days=1)
@@ -204,7 +204,7 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
     assert job(folder, until="2024-03-03T05:59") == 1  # the stream remembers it
     assert job(folder, until="newest") == 1
     assert job(folder, until="2024-03-01") == 1
-    with pytest.raises(InvalidInput, match="is not after 2024-03-01"):
+    with pytest.raises(InvalidInputError, match="is not after 2024-03-01"):
         job(folder, until="2024-02-29")
     assert job(folder, watermark="0s", until="2024-03-03") == 2
 
@@ -213,9 +213,9 @@ def test_a_watermark_holds_whatever_says_what_time_it_is(
 def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable[..., int]) -> None:
     asked = {**NEW, "steps": 2, "watermark": "2d"}
     assert job(folder, **asked, until="2024-03-03") == 0
-    with pytest.raises(HorizonExceeded, match=r"is released at 2024-03-05T00:00"):
+    with pytest.raises(HorizonExceededError, match=r"is released at 2024-03-05T00:00"):
         job(folder, until="2024-03-06")
-    with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00"):
+    with pytest.raises(InvalidInputError, match=r"until=2024-03-05T00:00:00\+00:00"):
         job(folder)
     assert job(folder, until="2024-03-05") == 2
 
@@ -227,7 +227,8 @@ def test_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:
     asked = {**NEW, "time": "time", "until": "2024-03-03"}
     grouped = Grouped(Average(0, 10, 1), ["a", "b"])
     with pytest.raises(
-        InvalidInput, match="keeps groups inside it, and a job reads groups from a column instead"
+        InvalidInputError,
+        match="keeps groups inside it, and a job reads groups from a column instead",
     ):
         run(Job(grouped, events, state, value="page", **asked))
     assert not state.exists()
@@ -246,6 +247,6 @@ def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path)
     with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
         assert outcome.spec.description().unit == "user"
     with pytest.raises(
-        InvalidInput, match="'user' means one user in the release 'average_of_paid'"
+        InvalidInputError, match="'user' means one user in the release 'average_of_paid'"
     ):
         run(Job("count", events, state, name="rows", unit="user", **asked))

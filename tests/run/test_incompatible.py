@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.job.common_options import Job
 from counton.job.incompatible import (
     EXCLUSIONS,
@@ -114,7 +114,7 @@ def test_refuse_excluded_pair_of_options_is_refused(rule: Exclusion, other: Cond
     if not jobs:  # no statistic has both options
         return
     for job in jobs:
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInputError) as refused:
             refuse_excluded(job)
         named = {rule.condition.option, other.option} - {"statistic"}
         assert named & {*refused.value.fields}

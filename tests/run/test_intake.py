@@ -21,7 +21,7 @@ from counton.run.planned_steps import (
     kept_totals,
 )
 from counton.run.planning import plan_stream
-from counton.state.addition import Arrivals
+from counton.state.commit_input import LateRowStats
 from counton.state.journal import WindowTotals
 
 GROUPS = 2
@@ -33,7 +33,7 @@ SPEC = plan_stream(
     (),
 )  # fmt: skip
 MEASUREMENT = Measurement.of(
-    SPEC.tally_statistic, SPEC.terms.group_statistic, GROUPS, is_of_each_group=False
+    SPEC.accumulator_statistic, SPEC.terms.group_statistic, GROUPS, is_of_each_group=False
 )
 #: What is kept of windows, by their numbers.
 Kept = dict[int, NDArray[np.int64]]
@@ -86,7 +86,7 @@ def compare(
     stream: Any = KeptWindows(kept)
     totals = kept_totals(stream, np.arange(1, 6), MEASUREMENT)
     given = NewRowsOfRun(rows, ("file",)) if covered is None else SnapshotOfRun(rows, covered)
-    return PlannedSteps.of(given, totals, span, MEASUREMENT, Arrivals())
+    return PlannedSteps.of(given, totals, span, MEASUREMENT, LateRowStats())
 
 
 @FEW

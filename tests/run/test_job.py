@@ -15,12 +15,12 @@ from once import kept_line
 from run_results import design_of
 
 from counton import PureDP, release
-from counton.base.errors import BudgetExceeded, StateError
+from counton.base.errors import BudgetExceededError, StateError
 from counton.cli.app import app
 from counton.cli.statistic_run import carry_out
+from counton.continual import design
 from counton.job.job_file import load
-from counton.numbers import design
-from counton.released.figures import totals_curves
+from counton.results.charts import totals_curves
 from counton.run import Job, planned_jobs, run
 from counton.run.opened_state import OpenedState
 from counton.run.run_job import commit, decide, prepare, read_rows
@@ -192,11 +192,11 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     with Store(str(request_.state), create=True) as store:
         store.set_limit(PureDP(1))
     run(request_.having(epsilon=1)).close()
-    with pytest.raises(BudgetExceeded, match="one event"):
+    with pytest.raises(BudgetExceededError, match="one event"):
         kept_line([1, 2, 3], request_.state)
     other = request_.having(name="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
-        with pytest.raises(BudgetExceeded, match="one event"):
+        with pytest.raises(BudgetExceededError, match="one event"):
             run(other.having(unit=unit))
     with Store(str(request_.state)) as store:
         store.set_limit(PureDP(2), allow_raise=True)
@@ -215,7 +215,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.released.released_numbers._ROWS", 1)
+        monkeypatch.setattr("counton.results.release_data._ROWS", 1)
         assert part.table().equals(whole)
         assert part.numbers.lazy().collect().equals(whole)
         assert part.numbers.lazy().select("group", "std").head(2).collect().height == min(

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.common_options import Job
 from counton.job.statistics import all_models
 from counton.job.typed_kwargs import JobFields
@@ -30,15 +30,17 @@ def test_names_and_types_are_those_of_a_job() -> None:
 def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:
     """mypy wants an error at each line that is exempt: an exemption without need fails."""
     state = tmp_path / "a.db"
-    with pytest.raises(InvalidInput, match="has no option 'tme'; did you mean time"):
+    with pytest.raises(InvalidInputError, match="has no option 'tme'; did you mean time"):
         release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
-    with pytest.raises(InvalidInput, match="steps=many is not a whole number"):
+    with pytest.raises(InvalidInputError, match="steps=many is not a whole number"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match=r"no statistic 'cuont'.*did you mean '?count'?"):
+    with pytest.raises(InvalidInputError, match=r"no statistic 'cuont'.*did you mean '?count'?"):
         release("cuont", FRAME, state=state)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="unknown=skip is not possible for count; give refuse"):
+    with pytest.raises(
+        InvalidInputError, match="unknown=skip is not possible for count; give refuse"
+    ):
         release("count", FRAME, state=state, unknown="skip")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="events"):
+    with pytest.raises(InvalidInputError, match="events"):
         release("count", time="time", guarantee=PureDP(1), state=state)
     assert not state.exists()
 

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from counton import read
-from counton.base.errors import InvalidInput, OldCopy
+from counton.base.errors import InvalidInputError, StateRolledBackError
 from counton.job.saved_job import stream_name
-from counton.released.figures import totals_curves, window_curves
-from counton.released.release import Release
+from counton.results.charts import totals_curves, window_curves
+from counton.results.release import Release
 from counton.run import Job, export, mark, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
@@ -209,7 +209,7 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
 )
 def test_what_is_no_number_has_no_note(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
     run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         mark(tmp_path / "s.db", **{"window": "2024-03-02", "note": "wrong", **asked})
 
 
@@ -222,7 +222,7 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
     }  # fmt: skip
     with run(Job("average", rows, state, **given)) as outcome:
         before = outcome.read().table()
-    with pytest.raises(InvalidInput, match="withdraw=True is for counts and sums"):
+    with pytest.raises(InvalidInputError, match="withdraw=True is for counts and sums"):
         mark(state, "2024-03-01", "wrong", withdraw=True)
     mark(state, "2024-03-01", "wrong")
     with run(Job("average", rows, state, until="2024-03-02")) as outcome:
@@ -256,7 +256,7 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
         journal.refresh()
         assert 2 not in journal.page().table["step"].to_list()
         assert notes(journal.page().table) == {(3, "a"): "a holiday", (3, "b"): "a holiday"}
-        assert "2 March 2024, withdrawn: counter broken" in journal.describe()["besides_noise"]
+        assert "2 March 2024, withdrawn: counter broken" in journal.describe()["systematic_errors"]
 
 
 def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
@@ -272,7 +272,7 @@ def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
             lambda: found.share("b", steps="3:3"),
             lambda: found.sums("1d"),
         ):
-            with pytest.raises(InvalidInput, match="step 3 of 'b' is withdrawn"):
+            with pytest.raises(InvalidInputError, match="step 3 of 'b' is withdrawn"):
                 ask()
         assert found.total("b", steps="1:2").level == 0.95
         assert found.total("a", steps="2:3").level == 0.95
@@ -285,9 +285,9 @@ def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path)
     with run(job(state, 4)) as outcome:
         found = outcome.read()
         for steps in ("1:2", "2:2", "3:4"):
-            with pytest.raises(InvalidInput, match="step 2 of 'a' is withdrawn"):
+            with pytest.raises(InvalidInputError, match="step 2 of 'a' is withdrawn"):
                 found.total("a", steps=steps)
-        with pytest.raises(InvalidInput, match="step 2 of 'a' is withdrawn"):
+        with pytest.raises(InvalidInputError, match="step 2 of 'a' is withdrawn"):
             found.sums("1d")
         assert found.total("a", steps="1:4").level == found.total("b", steps="3:4").level
 
@@ -298,5 +298,5 @@ def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
     old = state.read_bytes()
     run(job(state, 3)).close()
     state.write_bytes(old)
-    with pytest.raises(OldCopy):
+    with pytest.raises(StateRolledBackError):
         mark(state, "2024-03-01", "counter broken")

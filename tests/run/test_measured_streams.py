@@ -28,10 +28,10 @@ from measured_streams import (
 )
 
 from counton.base.distributions import DiscreteGaussian, NoiseDistribution, Sensitivity
-from counton.base.errors import InvalidInput
-from counton.numbers import Design
-from counton.numbers.design import design_for
-from counton.privacy import Contribution, calibrate
+from counton.base.errors import InvalidInputError
+from counton.continual import Design
+from counton.continual.design import design_for
+from counton.privacy import ContributionBound, calibrate
 from counton.run import StreamSpec, run
 from counton.run.planning import plan_stream
 
@@ -111,11 +111,11 @@ def check_stream(case: Case, folder: Path) -> None:
 def check_plan(case: Case, folder: Path) -> None:
     """Check the noise of a stream that is planned for a small loss."""
     spec = plan_stream(case.job(folder, 1, SMALL), ())
-    statistic = None if spec.tally_statistic.additive else spec.tally_statistic
+    statistic = None if spec.accumulator_statistic.additive else spec.accumulator_statistic
     check_noise(case, design_of(spec, spec.contribution), statistic)
 
 
-def design_of(spec: StreamSpec, contribution: Contribution) -> Design:
+def design_of(spec: StreamSpec, contribution: ContributionBound) -> Design:
     """Return the design of a planned stream, calibrated to a contribution bound."""
     return design_for(spec.strategy, spec.terms.loss, contribution, spec.shape)
 
@@ -139,7 +139,7 @@ def test_check_of_noise_rejects_bound_of_unsettled_statistic(
     unsettled = spec.terms.unit.contribution(spec.terms.statistic_of_groups())
     design = design_of(spec, unsettled)
     with pytest.raises(AssertionError):
-        check_noise(case, design, spec.tally_statistic)
+        check_noise(case, design, spec.accumulator_statistic)
 
 
 @pytest.mark.long
@@ -159,5 +159,5 @@ def test_noise_at_small_loss_hides_largest_change(case: Case, tmp_path: Path) ->
 @pytest.mark.long
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_stream_of_excluded_options_is_refused(case: Case, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=case.refusal()):
+    with pytest.raises(InvalidInputError, match=case.refusal()):
         plan_stream(case.job(tmp_path, 1, HUGE), ())

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from whole_nights import kept
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 START = date(2024, 3, 1)
@@ -59,7 +59,7 @@ def refused(job: Job) -> str:
     """What a run is refused with; the state stays as it was."""
     state = Path(str(job.state))
     before = kept(state) if state.exists() else None
-    with pytest.raises(InvalidInput) as error:
+    with pytest.raises(InvalidInputError) as error:
         run(job)
     assert (kept(state) if state.exists() else None) == before
     return str(error.value)

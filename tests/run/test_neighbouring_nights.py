@@ -34,9 +34,9 @@ from whole_nights import (
     share_of_closed,
 )
 
-from counton.frame.windows import Windows
 from counton.run import chosen_rows, run_job
 from counton.run.planned_steps import SnapshotOfRun
+from counton.windowing.windows import Windows
 
 BERLIN = "Europe/Berlin"
 CALENDARS = [

@@ -29,7 +29,7 @@ from week_of_nights import (
     values_of,
 )
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 
@@ -180,7 +180,7 @@ def test_query_of_hours_over_clock_change_equals_file(
 def refused(job: Job, season: Season = UTC_DAYS) -> str:
     """What a run of the third night is refused with."""
     until = day_of(season, 3).replace(tzinfo=None).isoformat()
-    with pytest.raises(InvalidInput) as error:
+    with pytest.raises(InvalidInputError) as error:
         run(job.having(until=until))
     assert not Path(str(job.state)).exists()
     return str(error.value)
@@ -294,7 +294,7 @@ def test_query_of_hours_and_offsets_in_repeated_hour_is_refused(tmp_path: Path) 
         tmp_path, url, AUTUMN, every="1h", start="2024-11-02T20:00-05:00", covers="9h",
         revise="3h", until="2024-11-03T07:00Z",
     )  # fmt: skip
-    with pytest.raises(InvalidInput, match=r"the clocks of America/Chicago show .* twice"):
+    with pytest.raises(InvalidInputError, match=r"the clocks of America/Chicago show .* twice"):
         run(job)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job import common_options
 from counton.job.option_fields import Section
 from counton.job.statistics import all_models
@@ -40,10 +40,10 @@ SECTIONS = [
 def test_section_refuses_wrong_value_as_a_job_does(section: type[Section]) -> None:
     wrong = WRONG[section.__name__]
     (name,) = wrong
-    with pytest.raises(InvalidInput) as alone:
+    with pytest.raises(InvalidInputError) as alone:
         section(**wrong)
     assert name in alone.value.fields
-    with pytest.raises(InvalidInput) as whole:
+    with pytest.raises(InvalidInputError) as whole:
         Job("distinct" if "release" in wrong else "count", "e.csv", "s.db", **wrong)
     assert name in whole.value.fields
 
@@ -71,7 +71,7 @@ def test_having_checks_values_and_leaves_the_job_unchanged() -> None:
     job = Job("average", "e.csv", "s.db", lower=0, steps=9)
     assert (job.having(steps=None).steps, job.steps) == (None, 9)
     assert job.having(what="sum").statistic == "sum"
-    with pytest.raises(InvalidInput, match="steps"):
+    with pytest.raises(InvalidInputError, match="steps"):
         job.having(steps="many")
-    with pytest.raises(InvalidInput, match="no option 'stepz'"):
+    with pytest.raises(InvalidInputError, match="no option 'stepz'"):
         job.having(stepz=3)

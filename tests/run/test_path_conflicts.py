@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.job_file import load
 from counton.run.path_conflicts import JobStates, refuse_publishing_over, refuse_shared
 from counton.run.run_job import run
@@ -77,7 +77,7 @@ def test_refuse_shared_names_both_jobs_and_their_path(
     default: str, first: str, second: str, words: str, folder: Path
 ) -> None:
     jobs = load(write(folder, default, first, second))
-    with JobStates(jobs) as states, pytest.raises(InvalidInput) as caught:
+    with JobStates(jobs) as states, pytest.raises(InvalidInputError) as caught:
         refuse_shared(states.jobs)
     assert re.search(words, str(caught.value))
 
@@ -95,7 +95,7 @@ def test_job_states_knows_what_a_stream_remembers(folder: Path) -> None:
     refuse_shared(jobs)
     with JobStates(jobs) as states:
         assert states.begun == {"first"}
-        with pytest.raises(InvalidInput, match=r"which job 'first' writes too \(out\)"):
+        with pytest.raises(InvalidInputError, match=r"which job 'first' writes too \(out\)"):
             refuse_shared(states.jobs)
         assert states.at(str(folder / "v.db")) is states.at(folder / "v-too.db")
         assert states.at(folder / "other.db") is None
@@ -135,6 +135,6 @@ def test_refuse_publishing_over_names_the_job_that_uses_the_file(
     if not words:
         refuse_publishing_over(jobs, to)
         return
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         refuse_publishing_over(jobs, to)
     assert re.search(words, str(caught.value))

@@ -18,15 +18,15 @@ from run_results import counts_of, design_of, releases_of
 from some_cases import long
 
 from counton import Key
-from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
+from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
 from counton.base.private import open_private
-from counton.numbers.node_law import sensitivity_of
-from counton.released.description import Bounded
-from counton.released.periods import period_of
+from counton.continual.node_distribution import sensitivity_of
+from counton.results.metadata import UserLevel
+from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.run.row_buffer import PURPOSES, _digests
 from counton.state import Store, Stream
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
 from counton.strategies import StreamStrategy
 
 START = datetime(2013, 3, 30, tzinfo=UTC)
@@ -346,7 +346,7 @@ def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: 
 def test_an_input_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]))
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
-    with pytest.raises(RequestMismatch, match=r"in append"):
+    with pytest.raises(StreamMismatchError, match=r"in append"):
         run(asked.having(events=write(tmp_path / "all.csv", FLOOD), until="2013-03-03"))
 
 
@@ -592,7 +592,7 @@ def test_the_state_holds_no_names(tmp_path: Path) -> None:
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         totals(tmp_path, {**DAYS, "most": 3, **options}, ("03-02", FLOOD))
     assert not (tmp_path / "s.db").exists()
 
@@ -604,14 +604,14 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
         with pytest.raises(StateError, match=f"differs from .* in {next(iter(change))}"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
-        assert outcome.spec.description().counting == Bounded(3, "1d")
+        assert outcome.spec.description().counting == UserLevel(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
     options = {**DAYS, "most": 3, "per": "1d", "unit": "visitor"}
     totals(tmp_path, options, ("03-02", FLOOD))
     events = {**DAYS, "user": None, "name": "other"}
-    with pytest.raises(InvalidInput, match="means one user in the release 'count'"):
+    with pytest.raises(InvalidInputError, match="means one user in the release 'count'"):
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
@@ -620,7 +620,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
 
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
-    with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
+    with Store(tmp_path / "s.db") as store, pytest.raises(NoiseKeyError, match="was created with"):
         store.reader("count", Key.generate()).secret()
     with looked_into(tmp_path / "s.db") as connection:
         connection.execute("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")

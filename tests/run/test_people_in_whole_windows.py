@@ -17,13 +17,13 @@ from run_results import counts_of
 from some_cases import long
 from whole_nights import Night, Place, day, kept, moved, now, released
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.private import open_private
-from counton.numbers.counter_state import read_checkpoint
+from counton.continual.checkpoint import read_checkpoint
 from counton.run import Job, chosen_rows, run
 from counton.run.erasure import forget
 from counton.state import Stream
-from counton.state.seen import Change
+from counton.state.dedup import DigestChange
 
 A: Place = (1, "a")
 RHO = {"rho": "0.5"}
@@ -65,9 +65,9 @@ def test_slots_that_are_not_written_move_more(monkeypatch: pytest.MonkeyPatch) -
 
     written: Any = vars(chosen_rows)["change_of_memory"]
 
-    def change(*given: Any, **more: Any) -> Change:
+    def change(*given: Any, **more: Any) -> DigestChange:
         """A mistake: slots are not written with the release."""
-        right: Change = written(*given, **more)
+        right: DigestChange = written(*given, **more)
         return right._replace(added=())
 
     monkeypatch.setattr(chosen_rows, "change_of_memory", change)
@@ -158,7 +158,7 @@ def test_windows_that_are_released_once_stay(tmp_path: Path) -> None:
     with run(people_job(state, rows, 2, covers="1d", **more)) as outcome:
         assert counts_of(outcome).outside == 2
     assert now(people_job(state, rows, 2, covers="2d", **more)) == [[1, 0], [0, 1]]
-    with pytest.raises(InvalidInput, match="give also the rows"):
+    with pytest.raises(InvalidInputError, match="give also the rows"):
         run(people_job(state, rows, 4, covers="1d", **more))
 
 
@@ -211,7 +211,7 @@ def _users(stream: Stream) -> Any:
 def test_more_than_most_is_not_replaced(tmp_path: Path) -> None:
     for more in ({"most_a_window": 1, "most": 2}, {"distinct": True}):
         job = people_job(tmp_path / "s.db", [(1, "a", "u")], 1, recounts=1, **more)
-        with pytest.raises(InvalidInput, match=r"recounts=1 does not go with"):
+        with pytest.raises(InvalidInputError, match=r"recounts=1 does not go with"):
             run(job)
 
 

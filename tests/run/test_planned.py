@@ -9,7 +9,7 @@ from every_statistic import ONCE, OWN, TABLES, made
 from run_results import design_of
 
 from counton import ApproxDP, PureDP
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.run import Job, run
 from counton.run.plan_job import PlannedJob, planned_job, planned_jobs
 from counton.state import Store
@@ -174,9 +174,9 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert "a new stream of count needs" in said["later"]
     assert "ranges needs label" in said["lines"]
     assert "is the file of the events" in said["groups"]
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         planned_job(job.having(steps=None))
-    with pytest.raises(InvalidInput, match="a stream belongs to one job"):
+    with pytest.raises(InvalidInputError, match="a stream belongs to one job"):
         planned_jobs({"one": job, "two": job})
 
 

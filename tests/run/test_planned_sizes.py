@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, plan
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.plan_job import planned_job
 from counton.statistics import Average, Quantiles
@@ -200,7 +200,9 @@ def test_within_finds_the_loss_that_reaches_the_error_of_the_released_numbers(
 def test_size_of_revised_windows_needs_their_number_for_an_error(tmp_path: Path) -> None:
     job = job_of("average", "revised", tmp_path)
     endless = job.having(steps=None)
-    with pytest.raises(InvalidInput, match=r"size=2400 is the number of rows by the last window"):
+    with pytest.raises(
+        InvalidInputError, match=r"size=2400 is the number of rows by the last window"
+    ):
         planned_job(endless.having(epsilon=None, within="mean=0.05", size=WINDOWS * ROWS))
     planned = planned_job(endless, size=WINDOWS * ROWS)
     assert planned.windows == 1000

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.statistics import CountJob, ReachJob
 from counton.run.planning import plan_stream
 
@@ -20,15 +20,15 @@ def test_plan_stream_windows_shifted_against_periods_is_refused(
 ) -> None:
     """One user would count twice in a window."""
     options = {**WINDOWS, "every": every, "start": start, "timezone": timezone, "steps": 30}
-    with pytest.raises(InvalidInput, match=r"per=1d: a period begins at .* would count twice"):
+    with pytest.raises(InvalidInputError, match=r"per=1d: a period begins at .* would count twice"):
         plan_stream(CountJob(user="who", most=1, per="1d", **options))
-    with pytest.raises(InvalidInput, match=r"per=1d: a period begins at"):
+    with pytest.raises(InvalidInputError, match=r"per=1d: a period begins at"):
         plan_stream(ReachJob(user="who", per="1d", **options))
     plan_stream(CountJob(user="who", most=1, per="2d", **options))
 
 
 def test_plan_stream_expiring_loss_that_is_not_proven_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="loss of each event by its age"):
+    with pytest.raises(InvalidInputError, match="loss of each event by its age"):
         plan_stream(
             CountJob(expire=True, delay=1, user="who", most=2, per="1d", most_a_window=1, **WINDOWS)
         )

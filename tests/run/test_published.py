@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from counton import PureDP, Release, plan, read, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.literature import REFERENCES, THEOREMS, VENUES, origin_of, paper_of
 from counton.cli.app import app
 from counton.privacy import ZCDP, Guarantee
@@ -61,9 +61,9 @@ def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"published can give .* without a last step: none"):
+    with pytest.raises(InvalidInputError, match=r"published can give .* without a last step: none"):
         count(rows, PureDP(1), strategy="published", around=365)
-    with pytest.raises(InvalidInput, match=r"published can give .* without a last step: none"):
+    with pytest.raises(InvalidInputError, match=r"published can give .* without a last step: none"):
         plan(None, PureDP(1), strategies=["published"])
 
 

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from counton import Average, Job, Key, PureDP, Release, plan, read, release
-from counton.base.errors import InvalidInput, MissingExtra, WrongKey
+from counton.base.errors import InvalidInputError, MissingDependencyError, NoiseKeyError
 from counton.cli.app import app
-from counton.frame.options import MissingOptions
+from counton.continual import interval_halfwidth
 from counton.job.saved_job import save
-from counton.numbers import interval_halfwidth
-from counton.released.figures import totals_curves, window_curves
+from counton.results.charts import totals_curves, window_curves
 from counton.state import state_summary
+from counton.windowing.options import MissingOptionError
 
 ROWS = pl.DataFrame(
     {
@@ -82,7 +82,7 @@ def test_groups_of_two_columns_count_what_both_say(domain: Any, tmp_path: Path) 
 def test_a_row_that_lacks_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
     rows = ROWS.with_columns(pl.when(pl.col("paid") > 0).then("region").alias("region"))
     asked = {"by": "region,adult", "domain": PAIRS, "state": tmp_path / "s.db", **NEW}
-    with pytest.raises(InvalidInput, match="no group"):
+    with pytest.raises(InvalidInputError, match="no group"):
         release("count", rows, **asked)
     release("count", rows, missing="skip", **asked)
 
@@ -103,7 +103,7 @@ def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
     ],
 )
 def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         release(
             "count", ROWS, by=["region", "adult"], domain=domain, state=tmp_path / "s.db", **NEW
         )
@@ -112,7 +112,7 @@ def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_p
 
 @pytest.mark.parametrize("length", [timedelta(0), timedelta(seconds=1.5), timedelta(days=-1)])
 def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="whole number of seconds"):
+    with pytest.raises(InvalidInputError, match="whole number of seconds"):
         release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
 
 
@@ -152,13 +152,13 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
 def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
     wrong: Any
     for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInputError, match=said):
             release(wrong, ROWS, state=tmp_path / "s.db", **NEW)
     mine: Any = [3]
-    with pytest.raises(InvalidInput, match="a strategy is 3"):
+    with pytest.raises(InvalidInputError, match="a strategy is 3"):
         plan(64, PureDP(1), strategies=mine)
     law: Any = 5.0
-    with pytest.raises(InvalidInput, match="the noise distribution is"):
+    with pytest.raises(InvalidInputError, match="the noise distribution is"):
         interval_halfwidth(law, 1)
 
 
@@ -172,9 +172,9 @@ def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
     key.save(tmp_path / "kept.key")
     for again in (key, tmp_path / "kept.key", str(tmp_path / "kept.key")):
         assert release("count", rows, key=again, **asked).table().equals(first.table())
-    with pytest.raises(WrongKey):
+    with pytest.raises(NoiseKeyError):
         release("count", rows, key=Key.generate(), **asked)
-    with pytest.raises(InvalidInput, match="key is an object in memory, which a job file"):
+    with pytest.raises(InvalidInputError, match="key is an object in memory, which a job file"):
         save(Job("count", "rows.csv", key=key, **asked), tmp_path / "jobs.toml")
     assert not (tmp_path / "jobs.toml").exists()
 
@@ -337,7 +337,9 @@ def test_without_pandas_one_line_says_what_to_install(
 ) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"install counton's extra 'pandas'.*'\.\[pandas\]'"):
+    with pytest.raises(
+        MissingDependencyError, match=r"install counton's extra 'pandas'.*'\.\[pandas\]'"
+    ):
         found.to_pandas()
 
 
@@ -350,15 +352,15 @@ def test_a_first_call_is_refused_once_with_all_that_it_needs(
     rows = pl.DataFrame({"at": times, "page": ["a", None, "b"], "reader": ["x", "y", None]})
     stated: dict[str, Any] = {"by": "page", "user": "reader"}
     needs = "needs time, every, start, steps, epsilon or rho, domain and most"
-    with pytest.raises(MissingOptions, match=needs) as refused:
+    with pytest.raises(MissingOptionError, match=needs) as refused:
         release("count", rows, **stated)
     assert not list(tmp_path.iterdir())
     told = re.findall(r"(?m)^  (\w+)=([\w,-]+): ", str(refused.value))
     needed: dict[str, Any] = {name: int(one) if one.isdigit() else one for name, one in told}
     needed |= {"start": "2024-03-01", "until": "2024-03-04", "domain": "a,b,c,d"}
-    with pytest.raises(InvalidInput, match="no group"):
+    with pytest.raises(InvalidInputError, match="no group"):
         release("count", rows, **stated, **needed)
-    with pytest.raises(InvalidInput, match="has no user in column 'reader'"):
+    with pytest.raises(InvalidInputError, match="has no user in column 'reader'"):
         release("count", rows.drop_nulls("page"), **stated, **needed)
     needed["missing"] = "skip"
     assert len(release("count", rows, **stated, **needed).table().get_column("group").unique()) == 4
@@ -374,6 +376,6 @@ def test_numbers_of_last_windows_are_refused_where_windows_are_shown(
         "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
         "guarantee": PureDP(1), "state": tmp_path / "s.db", **groups,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match="over"):
+    with pytest.raises(InvalidInputError, match="over"):
         release("count", visits, over=7, **stream)
     assert not (tmp_path / "s.db").exists()

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from run_results import design_of, releases_of
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput
-from counton.released.release import Release
+from counton.base.errors import InvalidInputError
+from counton.results.release import Release
 from counton.run import Job, run
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
@@ -125,8 +125,8 @@ def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:
 def test_users_in_a_report_need_a_column_of_users(tmp_path: Path) -> None:
     frame = pl.DataFrame([row(1, "ann", "N")])
     stream = {key: value for key, value in STREAM.items() if key != "user"}
-    with pytest.raises(InvalidInput, match="counts users; give user"):
+    with pytest.raises(InvalidInputError, match="counts users; give user"):
         run(Job(ONLY_USERS, frame, str(tmp_path / "s.db"), **stream))
     job = Job(MIXED, frame, str(tmp_path / "s.db"), **STREAM, most=2, by="city", domain="a,b")
-    with pytest.raises(InvalidInput, match="give by and domain inside the statistics"):
+    with pytest.raises(InvalidInputError, match="give by and domain inside the statistics"):
         run(job)

@@ -12,7 +12,7 @@ from run_results import counts_of
 from telling import tells
 
 from counton import PureDP, TopK
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, release, run
 
 #: 7,919 rows of which none is counted, and 31 that are.
@@ -81,6 +81,6 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
             for found in (job, outcome):
                 assert not tells(repr(found), 700123)
     other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
-    with pytest.raises(InvalidInput, match="county") as refused:
+    with pytest.raises(InvalidInputError, match="county") as refused:
         run(other)
     assert not tells(str(refused.value), 700123)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 COUNT = Job(
@@ -40,7 +40,7 @@ def test_a_field_of_a_wrong_type_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
-    with pytest.raises(InvalidInput, match=f"{field}( |=).*{words}"):
+    with pytest.raises(InvalidInputError, match=f"{field}( |=).*{words}"):
         run(COUNT.having(**{field: value}))
     assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
 

@@ -16,7 +16,7 @@ from revised_jobs import Nights as Released
 from some_cases import long
 
 from counton import PureDP, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.planned_steps import PlannedSteps
 
@@ -244,7 +244,7 @@ def test_what_does_not_go_together_is_refused(
     told: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "revise": "2d", "epsilon": 1,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInputError, match=why):
         run(Job("count", frame(OTHERS[0], 1), tmp_path / "s.db", append=True, **{**told, **more}))
 
 
@@ -263,7 +263,8 @@ def test_users_count_in_each_window_or_not_at_all(
     told: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
     told = {**told, "revise": "2d", "append": True, "user": "user", **users}
     with pytest.raises(
-        InvalidInput, match=r"revise=2d (revises|does not go with (statistic=distinct|first=True))"
+        InvalidInputError,
+        match=r"revise=2d (revises|does not go with (statistic=distinct|first=True))",
     ):
         run(Job(what, frame(OTHERS[0], 1), tmp_path / "s.db", **told))
 

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.run.planning import plan_stream
 
@@ -51,7 +51,7 @@ def test_new_stream_with_shifted_periods_is_refused(
     windows = {"every": every, "start": start, "timezone": zone}
     for what, bound in BOUNDS:
         given = job(tmp_path, what, [start], per=per, **windows, **bound)
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInputError) as refused:
             plan_stream(given, ())
         message = str(refused.value)
         assert message.startswith(f"per={per}: a period begins at {begins}, inside the window")

@@ -24,7 +24,7 @@ from counton.run.parsing import parse_run
 from counton.run.planning import plan_stream
 from counton.run.remembered_rows import RememberedRows, change_of_memory
 from counton.run.row_buffer import Portion
-from counton.state.seen import Change, MarkSet, Secret
+from counton.state.dedup import DigestChange, DigestSet, Secret
 
 #: A person's rows: the window and the group (0 or 1) of each.
 ROWS = [
@@ -58,12 +58,12 @@ class Memory:
     """What the state keeps of people between nights."""
 
     def __init__(self) -> None:
-        self.sets: list[MarkSet] = []
+        self.sets: list[DigestSet] = []
 
-    def marks(self, kind: str) -> Private[list[MarkSet]]:
+    def marks(self, kind: str) -> Private[list[DigestSet]]:
         return Private([one for one in self.sets if one.kind == kind])
 
-    def write(self, private: Private[Change]) -> None:
+    def write(self, private: Private[DigestChange]) -> None:
         change = open_private(private)
         gone = set(change.replaced)
         kept = dict(change.forgotten)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import STREAM, names_in_scope
@@ -197,7 +197,7 @@ def test_every_option_that_defines_a_stream_is_compared() -> None:
     spec = plan_stream(job_of("count", LOSS))
     for name in names_in_scope(CountJob, STREAM):
         other = spec.job.with_options(**{name: "another"})
-        changed = StreamSpec(other, spec.tally_statistic, spec.contribution, spec.strategy)
+        changed = StreamSpec(other, spec.accumulator_statistic, spec.contribution, spec.strategy)
         if name in ("start", "timezone", "domain", "strategy", "around", "expire"):
             continue  # their values are read, and "another" is none
         assert [one.option for one in differences(changed, spec.job)] in ([name], []), name
@@ -226,7 +226,7 @@ def test_parse_run_kinds_of_input_are_different_types() -> None:
 
 def test_plan_member_of_report_with_option_of_report_is_refused() -> None:
     statistics = {"rows": {"statistic": "count", "epsilon": 1}}
-    with pytest.raises(InvalidInput, match="epsilon"):
+    with pytest.raises(InvalidInputError, match="epsilon"):
         job_of("report", {**LOSS, "statistics": statistics})
 
 
@@ -241,5 +241,5 @@ def test_plan_single_table_with_option_of_windows_is_refused(option: str) -> Non
     job: Job = parse_options(
         model_of("quantiles"), {"epsilon": 1, **CELLS, option: options[option]}
     )
-    with pytest.raises(InvalidInput, match="time"):
+    with pytest.raises(InvalidInputError, match="time"):
         plan_stream(job)

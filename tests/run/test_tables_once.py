@@ -18,7 +18,7 @@ from run_results import counts_of
 import counton
 from counton import ZCDP, Contingency, Hierarchy, PureDP, Ranges
 from counton.base.distributions import BoundedChange
-from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.job.stream_name import usual_name
 from counton.run import Job, export, methods, publish, run
 from counton.run.close_stream import end_stream
@@ -129,7 +129,9 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
         with run(other) as outcome:
             assert (counts_of(outcome).gone, counts_of(outcome).shut) == (1, 1)
     for more in ({"user": "who", "most": 3}, {"id": "id"}):
-        with pytest.raises(InvalidInput, match=r"counts=number does not go with (user=who|id=id)"):
+        with pytest.raises(
+            InvalidInputError, match=r"counts=number does not go with (user=who|id=id)"
+        ):
             run(table("hierarchy", tmp_path, counts="number", **more))
 
 
@@ -164,7 +166,9 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
     ]
     for frame, more, words in given:
         frame.write_csv(tmp_path / "public.csv")
-        with pytest.raises(InvalidInput, match=f"{words}.*the groups must be public knowledge"):
+        with pytest.raises(
+            InvalidInputError, match=f"{words}.*the groups must be public knowledge"
+        ):
             run(table("hierarchy", tmp_path, domain=tmp_path / "public.csv", **more))
         assert not (tmp_path / "s.db").exists()
     for events in (pl.read_csv(tmp_path / "e.csv").select("region", "city"), tmp_path / "e.csv"):
@@ -189,12 +193,12 @@ def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
         (rows.select("region", "who"), {"user": "who", "most": 1}),
     ]
     for domain, more in private:
-        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+        with pytest.raises(InvalidInputError, match="the groups must be public knowledge"):
             run(job.having(domain=domain, **more))
     for what, own in (("ranges", {"label": "region"}), ("contingency", {"columns": "region"})):
         frame: Any = pl.DataFrame({"region": ["N", "S"]})
         wrong = Job(what, rows, job.state, domain=frame, **{**asked, "levels": None, **own})
-        with pytest.raises(InvalidInput, match="domain is of type DataFrame"):
+        with pytest.raises(InvalidInputError, match="domain is of type DataFrame"):
             run(wrong)
     assert not Path(str(job.state)).exists()
     for number, domain in enumerate((frame, frame.lazy(), {"region": ["N", "S"]})):
@@ -218,7 +222,7 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
         choices: tuple[dict[str, Any], ...] = ({}, times)
         for more in choices:
             with pytest.raises(
-                InvalidInput, match=f"a column of the events is called '{name}'.*rename"
+                InvalidInputError, match=f"a column of the events is called '{name}'.*rename"
             ):
                 run(Job(what, rows, tmp_path / "s.db", epsilon=1, **tables[what], **more))
     assert not (tmp_path / "s.db").exists()
@@ -227,7 +231,7 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
 def test_it_needs_no_end(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
-    with pytest.raises(InvalidInput, match="is released once, so it needs no end"):
+    with pytest.raises(InvalidInputError, match="is released once, so it needs no end"):
         end_stream(str(job.state), usual_name(job))
     assert numbers(job) == first
 
@@ -235,7 +239,7 @@ def test_it_needs_no_end(job: Job) -> None:
 def test_the_limit_is_kept(job: Job) -> None:
     with Store(str(job.state), create=True) as store:
         store.set_limit(PureDP(1))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         run(job)
     assert numbers(job.having(epsilon="0.9"))
 
@@ -285,7 +289,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
         assert people.rho == 9 * rho.rho
         assert planned_job(wanted).spend.guarantee == rho
         assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
-    with pytest.raises(InvalidInput, match="needs epsilon or rho"):
+    with pytest.raises(InvalidInputError, match="needs epsilon or rho"):
         run(wanted.having(name="none", target=None))
 
 
@@ -335,7 +339,7 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
     for statistic in made:
         try:
             settled = statistic.settle(guarantee, 1)
-        except InvalidInput:  # a line for one kind of noise, or for other sums
+        except InvalidInputError:  # a line for one kind of noise, or for other sums
             if statistic.line is None:
                 raise
             continue
@@ -375,7 +379,7 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
     for statistic in tables:
         job = Job(statistic, rows, tmp_path / "s.db", **given)
         for bound in bounds:
-            with pytest.raises(InvalidInput, match=words):
+            with pytest.raises(InvalidInputError, match=words):
                 run(job.having(**bound))
         assert not (tmp_path / "s.db").exists()
 

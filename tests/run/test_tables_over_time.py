@@ -11,8 +11,8 @@ import pytest
 from keys import chosen_key
 from run_results import counts_of
 
-from counton.base.errors import InvalidInput, StateError, SumOverflow
-from counton.run import Job, RunResult, View, export, mark, publish, run
+from counton.base.errors import InvalidInputError, StateError, SumOverflowError
+from counton.run import DisplaySelection, Job, RunResult, export, mark, publish, run
 from counton.state import verify
 
 ROWS = [
@@ -55,7 +55,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         table = outcome.read().table()
         assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
-        last = outcome.read(shown=View(over=1)).table()
+        last = outcome.read(shown=DisplaySelection(over=1)).table()
         assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
         whole = [Fraction(one) for one in table["estimate"].to_list()]
         window = [Fraction(one) for one in last["estimate"].to_list()]
@@ -91,7 +91,7 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many"])
 def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
-    with pytest.raises(InvalidInput, match=r"row 6 of .* in column 'number'"):
+    with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
         run(months(tmp_path, rows, counts="number"))
     assert not (tmp_path / "s.db").exists()
     aside = tmp_path / "bad.csv"
@@ -106,7 +106,7 @@ def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path
     """A wrong example: to set a row aside whose count is too large, with all its events."""
     rows = [*ROWS, f"2024-02-09,S,,u1,{many}"]
     if many > 2**32:
-        with pytest.raises(InvalidInput, match=r"row 6 of .* in column 'number'"):
+        with pytest.raises(InvalidInputError, match=r"row 6 of .* in column 'number'"):
             run(months(tmp_path, rows, counts="number"))
     aside = tmp_path / "bad.csv"
     with run(months(tmp_path, rows, counts="number", bad_rows=f"quarantine:{aside}")) as outcome:
@@ -117,7 +117,7 @@ def test_one_event_too_many_moves_a_sum_by_one_at_most(many: int, tmp_path: Path
 @pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
 def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
     rows = [*ROWS, f"2024-02-09,{row},u1,3"]
-    with pytest.raises(InvalidInput, match=r"'region', 'city' that are not listed: .* row 6"):
+    with pytest.raises(InvalidInputError, match=r"'region', 'city' that are not listed: .* row 6"):
         run(months(tmp_path, rows))
     dropped = months(tmp_path, rows, unknown="drop")
     with run(dropped) as outcome:
@@ -148,7 +148,7 @@ def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_before_anything(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(months(tmp_path, **more))
     assert not (tmp_path / "s.db").exists()
 
@@ -184,7 +184,7 @@ def other(folder: Path, what: str, **more: Any) -> Job:
     return months(folder, **asked, what=what, name=what)
 
 
-def whole(outcome: RunResult, shown: View | None = None) -> list[tuple[Any, ...]]:
+def whole(outcome: RunResult, shown: DisplaySelection | None = None) -> list[tuple[Any, ...]]:
     """The last step: names, and estimates as whole numbers."""
     table = outcome.read(shown=shown).table()
     last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
@@ -196,15 +196,15 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
     line = {"label": "number", "domain": "1,2,3,4,5"}
     job = other(tmp_path, "ranges", **line, value=None)
     with run(job) as outcome:
-        asked = whole(outcome, View(("0:3", "3:5")))
+        asked = whole(outcome, DisplaySelection(("0:3", "3:5")))
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
-        with pytest.raises(InvalidInput, match="is not an interval"):
-            outcome.read(shown=View(("x",)))
+        with pytest.raises(InvalidInputError, match="is not an interval"):
+            outcome.read(shown=DisplaySelection(("x",)))
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
-    with pytest.raises(InvalidInput, match="'number' that are not listed: '5'"):
+    with pytest.raises(InvalidInputError, match="'number' that are not listed: '5'"):
         run(job.having(domain="1,2,3,4", state=tmp_path / "t.db"))
 
 
@@ -237,16 +237,16 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     later = job.having(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
         assert counts_of(outcome).shut == 1
-    with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
+    with pytest.raises(InvalidInputError, match=r"row 5 of .* in column 'city' \('x'\)"):
         run(later.having(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
-    with pytest.raises(InvalidInput, match="two numbers for each"):
+    with pytest.raises(InvalidInputError, match="two numbers for each"):
         run(job.having(bounds="0:16", state=tmp_path / "t.db"))
 
 
 def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Path) -> None:
     """Measured are counts times weights, and strategies over time add up finer units still."""
     rows = [*ROWS, *["2024-02-09,N,a,u1,4294967296"] * 2100]
-    with pytest.raises(SumOverflow, match="count in larger units"):
+    with pytest.raises(SumOverflowError, match="count in larger units"):
         run(months(tmp_path, rows, counts="number", rho="1/2", epsilon=None, strategy="sqrt"))
     assert not (tmp_path / "s.db").exists()
 
@@ -263,13 +263,13 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
         kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
         return made.having(**kind)
 
-    with pytest.raises(SumOverflow, match=r"are exact only up to .*: count in larger units"):
+    with pytest.raises(SumOverflowError, match=r"are exact only up to .*: count in larger units"):
         run(job([*ROWS, *many * 3], "2024-03-01"))
     assert not (tmp_path / "s.db").exists()
     with run(job([*ROWS[:3], *many], "2024-02-01")) as outcome:
         before = outcome.read().table()
     later = [row.replace("01-09", "02-09") for row in many]
-    with pytest.raises(SumOverflow, match="with this noise"):
+    with pytest.raises(SumOverflowError, match="with this noise"):
         run(job(later * 2, "2024-03-01"))
     with run(job(later[:2], "2024-03-01")) as outcome:
         assert outcome.read().table().head(len(before)).equals(before)
@@ -317,7 +317,9 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     (tmp_path / "e.csv").write_text(text.replace("S,,", "S,a,"))
     adding: dict[str, Any] = {"final": {"revise": "1mo"}, "over": {"over": 1}}
     if one in adding:
-        with pytest.raises(InvalidInput, match=f"is called '{one}', and the released table needs"):
+        with pytest.raises(
+            InvalidInputError, match=f"is called '{one}', and the released table needs"
+        ):
             run(job.having(**adding[one]))
         assert not (tmp_path / "s.db").exists()
     run(job).close()

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from run_results import counts_of
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 
 TERMS: dict[str, Any] = {
@@ -31,7 +31,9 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 ) -> None:
     """It switched off the guard, and 13 empty windows were released."""
     given = job(tmp_path, ["2024-03-01", far], append=append)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
+    with pytest.raises(
+        InvalidInputError, match=r"would release 1[34] windows, but the newest row is"
+    ):
         run(given)
     assert not (tmp_path / "s.db").exists()
     with run(given.having(yes=True)) as outcome:
@@ -43,7 +45,9 @@ def test_a_row_that_is_far_away_does_not_hide_missing_nights(
 def test_a_row_of_the_future_does_not_hide_missing_nights(tmp_path: Path) -> None:
     """Also in a stream without an end, where it lies in a window."""
     given = job(tmp_path, ["2024-03-01", "9999-12-31"], steps=None, expire=True, epsilon=1)
-    with pytest.raises(InvalidInput, match=r"would release 1[34] windows, but the newest row is"):
+    with pytest.raises(
+        InvalidInputError, match=r"would release 1[34] windows, but the newest row is"
+    ):
         run(given)
 
 
@@ -63,7 +67,7 @@ def test_first_run_without_row_in_window_needs_yes(
 ) -> None:
     given = job(tmp_path, times, **more)
     for quiet in (None, 99):
-        with pytest.raises(InvalidInput, match="No row lies in a window"):
+        with pytest.raises(InvalidInputError, match="No row lies in a window"):
             run(given.having(quiet=quiet))
     assert not (tmp_path / "s.db").exists()
     with run(given.having(yes=True)) as outcome:
@@ -79,7 +83,7 @@ def test_rows_of_undeclared_groups_are_in_no_window_either(tmp_path: Path) -> No
     frame = pl.DataFrame({"time": ["0024-03-01T00:00"], "page": ["x"]})
     terms = {**TERMS, "until": "2024-03-15", "by": "page", "domain": "a"}
     given = Job("count", frame, tmp_path / "s.db", unknown="drop", **terms)
-    with pytest.raises(InvalidInput, match="lies in a window"):
+    with pytest.raises(InvalidInputError, match="lies in a window"):
         run(given)
     with run(given.having(yes=True)) as outcome:
         assert outcome.after == 14
@@ -104,7 +108,7 @@ def test_days_of_excel_are_no_epoch(form: str, kind: Any, tmp_path: Path) -> Non
     now = int(datetime(2024, 3, 1, 9, tzinfo=UTC).timestamp()) * (1000 if form == "epoch_ms" else 1)
     times = pl.Series("time", [now, 45352], pl.Int64).cast(kind)
     given = job(tmp_path, times.to_list(), time_format=form, until="2024-03-02")
-    with pytest.raises(InvalidInput, match=r"row 2 of .*as Excel counts them"):
+    with pytest.raises(InvalidInputError, match=r"row 2 of .*as Excel counts them"):
         run(given)
     aside = tmp_path / "bad.csv"
     with run(given.having(bad_rows=f"quarantine:{aside}")) as outcome:

@@ -7,7 +7,12 @@ import polars as pl
 import pytest
 
 from counton import Key
-from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, StreamConflict
+from counton.base.errors import (
+    ConcurrentWriterError,
+    CountonError,
+    InputChangedError,
+    InvalidInputError,
+)
 from counton.job.statistics import CountJob
 from counton.run.opened_state import OpenedState
 from counton.run.run_job import commit, decide, prepare, read_rows, run
@@ -41,7 +46,7 @@ def test_commit_overtaken_run_releases_nothing(tmp_path: Path, append: bool) -> 
         read = read_rows(slow)
         ended = decide(slow, read)
         fast = run(job(tmp_path, "2024-03-04", append=append), now=NOW, rows=rows, key=key)
-        with pytest.raises(StreamConflict, match="run the same command again"):
+        with pytest.raises(ConcurrentWriterError, match="run the same command again"):
             commit(slow, read, ended)
     assert (first.after, fast.before, fast.after) == (1, 1, 3)
 
@@ -56,7 +61,7 @@ def test_commit_new_rows_that_both_runs_read_count_once(tmp_path: Path) -> None:
         read = read_rows(slow)
         ended = decide(slow, read)
         run(again, now=NOW, rows=ROWS[1:], key=key)
-        with pytest.raises((ReplayMismatch, StreamConflict)):
+        with pytest.raises((InputChangedError, ConcurrentWriterError)):
             commit(slow, read, ended)
 
 
@@ -83,7 +88,7 @@ def test_commit_options_remembered_by_another_run_are_kept(tmp_path: Path) -> No
         ended = decide(slow, read)
         other = job(tmp_path, "2024-03-02").with_options(missing="skip")
         run(other, now=NOW, rows=ROWS, key=key)
-        with pytest.raises(StreamConflict):
+        with pytest.raises(ConcurrentWriterError):
             commit(slow, read, ended)
 
 
@@ -104,5 +109,5 @@ def test_commit_file_whose_name_another_run_counted_with_other_bytes_is_refused(
         ended = decide(slow, read)
         ROWS[2:].write_csv(file)
         run(again, now=NOW, key=key)
-        with pytest.raises((InvalidInput, StreamConflict)):
+        with pytest.raises((InvalidInputError, ConcurrentWriterError)):
             commit(slow, read, ended)

@@ -14,8 +14,8 @@ import pytest
 import zstandard
 from run_results import counts_of, releases_of
 
-from counton.base.errors import InvalidInput
-from counton.rows import lines as text_lines
+from counton.base.errors import InvalidInputError
+from counton.io import text_lines as text_lines
 from counton.run import Job, run
 
 GOOD = {
@@ -101,7 +101,7 @@ def test_a_line_that_cannot_be_read_is_set_aside(kind: str, bad: bytes, tmp_path
     file.write_bytes(among(bad, kind))
     line = {"csv": 3, "jsonl": 2}[kind]
     said = rf"line {line} of .*e\.{kind} cannot be read as {kind} .it "
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         run(asked(file, "sum", tmp_path))
     job = asked(file, "sum", tmp_path, bad_rows=f"quarantine:{aside}", missing="skip")
     found, tally = released(job)
@@ -135,7 +135,7 @@ def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
         file.write_bytes(pack(data))
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     job = asked(tmp_path, "count", tmp_path, bad_rows=aside, append=True)
-    with pytest.raises(InvalidInput, match=r"line [23] of .*c\..*\.zst cannot be read"):
+    with pytest.raises(InvalidInputError, match=r"line [23] of .*c\..*\.zst cannot be read"):
         run(job.having(events=files, bad_rows_most=2))
     _, tally = released(job.having(events=files, bad_rows_most=3))
     assert (tally.rows, tally.quarantined) == (12, 3)
@@ -157,7 +157,7 @@ def test_json_lines_without_a_row_are_a_quiet_night(first: bytes, tmp_path: Path
 def test_a_night_on_which_no_row_has_a_column_is_one_of_rows_without(tmp_path: Path) -> None:
     file = tmp_path / "e.jsonl"
     file.write_bytes(b'{"time":"2024-03-01T00:10"}\n')
-    with pytest.raises(InvalidInput, match="no column 'group'; its columns are time"):
+    with pytest.raises(InvalidInputError, match="no column 'group'; its columns are time"):
         run(asked(file, "count", tmp_path, missing="skip"))
     file.write_bytes(GOOD["jsonl"])
     run(asked(file, "count", tmp_path)).close()
@@ -177,7 +177,9 @@ def test_a_column_that_stands_in_a_late_line_is_there(tmp_path: Path) -> None:
 def test_an_empty_table_needs_its_header_alone(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.touch()
-    with pytest.raises(InvalidInput, match="even a csv file without events needs the first line"):
+    with pytest.raises(
+        InvalidInputError, match="even a csv file without events needs the first line"
+    ):
         run(asked(file, "count", tmp_path))
     file.write_bytes(HEADER["csv"])
     assert released(asked(file, "count", tmp_path))[1].rows == 0
@@ -188,7 +190,7 @@ def test_utf_16_is_no_file_of_bad_lines(tmp_path: Path) -> None:
         file = tmp_path / f"e.{kind}"
         for coded in ("utf-16", "utf-16-le"):
             file.write_bytes((HEADER[kind] + GOOD[kind]).decode().encode(coded))
-            with pytest.raises(InvalidInput, match=r"UTF-16|cannot be read as jsonl"):
+            with pytest.raises(InvalidInputError, match=r"UTF-16|cannot be read as jsonl"):
                 run(asked(file, "count", tmp_path))
 
 
@@ -253,7 +255,7 @@ def test_what_is_no_json_lines_is_called_so(tmp_path: Path) -> None:
         ("{}\n", "row 1 of .* has no time in column 'time'"),
     ):
         file.write_text(text)
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInputError, match=said):
             run(asked(file, "count", tmp_path))
 
 
@@ -267,7 +269,7 @@ def test_skippable_frames_of_zstd_are_passed_over(tmp_path: Path) -> None:
     assert released(asked(file, "count", tmp_path))[1].rows == 3
     for cut in (whole[: -len(skip) - 3], whole + b"more"):
         file.write_bytes(cut)
-        with pytest.raises(InvalidInput, match="may be truncated: write it again"):
+        with pytest.raises(InvalidInputError, match="may be truncated: write it again"):
             run(asked(file, "count", tmp_path))
 
 

@@ -8,7 +8,7 @@ from every_statistic import ROWS, made, written
 from run_results import details_of
 
 from counton import ZCDP, ApproxDP, PureDP, plan
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.job.job_file import load
 from counton.run import Job, run
 from counton.run.plan_job import PlannedJob, planned_job
@@ -109,7 +109,7 @@ def test_what_does_not_go_with_it_is_refused(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     job = asked("count", tmp_path)
-    with pytest.raises((InvalidInput, StateError), match=words):
+    with pytest.raises((InvalidInputError, StateError), match=words):
         run(job.having(**more))
     assert not Path(str(job.state)).exists()
 
@@ -148,7 +148,7 @@ def test_a_report_says_how_accurate_its_numbers_have_to_be(tmp_path: Path) -> No
         assert all(halves[name] <= half for name, half in wanted.items())
         assert 0.98 * wanted[just] < halves[just]
     file.write_text(REPORT.format(within="sales=2000").replace("share = 2", "within = 90"))
-    with pytest.raises(InvalidInput, match="in 'visits': count has no option 'within'"):
+    with pytest.raises(InvalidInputError, match="in 'visits': count has no option 'within'"):
         planned_job(load(file)["shop"])
 
 
@@ -199,9 +199,9 @@ def test_a_part_shows_the_quantiles_that_are_wanted(tmp_path: Path) -> None:
         )
         assert [one.what for one in ages] == [f"age quantile {share:g}" for share in names]
     for wrong in ("shares = [1.5]", "shares = []", 'shares = "few"'):
-        with pytest.raises(InvalidInput, match="shares"):
+        with pytest.raises(InvalidInputError, match="shares"):
             planned_parts(tmp_path, age=wrong)
-    with pytest.raises(InvalidInput, match="in 'paid': average has no option 'shares'"):
+    with pytest.raises(InvalidInputError, match="in 'paid': average has no option 'shares'"):
         planned_parts(tmp_path, paid="shares = [0.5]")
 
 

@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 from run_results import details_of
 
-from counton.base.errors import InvalidInput, StateError
-from counton.frame.windows import Windows, microseconds
-from counton.released.figures import window_curves
-from counton.released.periods import check_periods, periods_of
-from counton.released.release import Release
+from counton.base.errors import InvalidInputError, StateError
+from counton.results.charts import window_curves
+from counton.results.periods import check_periods, periods_of
+from counton.results.release import Release
 from counton.run import Job, run
 from counton.run.stream_spec import StreamSpec
 from counton.state import Store
 from counton.strategies import Independent
+from counton.windowing.windows import Windows, microseconds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -118,7 +118,7 @@ def test_periods_that_are_not_made_of_windows_are_refused(
     every: str, start: str, sums: str, words: str
 ) -> None:
     windows = Windows(datetime.fromisoformat(start).replace(tzinfo=UTC), every, 50)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         check_periods(windows, sums)
 
 
@@ -141,7 +141,7 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     both = released(year.having(name="both", release="both")).table()
     assert (both["window_std"] > 1.3 * alone.numbers.design.law.std).all()
     with pytest.raises(
-        InvalidInput, match="strategy=kary is made for totals, and does not go with"
+        InvalidInputError, match="strategy=kary is made for totals, and does not go with"
     ):
         run(year.having(name="kary", release="windows", strategy="kary"))
 
@@ -162,7 +162,9 @@ def test_what_plans_rank_can_be_named(
     named = year.having(epsilon=None, rho=1, strategy=name, until="2024-01-03", **more)
     assert released(named).numbers.design.strategy.saved_name == saved
     wrong = "totals" if more.get("release") == "windows" else "windows"
-    with pytest.raises(InvalidInput, match=f"strategy={name} is made for .*, and does not go with"):
+    with pytest.raises(
+        InvalidInputError, match=f"strategy={name} is made for .*, and does not go with"
+    ):
         run(named.having(name="wrong", steps=366, around=None, release=wrong))
 
 
@@ -181,9 +183,9 @@ def test_a_simple_strategy_releases_integers(year: Job) -> None:
 
 def test_a_delay_goes_with_totals_alone(year: Job) -> None:
     forever = year.having(steps=None, expire=True, delay=2)
-    with pytest.raises(InvalidInput, match="delay=2 does not go with release=windows"):
+    with pytest.raises(InvalidInputError, match="delay=2 does not go with release=windows"):
         run(forever.having(release="windows"))
-    with pytest.raises(InvalidInput, match="sums=1d does not go with delay=2"):
+    with pytest.raises(InvalidInputError, match="sums=1d does not go with delay=2"):
         released(forever).sums("1d")
 
 
@@ -212,7 +214,7 @@ def test_all_that_is_missing_is_named_at_once(
     what: str, stated: dict[str, Any], missing: str, tmp_path: Path
 ) -> None:
     (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")
-    with pytest.raises(InvalidInput, match=rf"^a new stream of \w+ needs {missing}"):
+    with pytest.raises(InvalidInputError, match=rf"^a new stream of \w+ needs {missing}"):
         run(Job(what, tmp_path / "e.csv", tmp_path / "s.db", **stated))
     assert not (tmp_path / "s.db").exists()
 

@@ -19,10 +19,9 @@ from revised_jobs import share_used
 from run_results import counts_of
 from whole_nights import CLOSED, Night, Place, changes_of, day, kept, now, released, share_of_closed
 
-from counton import Contribution, read
-from counton.base.errors import InvalidInput
-from counton.frame.windows import Windows, microseconds, parse_time
-from counton.released.description import BoundedBefore
+from counton import ContributionBound, read
+from counton.base.errors import InvalidInputError
+from counton.results.metadata import BoundedUpstream
 from counton.run import Job, export, run
 from counton.run.due_windows import EndedWindows, covered_windows
 from counton.run.input_notes import differing_rows_note
@@ -30,6 +29,7 @@ from counton.run.parsing import parse_run
 from counton.run.planned_steps import Measurement, SnapshotOfRun, Span
 from counton.run.planning import plan_stream
 from counton.state import Store
+from counton.windowing.windows import Windows, microseconds, parse_time
 
 OTHERS = [(1, "a", "u", "1", 1.0)] * 3 + [(1, "b", "u", "2", 1.0), (2, "b", "u", "3", 1.0)]
 REVISED: dict[str, Any] = {"revise": "2d"}
@@ -112,7 +112,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     now(whole_job(state, [(1, "a")], 1, covers="1d"))
     with pytest.raises(
-        InvalidInput,
+        InvalidInputError,
         match=r"covers=2d reaches back to 2024-03-03.* first window that is not released "
         r"yet begins at 2024-03-02.*: give also the rows from 2024-03-02.* to 2024-03-03",
     ):
@@ -122,7 +122,7 @@ def test_days_that_no_run_covered_are_asked_for(tmp_path: Path) -> None:
         [0, 0],
         [0, 1],
     ]
-    with pytest.raises(InvalidInput, match="covers=5h reaches back to 2024-03-06"):
+    with pytest.raises(InvalidInputError, match="covers=5h reaches back to 2024-03-06"):
         run(whole_job(state, [(5, "a")], 5, covers="5h"))
 
 
@@ -149,7 +149,7 @@ def test_what_is_not_proven_is_refused(
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "by": "group",
         "domain": "a,b", "covers": "1d", "revise": revise, "until": "2024-03-02", "epsilon": 1,
     }  # fmt: skip
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(Job("count", frame, tmp_path / "s.db", **given | more))
     assert not (tmp_path / "s.db").exists()
 
@@ -215,7 +215,7 @@ def test_a_query_is_told_what_is_covered(
     run(job.having(until="2024-03-03", covers=whole)).close()
     then = job.having(until="2024-03-05")
     if edges is None:
-        with pytest.raises(InvalidInput, match="give also the rows"):
+        with pytest.raises(InvalidInputError, match="give also the rows"):
             run(then)
         return
     with run(then) as outcome:
@@ -282,7 +282,7 @@ def test_edits_into_later_windows_move_what_noise_is_made_for(
         assert share(recounts + 1) > 1.1
     else:  # the worst steps are others, or only the norm of all together is known
         assert found > 0.3
-    monkeypatch.setattr(Contribution, "in_steps", lambda row, times: row)  # K is ignored
+    monkeypatch.setattr(ContributionBound, "in_steps", lambda row, times: row)  # K is ignored
     without = released(EACH_NIGHT, **options)
     assert share(recounts) > 1.1 or what is AVERAGE
 
@@ -316,7 +316,9 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
 
     assert share(event, event) > (0.99 if "epsilon" in guarantee or not revised else 0.5)
     assert share(event) <= 0.5 + 1e-9
-    monkeypatch.setattr(BoundedBefore, "bounding", lambda _, row, norms=None: row)  # one is charged
+    monkeypatch.setattr(
+        BoundedUpstream, "bounding", lambda _, row, norms=None: row
+    )  # one is charged
     without = released(EACH_NIGHT, **options)
     if revised:
         with pytest.raises(AssertionError, match="times what it may"):
@@ -345,7 +347,7 @@ def test_a_person_moves_as_many_events_as_the_table_was_made_of(
 def test_changes_are_covered_where_that_is_proven(
     more: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(whole_job(tmp_path / "s.db", [(1, "a")], 1, **{"recounts": 1, **more}))
 
 
@@ -413,7 +415,7 @@ def test_differing_windows_are_those_that_differ() -> None:
     spec = plan_stream(Job("count", "e.csv", "s.db", **DAYS, revise="10d"), ())
     terms = spec.terms
     measurement = Measurement.of(
-        spec.tally_statistic, terms.group_statistic, None, is_of_each_group=False
+        spec.accumulator_statistic, terms.group_statistic, None, is_of_each_group=False
     )
     for last, found in ((30, wanted), (0, [])):
         span = Span(terms.windowing.windows, last, last + 1)

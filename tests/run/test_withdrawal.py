@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from counton import PureDP, Release, read, release
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.cli.app import app
 from counton.run import export, methods, publish
 from counton.run.close_stream import end_stream
@@ -118,6 +118,6 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
 def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"
     release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
-    with pytest.raises(InvalidInput, match="give one line that says why"):
+    with pytest.raises(InvalidInputError, match="give one line that says why"):
         end_stream(state, "days", withdrawn=words)
     assert "WITHDRAWN" not in json.dumps(methods(state))

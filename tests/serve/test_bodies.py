@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.serve import bodies
-from counton.serve.bodies import TooLarge, decompress
+from counton.serve.bodies import TooLargeError, decompress
 
 #: Bytes of a body after decompression at most.
 MOST = 8 * 2**20
@@ -37,22 +37,22 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_gzip_of_several_members_is_refused_and_takes_bounded_work(handled: list[int]) -> None:
-    with pytest.raises(InvalidInput, match="compressed as a single member"):
+    with pytest.raises(InvalidInputError, match="compressed as a single member"):
         decompress(gzip.compress(b"") * 200_000, "gzip", MOST)
     assert len(handled) == 1
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(handled: list[int]) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         decompress(gzip.compress(bytes(8 * MOST)), "gzip", MOST)
     assert sum(handled) < 2 * MOST
     assert decompress(gzip.compress(bytes(MOST)), "gzip", MOST) == bytes(MOST)
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         decompress(bytes(MOST + 1), "identity", MOST)
 
 
 def test_what_is_not_one_whole_member_is_refused() -> None:
     whole = gzip.compress(b"rows")
     for wrong in (b"", whole[:-1], whole + b"a", whole + whole[:5], whole + b"\0", b"rows"):
-        with pytest.raises(InvalidInput, match="is not valid gzip, ends early"):
+        with pytest.raises(InvalidInputError, match="is not valid gzip, ends early"):
             decompress(wrong, "gzip", MOST)

@@ -16,10 +16,10 @@ from services import START, job_file
 
 import counton.serve.served_jobs
 from counton.base.errors import (
-    BudgetExceeded,
+    BudgetExceededError,
     CountonError,
-    InvalidInput,
-    MissingExtra,
+    InvalidInputError,
+    MissingDependencyError,
     StateError,
 )
 from counton.cli.app import app
@@ -105,13 +105,13 @@ def test_settings_outside_what_is_allowed(tmp_path: Path, serve: dict[str, Any],
 def test_a_table_of_settings_that_is_none(tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("serve = 5\n[jobs.a]\n")
-    with pytest.raises(InvalidInput, match="is no section"):
+    with pytest.raises(InvalidInputError, match="is no section"):
         settings_of(file)
 
 
 @pytest.mark.parametrize("listen", ["8080", "localhost", "a b:80", ":80", "127.0.0.1:99999", ""])
 def test_addresses_that_are_none(listen: str) -> None:
-    with pytest.raises(InvalidInput, match="HOST:PORT"):
+    with pytest.raises(InvalidInputError, match="HOST:PORT"):
         address(listen)
 
 
@@ -156,7 +156,7 @@ def test_two_tokens_are_made_once(tmp_path: Path) -> None:
     assert tokens_of(tmp_path / "tokens") == made
     assert made.write != made.read
     assert oct((tmp_path / "tokens").stat().st_mode)[-3:] == "600"
-    with pytest.raises(InvalidInput, match="a folder that exists"):
+    with pytest.raises(InvalidInputError, match="a folder that exists"):
         tokens_of(tmp_path / "nowhere" / "tokens")
 
 
@@ -171,7 +171,7 @@ def test_a_file_without_two_tokens_is_refused(tmp_path: Path, text: str) -> None
 def test_two_tokens_that_are_one_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text(json.dumps({"write": "x" * 40, "read": "x" * 40}))
     (tmp_path / "tokens").chmod(0o600)
-    with pytest.raises(InvalidInput, match="must differ"):
+    with pytest.raises(InvalidInputError, match="must differ"):
         tokens_of(tmp_path / "tokens")
 
 
@@ -180,7 +180,7 @@ def test_two_tokens_that_are_one_are_refused(tmp_path: Path) -> None:
 def test_tokens_that_others_may_read_or_write_are_refused(tmp_path: Path, mode: int) -> None:
     tokens_of(tmp_path / "tokens")
     (tmp_path / "tokens").chmod(mode)
-    with pytest.raises(InvalidInput, match=f"have mode {mode:04o}.*chmod 600"):
+    with pytest.raises(InvalidInputError, match=f"have mode {mode:04o}.*chmod 600"):
         tokens_of(tmp_path / "tokens")
 
 
@@ -309,7 +309,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
 ) -> None:
     """A panic of polars is no `Exception`."""
     real = counton.serve.served_jobs.serve_job
-    for defect in (TypeError("no"), PanicException("no"), MissingExtra("install it")):
+    for defect in (TypeError("no"), PanicException("no"), MissingDependencyError("install it")):
 
         def serve_job(name: str, job: Any, defect: BaseException = defect) -> Any:
             if job.name == "bad":
@@ -330,7 +330,7 @@ def test_a_job_beyond_the_limit_of_its_state_stops_no_other(tmp_path: Path) -> N
     service.close()
     assert ([*service.served], [*service.failed]) == (["visits"], ["bad"])
     error = service.failed["bad"]
-    assert isinstance(error, BudgetExceeded)
+    assert isinstance(error, BudgetExceededError)
     for words in (
         "job 'bad': release 'bad' asks for pure differential privacy with epsilon = 1; ",
         "the limit is pure differential privacy with epsilon = 0.5 for one visit ",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from some_cases import long
 
 from counton import Stream
-from counton.base.errors import InvalidInput, StreamConflict
+from counton.base.errors import ConcurrentWriterError, InvalidInputError
 from counton.base.private import open_private
 from counton.run import erasure as forgetting
 from counton.run.erasure import forget
@@ -25,7 +25,7 @@ from counton.serve import release_times
 from counton.serve.release_times import Releaser
 from counton.state import Store, journal
 from counton.state.database import Database
-from counton.state.inbox import Fold, waiting_batches
+from counton.state.inbox import InboxDrain, waiting_batches
 from counton.state.sql import Connection
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ FOLDS = int(os.environ.get("COUNTON_FOLDS", "10"))
 EVERY_PLACE = range(1, 100)
 
 
-class Killed(MemoryError):
+class KilledError(MemoryError):
     """What ends a run where a process would have been killed: no fault of its rows."""
 
 
@@ -54,7 +54,7 @@ class Places:
     def __call__(self) -> None:
         self.passed += 1
         if self.passed == self._deadly:
-            raise Killed
+            raise KilledError
 
     @contextmanager
     def deadly(self, place: int) -> Iterator[None]:
@@ -103,7 +103,7 @@ def killed_everywhere(
             try:
                 with places.deadly(number):
                     service.at(minute + part / 2)
-            except Killed:
+            except KilledError:
                 deaths += 1
                 releaser.forget()
         sent.append(len(parts) * len(rows))
@@ -131,7 +131,7 @@ def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
     """The test above sees it, whether they are removed before the fold is counted or after."""
     real = Releaser._run
 
-    def removed(releaser: Releaser, fold: Fold | None, us: int) -> bool:
+    def removed(releaser: Releaser, fold: InboxDrain | None, us: int) -> bool:
         inbox = releaser._inbox
 
         def remove() -> None:
@@ -167,7 +167,7 @@ def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
                 stale = inbox.fold("visits", lambda came: came + 1, 2**62)
                 assert stale is not None
                 service.at(0.5)
-            with pytest.raises(StreamConflict, match="another process has taken the rows"):
+            with pytest.raises(ConcurrentWriterError, match="another process has taken the rows"):
                 releaser._run(stale, stale.last)
             if minute:
                 assert inbox.load("visits").batches == 1
@@ -349,7 +349,7 @@ def test_somebody_is_forgotten_while_a_service_runs(
     service = people_served
     visits_of_a_day(service, 1, "ann", "bob", "cid")
     with pytest.raises(
-        InvalidInput, match=r"rows wait in the inbox.*give wait=60 to wait up to 60 seconds"
+        InvalidInputError, match=r"rows wait in the inbox.*give wait=60 to wait up to 60 seconds"
     ):
         forget_ann(service, 0)
 

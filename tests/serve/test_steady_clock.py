@@ -12,7 +12,7 @@ import pytest
 from inside import EXACT, Inside, inside, visit
 from services import START, copied, counted, job_file, rows, running
 
-from counton.base.errors import StateUnavailable
+from counton.base.errors import StateUnavailableError
 from counton.serve import release_times
 from counton.serve import service as serving
 from counton.serve.steady_clock import LASTING_SECONDS, SteadyClock, machine_clock, machine_seconds
@@ -270,7 +270,7 @@ def test_ready_tells_that_the_state_cannot_be_read(
         answers: list[str] = []
 
         def fail() -> int:
-            raise StateUnavailable("the database does not answer")
+            raise StateUnavailableError("the database does not answer")
 
         def refresh() -> int:
             answers.append(service("GET", "/ready").text)

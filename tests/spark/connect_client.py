@@ -15,7 +15,7 @@ from spark_jobs import events, job
 
 import counton
 from counton import spark as counton_spark
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import run
 
 #: Modules that ask for the folder of witnesses.
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
 
 def refused(asked: counton.run.Job, frame: object, words: str, **more: object) -> None:
     """A job that is refused with some words, and leaves no state."""
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         counton_spark.run(asked, frame, **more)  # type: ignore[arg-type]
     assert not Path(str(asked.state)).exists()
 

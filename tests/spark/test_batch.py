@@ -21,7 +21,7 @@ from run_results import counts_of
 from sources import told
 from spark_jobs import JOBS, PAGES, events, job
 
-from counton.base.errors import CountonError, InvalidInput, SumOverflow
+from counton.base.errors import CountonError, InvalidInputError, SumOverflowError
 from counton.run import Job, run
 from counton.state import verify
 from proofs import reference
@@ -183,18 +183,18 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         "holds Float64, and one such number can be written as several texts",
     )
     refused(asked.having(time="paid"), frame, "holds Float64, not times")
-    with pytest.raises(InvalidInput, match="there is no statistic 'episodes'"):
+    with pytest.raises(InvalidInputError, match="there is no statistic 'episodes'"):
         counton_spark.run(asked.having(what="episodes"), frame)
     refused(asked.having(time=None), frame, "a new stream of count needs time")
     refused(asked, rows, "is not a Spark frame")
-    with pytest.raises(InvalidInput, match="checkpoint and trigger"):
+    with pytest.raises(InvalidInputError, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
     twice = frame.withColumn("other", F.col("at")).toDF(*frame.columns, "page")
     refused(asked, twice, "has two columns 'page'")
     lists = frame.selectExpr("at", "array(page) as page")
     refused(asked, lists, "holds List(String), and only text")
     huge = spark.range(10**7).selectExpr("date'2024-03-01' as at", "1e6 as paid")
-    with pytest.raises(SumOverflow, match=r"add up to 1e\+19"):  # which int64 does not hold
+    with pytest.raises(SumOverflowError, match=r"add up to 1e\+19"):  # which int64 does not hold
         counton_spark.run(
             job("average", tmp_path, upper=10**6, resolution="1e-6", strategy=None), huge
         )
@@ -291,7 +291,7 @@ def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
         yield from ()
         raise ValueError("Mrs Aldous cannot be a number")
 
-    with pytest.raises(InvalidInput, match=r"on an executor \(ValueError\)") as raised:
+    with pytest.raises(InvalidInputError, match=r"on an executor \(ValueError\)") as raised:
         list(_guard(made, ()))
     assert "Aldous" not in "".join(format_exception(raised.value))
 
@@ -379,7 +379,7 @@ def test_frame_with_hole_is_refused_as_on_one_machine(
         (rows.filter(pl.col("at") != "2024-03-05T12:00"), "has no row of 5 March 2024"),
         (rows.tail(40), r"4 March 2024 \(0, before 20\)"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             counton_spark.run(later, spread(spark, holed, 2))
     with counton_spark.run(later, spread(spark, rows, 3)) as outcome:
         estimates = outcome.read().numbers.series.estimates

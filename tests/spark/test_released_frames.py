@@ -11,7 +11,7 @@ import pytest
 from spark_jobs import events, job
 
 import counton
-from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.base.errors import InputChangedError, InvalidInputError
 from counton.run import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -44,9 +44,9 @@ def test_a_frame_is_what_was_released_and_answers(name: str, tmp_path: Path, spa
         if name == "groups":
             late = counton.read(spark.table("released").where("step > 9"))
             assert late.numbers.shown_steps == range(10, 19)
-    with pytest.raises(InvalidInput, match="belongs to stream 'it': correct name=other"):
+    with pytest.raises(InvalidInputError, match="belongs to stream 'it': correct name=other"):
         counton.read(frame, name="other")
-    with pytest.raises(InvalidInput, match="has lost the description of its stream"):
+    with pytest.raises(InvalidInputError, match="has lost the description of its stream"):
         counton.read(spark.range(3))
 
 
@@ -101,7 +101,7 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
         released.to_spark(batch.sparkSession).write.mode("overwrite").saveAsTable("each")
         seen.append(number)
         if number:
-            with pytest.raises(ReplayMismatch):
+            with pytest.raises(InputChangedError):
                 count(batch, 0)
 
     place = str(tmp_path / "checkpoint")
@@ -114,10 +114,10 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
             expected = outcome.read().table()
     assert counton.read(spark.table("each")).table().equals(expected)
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
-    with pytest.raises(InvalidInput, match="cannot be counted"):
+    with pytest.raises(InvalidInputError, match="cannot be counted"):
         count(spark.createDataFrame(rows.to_arrow()), 2)
     assert "is not part of a streaming query" in (tmp_path / "s.db.error").read_text()
-    with pytest.raises(InvalidInput, match="not streaming, so it has no batches"):
+    with pytest.raises(InvalidInputError, match="not streaming, so it has no batches"):
         counton_spark.batches(asked, spark.range(3))
-    with pytest.raises(InvalidInput, match="has no column 'when'"):
+    with pytest.raises(InvalidInputError, match="has no column 'when'"):
         counton_spark.batches(asked.having(time="when", state=tmp_path / "new.db"), frame)

@@ -12,7 +12,7 @@ import pytest
 from databases import rows_in
 from spark_jobs import JOBS, events, job
 
-from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.base.errors import InputChangedError, InvalidInputError
 from counton.base.private import open_private
 from counton.run import Job, publish, run
 from counton.state import Stream
@@ -106,7 +106,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     shown = table(asked)
     batches(first.repartition(5), 0)
     assert table(asked).equals(shown)
-    with pytest.raises(ReplayMismatch, match="batch 0 of stream 'it' cannot be counted"):
+    with pytest.raises(InputChangedError, match="batch 0 of stream 'it' cannot be counted"):
         batches(second, 0)
     why = (tmp_path / "s.db.error").read_text()
     assert "batch 0 of the query has been counted already" in why
@@ -116,7 +116,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
         blocks = open_private(stream.observed_blocks())
         assert sum(int(kept[:, 0].sum()) for _, kept in blocks) == 2 * events(1).height
     batches(first.limit(0), 2)
-    with pytest.raises(ReplayMismatch, match="batch 1 of stream 'it' cannot be counted"):
+    with pytest.raises(InputChangedError, match="batch 1 of stream 'it' cannot be counted"):
         batches(second, 1)
 
 
@@ -147,11 +147,11 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
         (asked.having(epsilon=None), "epsilon"),
         (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
     ):  # fmt: skip
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             counton_spark.run(wrong, frame, checkpoint=tmp_path / "checkpoint")
-    with pytest.raises(InvalidInput, match="there is no statistic 'triangles'"):
+    with pytest.raises(InvalidInputError, match="there is no statistic 'triangles'"):
         asked.having(what="triangles")
-    with pytest.raises(InvalidInput, match="needs a checkpoint"):
+    with pytest.raises(InvalidInputError, match="needs a checkpoint"):
         counton_spark.run(asked, frame)
     assert not (tmp_path / "s.db").exists()
     assert not (tmp_path / "checkpoint").exists()

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from patience import HANGS
 
 from counton import Counter, Key, PureDP, Stream
-from counton.base.errors import StreamConflict
+from counton.base.errors import ConcurrentWriterError
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
 from counton.state import Store, state_summary
-from counton.state.addition import Addition
+from counton.state.commit_input import CommitInput
 from counton.state.public_rows import OPEN_COLUMNS
 from counton.strategies import KAry
 
@@ -234,7 +234,7 @@ def write(
         xs = inputs(first, count)
         seen = {first + i: x for i, x in enumerate(xs)}
         files = [f"file {first + i}" for i in range(count)]
-        releases = stream.take(Private(Addition(xs, seen, files)))
+        releases = stream.take(Private(CommitInput(xs, seen, files)))
         assert releases is not None
         show(pipe, first, releases.values)
         progress.enter("shown")
@@ -266,7 +266,7 @@ def contend(state: str, key: Key, salt: int, shown: mmap.mmap, pipe: int) -> NoR
                     first = stream.step + 1
                     show(pipe, first, stream.release_many(inputs(first, 2, salt)).values)
                     shown[salt] = min(shown[salt] + 1, TURNS)
-        except StreamConflict:
+        except ConcurrentWriterError:
             time.sleep(rest.uniform(0, 0.02))
     os._exit(0)
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.cli.app import app
 from counton.state import state_summary, verify
 from counton.state.backup import back_up
@@ -104,17 +104,17 @@ def test_copies_under_a_writer_are_whole_and_stop_nobody(stream: Stream, tmp_pat
 
 def test_what_cannot_be_copied_is_refused(stream: Stream, tmp_path: Path, postgres: str) -> None:
     state = tmp_path / "visits.db"
-    with pytest.raises(InvalidInput, match="exists already; give a new file"):
+    with pytest.raises(InvalidInputError, match="exists already; give a new file"):
         back_up(state, state)
     (tmp_path / "night.db-wal").write_text("")
-    with pytest.raises(InvalidInput, match=r"night.db-wal' exists already"):
+    with pytest.raises(InvalidInputError, match=r"night.db-wal' exists already"):
         back_up(state, tmp_path / "night.db")
     with pytest.raises(StateError, match="could not be copied to"):
         back_up(state, tmp_path / "nowhere" / "night.db")
     with pytest.raises(StateError, match="does not exist"):
         back_up(tmp_path / "other.db", tmp_path / "copy.db")
     Stream.create(postgres, "visits", Binary(9), PureDP(1), key=tmp_path / "key").close()
-    with pytest.raises(InvalidInput, match="use pg_dump"):
+    with pytest.raises(InvalidInputError, match="use pg_dump"):
         back_up(postgres, tmp_path / "copy.db")
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == []
 

@@ -14,9 +14,15 @@ from altered_journal import mend_checksums
 from databases import looked_into
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.base.errors import (
+    ConcurrentWriterError,
+    CountonError,
+    InvalidInputError,
+    NoiseKeyError,
+    StateError,
+)
 from counton.base.outside_input import sqlite_header
-from counton.rows.files import open_source
+from counton.io.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
 from counton.state.schema import APPLICATION_ID, FORMAT
 from counton.strategies import Binary
@@ -111,7 +117,7 @@ def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Pa
     Stream.create(file, "visits", Binary(10), PureDP(1)).close()
     file.unlink()
     Store(file, create=True).close()
-    with pytest.raises(WrongKey, match=r"state .* has released nothing with it"):
+    with pytest.raises(NoiseKeyError, match=r"state .* has released nothing with it"):
         Stream.create(file, "visits", Binary(10), PureDP(1))
 
 
@@ -121,7 +127,9 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
 
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
-        with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
+        with pytest.raises(
+            NoiseKeyError, match=r"key file .*\.key cannot be written \(No space left"
+        ):
             Stream.create(file, "visits", Binary(10), PureDP(1))
     monkeypatch.setattr(
         "counton.state.schema.TABLES", "PRAGMA max_page_count = 1; CREATE TABLE x (y)"
@@ -183,7 +191,7 @@ def test_looking_at_a_state_that_is_open_keeps_its_log(used: Path, key: Key) -> 
         state_summary(used)
         assert sqlite_file.is_state(used)
         assert sqlite_header(used) is not None
-        with pytest.raises(InvalidInput, match="SQLite database"):
+        with pytest.raises(InvalidInputError, match="SQLite database"):
             open_source(str(used), "csv")
         subprocess.run([sys.executable, "-c", reader, used], check=True)
         assert used.with_name(used.name + "-wal").exists()
@@ -312,9 +320,11 @@ def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
     holder = sqlite3.connect(used, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     x = np.ones(20, dtype=int)
-    with pytest.raises(StreamConflict, match=r"locked by another process.*nothing was released"):
+    with pytest.raises(
+        ConcurrentWriterError, match=r"locked by another process.*nothing was released"
+    ):
         stream.release(x)
-    with pytest.raises(StreamConflict, match="locked"):
+    with pytest.raises(ConcurrentWriterError, match="locked"):
         Stream.open(used, "visits", key=key)
     assert state_summary(used)["streams"][0]["step"] == 200  # readers are not held up
     assert stream.step == 200
@@ -346,7 +356,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
     stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
     with looked_into(postgres) as connection:
         connection.execute("SELECT * FROM counton_streams FOR UPDATE")
-        with pytest.raises(StreamConflict, match="locked by another process"):
+        with pytest.raises(ConcurrentWriterError, match="locked by another process"):
             stream.release(1)
     assert stream.release(1).step == 1
     stream.close()
@@ -370,7 +380,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_addresses(state: str, match: str, key: Key) -> None:
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         Stream.create(state, "visits", Binary(10), PureDP(1), key=key)
 
 

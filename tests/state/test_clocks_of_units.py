@@ -13,15 +13,15 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import PureDP
-from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.frame.windows import microseconds
+from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy import Ledger
 from counton.privacy.contribution import known_unit, with_clock, without_clock
-from counton.released.description import Bounded
-from counton.released.periods import period_of
+from counton.results.metadata import UserLevel
+from counton.results.periods import period_of
 from counton.run import Job, run
 from counton.state import Store, verify
 from counton.state.ledger_rows import by_its_clock
+from counton.windowing.windows import microseconds
 
 ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
 #: A UTC day meets two of Kolkata in these; so does a month, and one of New York.
@@ -42,7 +42,7 @@ class Clock(NamedTuple):
     @property
     def unit(self) -> str:
         asked = {"timezone": self.zone, "time": "ab"[self.column], "per": self.per}
-        return by_its_clock(Bounded(1, self.per).of("reader"), asked)
+        return by_its_clock(UserLevel(1, self.per).of("reader"), asked)
 
 
 @cache
@@ -95,7 +95,7 @@ def losses(words: Callable[[str], str]) -> dict[Clock, tuple[float, float]]:
         for number, (clock, most) in enumerate([(subject, 1), *STREAMS]):
             try:
                 ledger.spend(f"stream {number}", PureDP(1), unit=words(clock.unit))
-            except InvalidInput:
+            except InvalidInputError:
                 continue
             lost = lost + moves(subject, clock, most)
         cost = ledger.cost()
@@ -159,20 +159,20 @@ def test_a_limit_about_a_period_is_by_one_clock(
     per: str, other: dict[str, Any], events: Path
 ) -> None:
     state = events.with_name("state.db")
-    word = Bounded(1, per).of("reader")
+    word = UserLevel(1, per).of("reader")
     with Store(state, create=True) as store:
         store.set_limit(PureDP(1), unit=word)
     more: dict[str, Any] = {"per": per}
     assert count(events, "first", **more) == word
     refused = f"'second' protects one {word} .*about one {word} .UTC, time.: that is a period by an"
-    with pytest.raises(InvalidInput, match=refused):
+    with pytest.raises(InvalidInputError, match=refused):
         count(events, "second", **more, **other)
     with Store(state) as store:
         assert store.ledger is not None
         assert store.ledger.unit == f"{word} (UTC, time)"
         assert store.ledger.cost() == PureDP("0.5")
     count(events, "third", **more)
-    with pytest.raises(BudgetExceeded, match="nothing is left"):
+    with pytest.raises(BudgetExceededError, match="nothing is left"):
         count(events, "fourth", **more)
     (found,) = verify(state, "first")
     assert not found.problems
@@ -186,5 +186,5 @@ def test_without_a_subject_periods_by_two_clocks_have_two_totals(events: Path) -
             "reader's day (UTC, time)",
             "reader's day (Asia/Kolkata, time)",
         ]
-        with pytest.raises(InvalidInput, match="that is a period by another clock"):
+        with pytest.raises(InvalidInputError, match="that is a period by another clock"):
             store.set_limit(PureDP(5), unit="reader's day")

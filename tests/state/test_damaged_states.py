@@ -31,7 +31,8 @@ SEED = 2024
 #: Refusals of a state: it is damaged; it lacks a release that its witness knows; a stream or an
 #: option is another one; its key is; its witness is missing.
 REFUSED = (
-    ExitCode.STATE, ExitCode.OLD_COPY, ExitCode.INPUT, ExitCode.KEY, ExitCode.UNAVAILABLE,
+    ExitCode.CORRUPT_STATE, ExitCode.STATE_ROLLED_BACK, ExitCode.INVALID_INPUT,
+    ExitCode.NOISE_KEY, ExitCode.UNAVAILABLE,
 )  # fmt: skip
 #: Commands that read a state and write nothing.
 COMMANDS = (
@@ -176,7 +177,7 @@ def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
     _assert_refused(night)
     _assert_refused(["show", str(state)])
     # The witness knows no stream under another key, so `verify` may miss the stream, too.
-    _assert_refused(verified, {ExitCode.STATE, ExitCode.OLD_COPY})
+    _assert_refused(verified, {ExitCode.CORRUPT_STATE, ExitCode.STATE_ROLLED_BACK})
 
 
 #: Public facts that no version writes, by place in the details of a stream.
@@ -285,7 +286,7 @@ def _run_of_visitors(folder: Path) -> tuple[list[str], list[str]]:
     return [*night, *witness], ["verify", state, *witness]
 
 
-def _assert_refused(words: list[str], codes: Iterable[int] = (ExitCode.STATE,)) -> None:
+def _assert_refused(words: list[str], codes: Iterable[int] = (ExitCode.CORRUPT_STATE,)) -> None:
     """Fail unless a command ends with one of some exit codes, and with one refusal at most."""
     done = CliRunner().invoke(app, words, prog_name="counton")
     assert isinstance(done.exception, SystemExit), (words[0], done.exception)
@@ -300,7 +301,7 @@ def _assert_refused(words: list[str], codes: Iterable[int] = (ExitCode.STATE,)) 
 def test_damaged_cells_are_refused_or_show_the_same_numbers(table: str, tmp_path: Path) -> None:
     trial = check(tmp_path, lambda state: damages.of_cells(state, table, SEED))
     if table != "counton_noise":
-        assert trial.refusals[ExitCode.STATE]
+        assert trial.refusals[ExitCode.CORRUPT_STATE]
 
 
 @pytest.mark.long
@@ -315,17 +316,17 @@ def test_deleted_rows_are_refused_or_show_the_same_numbers(table: str, tmp_path:
 @pytest.mark.parametrize("part", range(4))
 def test_flipped_bits_are_refused_or_show_the_same_numbers(part: int, tmp_path: Path) -> None:
     trial = check(tmp_path, lambda state: damages.of_bytes(state, 20, SEED + part))
-    assert trial.refusals[ExitCode.STATE]
+    assert trial.refusals[ExitCode.CORRUPT_STATE]
 
 
 @pytest.mark.long
 def test_zeroed_pages_are_refused_or_show_the_same_numbers(tmp_path: Path) -> None:
     trial = check(tmp_path, lambda state: damages.of_pages(state, 24, SEED))
-    assert trial.refusals[ExitCode.STATE]
+    assert trial.refusals[ExitCode.CORRUPT_STATE]
 
 
 @pytest.mark.long
 def test_cut_states_are_refused(tmp_path: Path) -> None:
     trial = check(tmp_path, lambda state: damages.of_ends(state, 20, SEED))
-    assert trial.refusals[ExitCode.STATE]
+    assert trial.refusals[ExitCode.CORRUPT_STATE]
     assert not trial.same

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import History, TwoInputs, drawn, in_silence, left_behind, one_file, two_files
+from histories import History, TwoInputsError, drawn, in_silence, left_behind, one_file, two_files
 from states_put_back import Place, Server
 
 MANY = int(os.environ.get("HISTORIES", "2"))
@@ -62,5 +62,5 @@ def test_histories_find_each_defect(
     (wrong := tmp_path / "wrong").mkdir()
     histories(right, 1, two_files, seed)
     defect(monkeypatch)
-    with pytest.raises(TwoInputs):
+    with pytest.raises(TwoInputsError):
         histories(wrong, 1, two_files, seed)

@@ -9,10 +9,10 @@ from databases import heard, looked_into
 from patience import HANGS
 
 from counton import PureDP, Stream
-from counton.base.errors import StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, open_private
-from counton.state.inbox import Batch, Fold, Inbox, Load
-from counton.state.service_turn import Turn
+from counton.state.inbox import Batch, Inbox, InboxDrain, Load
+from counton.state.lease import Lease
 from counton.strategies import Binary
 
 
@@ -31,12 +31,12 @@ def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int =
     return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, Private(body))
 
 
-def fold_of(inbox: Inbox, by: int = 1000) -> Fold | None:
+def fold_of(inbox: Inbox, by: int = 1000) -> InboxDrain | None:
     """The next fold, of ten microseconds each."""
     return inbox.fold("visits", lambda arrived: arrived // 10 * 10 + 10, by)
 
 
-def take(inbox: Inbox, fold: Fold) -> None:
+def take(inbox: Inbox, fold: InboxDrain) -> None:
     """In a transaction that counts nothing."""
     with inbox._database.transaction(write=True) as connection:
         inbox.take(connection, fold)
@@ -141,7 +141,7 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
     with Inbox(postgres) as slow, Inbox(postgres) as other:
         slow.put([batch("a", b"1")])
-        found: list[Fold | None] = []
+        found: list[InboxDrain | None] = []
         racing = threading.Thread(target=lambda: found.append(fold_of(other)))
 
         def meanwhile(statement: str) -> None:
@@ -173,7 +173,7 @@ def test_a_server_that_is_paused_holds_up_no_other(
     monkeypatch.setattr("counton.state.database.PAUSE_SECONDS", 2)
     with other, Inbox(postgres) as paused:
         paused.put([batch("a", b"1")])
-        found: list[Fold | None] = []
+        found: list[InboxDrain | None] = []
 
         def pause(arrived: int) -> int:
             found.append(fold_of(other))
@@ -203,7 +203,9 @@ def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state:
             fold = fold_of(inbox)
             assert fold is not None
             if stale is not None:
-                with pytest.raises(StreamConflict, match="another process has taken the rows"):
+                with pytest.raises(
+                    ConcurrentWriterError, match="another process has taken the rows"
+                ):
                     take(inbox, stale)
             take(inbox, fold)
             inbox.forget(arrived + 1)
@@ -294,8 +296,8 @@ def test_nothing_secret_is_shown(state: str) -> None:
 
 def test_a_turn_is_one_processs(state: str) -> None:
     names = frozenset({"visits", "others"})
-    one = Turn(state, names)
-    other = Turn(state, names)
+    one = Lease(state, names)
+    other = Lease(state, names)
     assert one.mine() == names
     assert not other.mine()
     assert one.mine() == names
@@ -308,7 +310,7 @@ def test_each_stream_has_a_turn_of_its_own(postgres: str, tmp_path: Path) -> Non
     """Two servers with different streams of one state: each releases its own."""
     for name in ("visits", "others", "more"):
         Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Turn(postgres, ["visits", "more"]) as one, Turn(postgres, ["others", "more"]) as other:
+    with Lease(postgres, ["visits", "more"]) as one, Lease(postgres, ["others", "more"]) as other:
         assert one.mine() == {"visits", "more"}
         assert other.mine() == {"others"}
         one.close()
@@ -321,7 +323,7 @@ def test_a_turn_is_given_up_for_streams_that_others_are_to_have(
     for name in ("visits", "others"):
         Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
     names = ["visits", "others"]
-    with Turn(postgres, names) as one, Turn(postgres, names) as other:
+    with Lease(postgres, names) as one, Lease(postgres, names) as other:
         assert one.mine() == {"visits", "others"}
         assert other.mine() == frozenset()
         assert one.mine(but={"visits"}) == {"others"}
@@ -331,15 +333,15 @@ def test_a_turn_is_given_up_for_streams_that_others_are_to_have(
 
 def test_a_file_is_not_shared(tmp_path: Path) -> None:
     Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
-    with Turn(tmp_path / "v.db", ["visits"]) as one, Turn(tmp_path / "v.db", ["visits"]) as other:
+    with Lease(tmp_path / "v.db", ["visits"]) as one, Lease(tmp_path / "v.db", ["visits"]) as other:
         one.take()
-        with pytest.raises(StreamConflict, match="is served by another process"):
+        with pytest.raises(ConcurrentWriterError, match="is served by another process"):
             other.take()
 
 
 def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
     Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
-    with Turn(postgres, ["visits"], HANGS) as one, Turn(postgres, ["visits"], HANGS) as other:
+    with Lease(postgres, ["visits"], HANGS) as one, Lease(postgres, ["visits"], HANGS) as other:
         assert one.mine()
         assert not other.mine()
         one._lasts = 0.01

@@ -13,11 +13,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from observed_windows import observed_of
 
-from counton import ZCDP, Contribution, Key, PureDP, Stream
+from counton import ZCDP, ContributionBound, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
-from counton.state.addition import Addition
+from counton.state.commit_input import CommitInput
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 WHOLE = arrays(
@@ -68,20 +68,20 @@ def test_a_longer_blob_is_not_decompressed() -> None:
         unpack(bomb, (10,))
 
 
-CLIPPED = Contribution.values(0, 10, "0.01")
+CLIPPED = ContributionBound.values(0, 10, "0.01")
 
 
 @pytest.mark.parametrize(
     ("strategy", "contribution", "cut"),
     [
-        (KAry.best(3000), Contribution.add_remove(), [1, 2, 3000]),
+        (KAry.best(3000), ContributionBound.add_remove(), [1, 2, 3000]),
         (KAry.best(3000), CLIPPED, [2999]),
-        (SqrtToeplitz(3000), Contribution.add_remove(), []),
+        (SqrtToeplitz(3000), ContributionBound.add_remove(), []),
         (SqrtToeplitz(3000), CLIPPED, [1, 2, 3000]),
     ],
 )
 def test_values_come_back_to_the_bit_from_few_bytes(
-    strategy: StreamStrategy, contribution: Contribution, cut: list[int], tmp_path: Path
+    strategy: StreamStrategy, contribution: ContributionBound, cut: list[int], tmp_path: Path
 ) -> None:
     key = Key.generate()
     file = tmp_path / "state.db"
@@ -140,7 +140,7 @@ def test_what_was_observed_comes_back_whatever_was_written_between(
             shape = [(2, 3), (2, 3), (40, 20), ()][rng.integers(4)]
             steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
             seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
-            stream.take(Private(Addition(observed=seen)))
+            stream.take(Private(CommitInput(observed=seen)))
             expected |= seen
             stream.release(1)
             assert observed_of(stream).keys() == expected.keys()
@@ -155,9 +155,9 @@ def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Pa
     file = tmp_path / "state.db"
     seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
-        stream.take(Private(Addition(observed=seen)))
+        stream.take(Private(CommitInput(observed=seen)))
         ones = np.ones((2, 1, 20), np.int64)
-        stream.take(Private(Addition(observed={20_001: ones, 3: ones})))
+        stream.take(Private(CommitInput(observed={20_001: ones, 3: ones})))
         assert len(observed_of(stream)) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
@@ -173,7 +173,7 @@ def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> Non
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
     ) as stream:
         assert [*open_private(stream.observed_blocks())] == []
-        stream.take(Private(Addition(observed=seen)))
+        stream.take(Private(CommitInput(observed=seen)))
         blocks = [*open_private(stream.observed_blocks())]
         assert len(blocks) > 2
         found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}

@@ -13,11 +13,11 @@ from once import kept_line
 from witnesses import witness_file
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import InvalidInput, StateError, WrongKey
+from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
+from counton.noise.guard_file import GuardFile, parse_entries
 from counton.noise.key import give_name
-from counton.noise.witness import WitnessFile, parse_entries
 from counton.state import key_path, state_summary, verify
-from counton.state.state_witness import accept_old_copy
+from counton.state.rollback_guard import accept_old_copy
 from counton.strategies import KAry
 
 STRATEGY = KAry(1000, 5, subtraction=True)
@@ -111,7 +111,7 @@ class TestWitness:
         assert len(verify(file, "a")) == 1
 
     def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
-        witness = WitnessFile(tmp_path / "witness")
+        witness = GuardFile(tmp_path / "witness")
         facts = {"key": "key", "state": "visits.db", "past": [], "forgotten": 0}
         witness.begin([{**facts, "stream": "b", "step": 1, "digest": "digest 1"}])
         for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
@@ -196,7 +196,7 @@ class TestPrepared:
         for path in (one, two):
             Key.generate().save(path)
         create(tmp_path / "s.db", key=one).close()
-        with pytest.raises(WrongKey, match="was created with the key"):
+        with pytest.raises(NoiseKeyError, match="was created with the key"):
             Stream.open(tmp_path / "s.db", "a", key=two)
 
     def test_tables_too(self, tmp_path: Path) -> None:
@@ -232,12 +232,12 @@ class TestElsewhere:
         assert not key_path(file).exists()
         monkeypatch.setenv("VISITS_KEY", "secret words")
         with pytest.raises(
-            WrongKey, match="variable 'VISITS_KEY' does not hold a counton key"
+            NoiseKeyError, match="variable 'VISITS_KEY' does not hold a counton key"
         ) as e:
             Stream.open(file, "a", key="env:VISITS_KEY")
         assert "secret words" not in str(e.value)
         monkeypatch.delenv("VISITS_KEY")
-        with pytest.raises(WrongKey, match="'VISITS_KEY', which is not set: set it to the"):
+        with pytest.raises(NoiseKeyError, match="'VISITS_KEY', which is not set: set it to the"):
             Stream.open(file, "a", key="env:VISITS_KEY")
 
     def test_a_command(self, file: Path, text: str, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ class TestElsewhere:
             ("command:'", "a quotation mark is not closed, or no command is named"),
             ("command:", "a quotation mark is not closed, or no command is named"),
         ):
-            with pytest.raises(WrongKey, match=words) as error:
+            with pytest.raises(NoiseKeyError, match=words) as error:
                 Stream.open(file, "a", key=wrong)
             assert "secret words" not in str(error.value)
 
@@ -288,7 +288,7 @@ def test_a_file_that_is_gone_gets_no_name(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="key is empty: give a file"):
+    with pytest.raises(InvalidInputError, match="key is empty: give a file"):
         create(tmp_path / "s.db", key="")
     assert not list(tmp_path.iterdir())
 

@@ -18,7 +18,7 @@ from some_cases import long
 from counton import Key, PureDP, Stream
 from counton.base.private import Private
 from counton.state import journal
-from counton.state.addition import Addition
+from counton.state.commit_input import CommitInput
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
         last = stream.step + 5
         rest = killing.inputs(stream.step + 1, 5)
         windows = {last - 4 + i: x for i, x in enumerate(rest)}
-        stream.take(Private(Addition(rest, windows, [f"file {last - 4 + i}" for i in range(5)])))
+        stream.take(Private(CommitInput(rest, windows, [f"file {last - 4 + i}" for i in range(5)])))
 
     # With a witness of its own: the other one has seen what the key gave to the other state.
     undisturbed = tmp_path / "undisturbed.db"
@@ -109,7 +109,7 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
         for steps in (range(last - 5), range(last - 5, last)):  # the last five as above
             windows = {1 + i: xs[i] for i in steps}
             sources = [f"file {1 + i}" for i in steps]
-            stream.take(Private(Addition(xs[steps.start : steps.stop], windows, sources)))
+            stream.take(Private(CommitInput(xs[steps.start : steps.stop], windows, sources)))
         values = stream.releases().values
     assert journaled(state, last) == journaled(undisturbed, last)
     for table in ("counton_streams", "counton_observed", "counton_sources"):

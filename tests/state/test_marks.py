@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, open_private
-from counton.state.addition import Addition
-from counton.state.seen import Change, MarkSet, Secret, merge, pack, unpack
+from counton.state.commit_input import CommitInput
+from counton.state.dedup import DigestChange, DigestSet, Secret, merge, pack, unpack
 from counton.strategies import Binary
 
 SECRET = bytes(range(32))
@@ -66,8 +66,8 @@ def test_damaged_marks_are_refused() -> None:
 
 
 def test_parts_are_merged_in_the_order_of_digests() -> None:
-    one = MarkSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
-    other = MarkSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
+    one = DigestSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
+    other = DigestSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
     both = merge([one, other])
     assert (both.digests.tolist(), both.facts[0].tolist()) == ([2, 5, 8], [20, 50, 80])
 
@@ -86,22 +86,26 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
 
 
 def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.state.seen._LARGEST_PART", 4)
+    monkeypatch.setattr("counton.state.dedup._LARGEST_PART", 4)
     digests = np.arange(10, dtype=np.uint64)
-    part = MarkSet("user", 7, digests, (np.arange(10) * 3,))
+    part = DigestSet("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()
     with Stream.create(state, "visits", Binary(9), PureDP(1), key=Key.generate()) as stream:
-        stream.take(Private(Addition(remembered=Change(secret, [part]))))
-        stream.take(Private(Addition(remembered=Change(secret, [part._replace(period=8)]))))
+        stream.take(Private(CommitInput(remembered=DigestChange(secret, [part]))))
+        stream.take(
+            Private(CommitInput(remembered=DigestChange(secret, [part._replace(period=8)])))
+        )
         found = list(open_private(stream.marks("user")))
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
         assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
-        replaced = Change(secret, [whole], replaced=[("user", 7)])
-        stream.take(Private(Addition(remembered=replaced)))
+        replaced = DigestChange(secret, [whole], replaced=[("user", 7)])
+        stream.take(Private(CommitInput(remembered=replaced)))
         assert [p.period for p in open_private(stream.marks("user"))] == [7, 7, 7, 8, 8, 8]
-        stream.take(Private(Addition(remembered=Change(secret, [], forgotten=[("user", 8)]))))
+        stream.take(
+            Private(CommitInput(remembered=DigestChange(secret, [], forgotten=[("user", 8)])))
+        )
         assert [p.period for p in open_private(stream.marks("user"))] == [8] * 3
-        with pytest.raises(StreamConflict, match="has begun to count"):
-            stream.take(Private(Addition(remembered=Change(Secret.fresh(), [part]))))
+        with pytest.raises(ConcurrentWriterError, match="has begun to count"):
+            stream.take(Private(CommitInput(remembered=DigestChange(Secret.fresh(), [part]))))

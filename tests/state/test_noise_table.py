@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, Stream
 from counton.base.arrays import pack
-from counton.base.errors import StateUnavailable
+from counton.base.errors import StateUnavailableError
+from counton.continual import noise_cache
 from counton.noise.encryption import NoiseCipher
-from counton.numbers import noise_ahead
 from counton.state import verify
 from counton.state.backup import back_up
 from counton.state.database import Database
@@ -26,9 +26,9 @@ NIGHTS = 6
 
 @pytest.fixture(autouse=True)
 def _short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 1)
-    monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", 4)
-    monkeypatch.setattr(noise_ahead, "_ROW", 2 * CELLS)
+    monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 1)
+    monkeypatch.setattr(noise_cache, "_KEPT_STEPS", 4)
+    monkeypatch.setattr(noise_cache, "_ROW", 2 * CELLS)
 
 
 def create(state: str, name: str = "pages", key: Key = KEY) -> None:
@@ -46,7 +46,7 @@ def night(state: str, step: int, name: str = "pages") -> NDArray[Any]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> NDArray[Any]:
     """What is released of a state that keeps no noise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise_ahead, "_WORTH_KEEPING", 2**60)
+        patch.setattr(noise_cache, "_WORTH_KEEPING", 2**60)
         create(plain := str(tmp_path_factory.mktemp("plain") / "plain.db"))
         found = np.array([night(plain, step) for step in range(1, NIGHTS + 1)])
     assert not kept(plain)
@@ -158,7 +158,7 @@ def test_noise_of_another_key_changes_no_release(state: str, expected: NDArray[A
     other = Counter(
         NormalisedSqrt(20), ZCDP(0.5), key=chosen_key(bytes(32)), name="pages", shape=(CELLS,)
     )
-    found: list[noise_ahead.EncryptedNoise] = []
+    found: list[noise_cache.EncryptedNoise] = []
 
     class Collecting:
         def find(self, step: int, cell: int) -> None:
@@ -253,7 +253,7 @@ def test_noise_that_cannot_be_kept_is_released_all_the_same(
         nonlocal step
         step += write
         if write and step == 3:  # the writer's epoch, and what is kept
-            raise StateUnavailable("the disk is full")
+            raise StateUnavailableError("the disk is full")
         return transaction(self, write=write)
 
     monkeypatch.setattr(Database, "transaction", full)

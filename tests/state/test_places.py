@@ -25,15 +25,21 @@ from states_put_back import Files, Place, Server
 from witnesses import witness_file
 
 from counton import CountonError, Key, PureDP, Stream
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, StateUnavailable
-from counton.noise import witness as witness_module
-from counton.noise.witness import WitnessFile, parse_entries
+from counton.base.errors import (
+    InvalidInputError,
+    StateError,
+    StateRolledBackError,
+    StateUnavailableError,
+    StreamMismatchError,
+)
+from counton.noise import guard_file as witness_module
+from counton.noise.guard_file import GuardFile, parse_entries
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.state_witness import (
+from counton.state.rollback_guard import (
     NONE,
-    Mark,
-    Witness,
+    GuardPosition,
+    RollbackGuard,
     accept_old_copy,
     latest_witness,
     remark_on_witness,
@@ -54,7 +60,7 @@ BACK = "back"
 Move = Run | str
 
 
-class TwoInputs(AssertionError):
+class TwoInputsError(AssertionError):
     """A step was released from two data sets."""
 
 
@@ -122,7 +128,7 @@ class World:
             data = self.shown.setdefault(step, set())
             data.add(tuple(self.counted[:step]))
             if len(data) > 1:
-                raise TwoInputs(f"step {step}: {data}")
+                raise TwoInputsError(f"step {step}: {data}")
         return True
 
 
@@ -176,14 +182,14 @@ def test_no_history_on_a_server_releases_a_step_twice(
 
 
 def _left_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WitnessFile, "move_to", lambda *_: None)
+    patch.setattr(GuardFile, "move_to", lambda *_: None)
 
 
 def _never_missing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Witness, "refuse_missing", lambda *_: None)
-    patch.setattr(Witness, "_refuse_unknown", lambda *_: None)
-    patch.setattr(Witness, "reserve", lambda *_: None)
-    patch.setattr(Witness, "note", lambda *_: None)
+    patch.setattr(RollbackGuard, "refuse_missing", lambda *_: None)
+    patch.setattr(RollbackGuard, "_refuse_unknown", lambda *_: None)
+    patch.setattr(RollbackGuard, "reserve", lambda *_: None)
+    patch.setattr(RollbackGuard, "note", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +210,7 @@ def test_each_slip_is_found(
     slip(monkeypatch)
     world = World(tmp_path / "wrong", monkeypatch)
     world.forgets = True
-    with pytest.raises(TwoInputs):
+    with pytest.raises(TwoInputsError):
         tried(world, history)
 
 
@@ -212,7 +218,7 @@ def night(state: Any, rows: int, **more: Any) -> None:
     """One step of stream "a", which is created where there is none."""
     try:
         stream = Stream.open(state, "a", **more)
-    except RequestMismatch:
+    except StreamMismatchError:
         stream = Stream.create(state, "a", Binary(31), PureDP(1), **more)
     with stream:
         stream.release(rows)
@@ -236,11 +242,11 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
     disk.mkdir()
     missing = r"is missing\. .*nobody can tell.*mount its disk"
     for more in ({}, {"witness": named}, {"witness": tmp_path / "other"}):
-        with pytest.raises(StateUnavailable, match=missing):
+        with pytest.raises(StateUnavailableError, match=missing):
             night(file, 3, **more)
-        with pytest.raises(StateUnavailable, match="is missing"):
+        with pytest.raises(StateUnavailableError, match="is missing"):
             Stream.create(file, "b", Binary(31), PureDP(1), **more)
-    with Store(file) as store, pytest.raises(StateUnavailable, match="is missing"):
+    with Store(file) as store, pytest.raises(StateUnavailableError, match="is missing"):
         store.position("a")
     (found,) = verify(file)
     assert found.old_copy
@@ -255,7 +261,7 @@ def test_a_place_that_is_not_mounted(file: Path, tmp_path: Path) -> None:
     (tmp_path / "away").rename(disk)
     for copy in (old, newest):  # the second one is all that the disk knows
         file.write_bytes(copy)
-        with pytest.raises(OldCopy, match="records that step 3 is released"):
+        with pytest.raises(StateRolledBackError, match="records that step 3 is released"):
             night(file, 9)
 
 
@@ -264,15 +270,15 @@ def test_a_word_does_not_help_where_the_witness_knows_better(file: Path) -> None
     old = file.read_bytes()
     night(file, 2)
     file.write_bytes(old)
-    with pytest.raises(OldCopy, match="records that step 2 is released"):
+    with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         accept_old_copy(file)
-    with pytest.raises(OldCopy, match="records that step 2 is released"):
+    with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         night(file, 9, witness=NONE)
 
 
 @pytest.mark.parametrize("place", ["sqlite:///w.db", "postgresql://ann@db/w", ""])
 def test_a_place_is_a_folder(file: Path, place: str) -> None:
-    with pytest.raises(InvalidInput, match="is not the path of a folder: give a folder"):
+    with pytest.raises(InvalidInputError, match="is not the path of a folder: give a folder"):
         Stream.create(file, "a", Binary(31), PureDP(1), witness=place)
     assert not file.exists()
 
@@ -306,7 +312,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
     Key.generate().save(key)
     monkeypatch.setenv("XDG_STATE_HOME", home)
     said = f"the witness {home}/counton/.* cannot be written .*: nothing was released; .*name a"
-    with pytest.raises(StateUnavailable, match=said):
+    with pytest.raises(StateUnavailableError, match=said):
         night(state, 1, key=key)
     for place in (NONE, tmp_path / "w"):
         night(state, 1, key=key, witness=place)
@@ -320,7 +326,7 @@ def test_a_user_without_a_home(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for variable in ("XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(variable)
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    with pytest.raises(StateUnavailable, match="the user has no home"):
+    with pytest.raises(StateUnavailableError, match="the user has no home"):
         night(file, 1)
 
 
@@ -340,7 +346,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
 
     fresh(1)
     for more in ({}, {"witness": NONE}):
-        with pytest.raises(StateUnavailable, match="is missing"):
+        with pytest.raises(StateUnavailableError, match="is missing"):
             fresh(2, **more)
     Server(postgres).clear()
     fresh(1, witness=NONE)
@@ -352,7 +358,7 @@ def test_fresh_machines_with_a_key_from_the_environment(
     for rows in (2, 3):
         fresh(rows)
     Server(postgres).put_back(dump)
-    with pytest.raises(OldCopy, match="records that step 3 is released"):
+    with pytest.raises(StateRolledBackError, match="records that step 3 is released"):
         fresh(4)
 
 
@@ -370,7 +376,7 @@ def test_whoever_wanted_no_witness_may_begin_one(file: Path, tmp_path: Path) -> 
     known = {one["stream"]: one["step"] for one in parse_entries(witness_file(file).read_bytes())}
     assert known == {"": 0, "a": 3, "b": 2}
     file.write_bytes(old)
-    with pytest.raises(OldCopy, match="records that step 2 is released"):
+    with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         Stream.open(file, "b")
 
 
@@ -387,23 +393,26 @@ def test_a_step_that_is_known_lies_inside_a_longer_commit(file: Path) -> None:
     with Stream.open(file, "a") as stream:
         stream.release_many([20, 30, 40])  # steps 2 to 4 in one commit
     kept.write_bytes(knows)
-    with pytest.raises(OldCopy, match="has another release in state"):
+    with pytest.raises(StateRolledBackError, match="has another release in state"):
         night(file, 5)
-    with Store(file) as store, pytest.raises(OldCopy, match="has another release in state"):
+    with (
+        Store(file) as store,
+        pytest.raises(StateRolledBackError, match="has another release in state"),
+    ):
         store.position("a")
     with (
         Inbox(file) as inbox,
-        pytest.raises(OldCopy, match="has another release in state"),
+        pytest.raises(StateRolledBackError, match="has another release in state"),
         inbox._taking_in(["a"]),
     ):
         pass
     (known,) = (one for one in parse_entries(knows) if one["stream"] == "a")
     with (
         Store(file) as store,
-        pytest.raises(OldCopy, match="has another release in state"),
+        pytest.raises(StateRolledBackError, match="has another release in state"),
         store.database.transaction(write=False) as connection,
     ):
-        latest_witness(store.database).check(connection, 0, Mark(known["key"], "a", 4))
+        latest_witness(store.database).check(connection, 0, GuardPosition(known["key"], "a", 4))
     assert verify(file)[0].old_copy
 
 
@@ -474,7 +483,9 @@ def test_an_earlier_file_that_cannot_be_removed_stops_the_move(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", unlink)
-        with pytest.raises(StateUnavailable, match=r"cannot be written .*nothing was released"):
+        with pytest.raises(
+            StateUnavailableError, match=r"cannot be written .*nothing was released"
+        ):
             night(file, 2, witness=tmp_path / "w")
     assert file.read_bytes() == before
     night(file, 2)
@@ -498,10 +509,10 @@ def test_a_process_killed_while_the_witness_moves(
 
     with monkeypatch.context() as patched:
         if before == "commit":
-            right = Witness._begin
-            patched.setattr(Witness, "_begin", lambda *given: (right(*given), dies()))
+            right = RollbackGuard._begin
+            patched.setattr(RollbackGuard, "_begin", lambda *given: (right(*given), dies()))
         else:
-            patched.setattr(WitnessFile, before, dies)
+            patched.setattr(GuardFile, before, dies)
         with pytest.raises(KeyboardInterrupt):
             night(file, 3, witness=two)
     newest = file.read_bytes()
@@ -512,7 +523,7 @@ def test_a_process_killed_while_the_witness_moves(
             night(file, 9, **more)
     file.write_bytes(newest)
     if before == "commit":
-        with pytest.raises(StateUnavailable, match=r"is missing.*if it was moved, name its"):
+        with pytest.raises(StateUnavailableError, match=r"is missing.*if it was moved, name its"):
             night(file, 9)
     night(file, 3, witness=two)
     assert folder_of(file) == str(two)
@@ -528,13 +539,13 @@ def test_a_move_that_was_cut_short_is_no_witness(
     night(file, 1, witness=one)
     old = file.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(WitnessFile, "move_to", lambda *_: 1 / 0)
+        patched.setattr(GuardFile, "move_to", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             night(file, 2, witness=two)
     night(file, 2)
     file.write_bytes(old)
     one.rename(tmp_path / "away")
-    with pytest.raises(StateUnavailable, match="is missing"):
+    with pytest.raises(StateUnavailableError, match="is missing"):
         night(file, 9, witness=two)
 
 
@@ -542,7 +553,7 @@ def test_who_waits_for_a_witness_that_is_moved_does_not_write_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process moves it between the opening of the file and its lock."""
-    old, new = (WitnessFile(tmp_path / name / "a.witness") for name in ("old", "new"))
+    old, new = (GuardFile(tmp_path / name / "a.witness") for name in ("old", "new"))
     entry = {"key": "k", "state": "s", "stream": "a", "step": 1, "digest": "d"}
     old.begin([entry])
     new.begin([{**entry, "stream": "b"}])
@@ -567,16 +578,16 @@ def test_a_witness_that_moves_between_commit_and_note(
     Key.generate().save(key)
     for name in "ab":
         Stream.create(state, name, Binary(31), PureDP(1), key=key).close()
-    note = Witness.note
+    note = RollbackGuard.note
 
-    def late(self: Witness, *given: Any) -> None:
-        monkeypatch.setattr(Witness, "note", note)
+    def late(self: RollbackGuard, *given: Any) -> None:
+        monkeypatch.setattr(RollbackGuard, "note", note)
         Stream.open(state, "b", key=key, witness=tmp_path / "w").close()
         note(self, *given)
 
     with Stream.open(state, "a", key=key) as stream:
-        monkeypatch.setattr(Witness, "note", late)
-        with pytest.raises(StateUnavailable, match="is kept in the state, but not shown yet"):
+        monkeypatch.setattr(RollbackGuard, "note", late)
+        with pytest.raises(StateUnavailableError, match="is kept in the state, but not shown yet"):
             stream.release(3)
     with Stream.open(state, "a", key=key) as stream:
         assert stream.step == 1
@@ -600,16 +611,16 @@ def test_a_state_on_another_machine(
         shutil.move(here / "home", tmp_path / "left")
     here.rename(there)
     monkeypatch.setenv("XDG_STATE_HOME", str(there / "home"))
-    with pytest.raises(StateUnavailable, match="if it was moved, name its folder"):
+    with pytest.raises(StateUnavailableError, match="if it was moved, name its folder"):
         night(there / "e.db", 3)
     if carried:
         night(there / "e.db", 3, witness=there / "home" / "counton")
         night(there / "e.db", 4)
         (there / "e.db").write_bytes(old)
-        with pytest.raises(OldCopy, match="records that step 4 is released"):
+        with pytest.raises(StateRolledBackError, match="records that step 4 is released"):
             night(there / "e.db", 9, witness=there / "home" / "counton")
     else:
-        with pytest.raises(StateUnavailable, match="is missing"):
+        with pytest.raises(StateUnavailableError, match="is missing"):
             night(there / "e.db", 3, witness=there / "home" / "counton")
 
 
@@ -620,7 +631,7 @@ def test_a_state_file_that_is_moved_keeps_its_witness(tmp_path: Path) -> None:
     for part in ("", ".key"):
         shutil.copy2(f"{one}{part}", f"{two}{part}")
     night(two, 2)
-    with pytest.raises(OldCopy, match="records that step 2 is released"):
+    with pytest.raises(StateRolledBackError, match="records that step 2 is released"):
         night(one, 9)
     one.unlink()
     with pytest.raises(CountonError, match=r"records 2 steps|has released nothing with"):

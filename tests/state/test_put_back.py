@@ -25,7 +25,7 @@ from counton.run import Job, run
 from counton.run.erasure import forget, forget_older
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.state_witness import Witness, accept_old_copy
+from counton.state.rollback_guard import RollbackGuard, accept_old_copy
 from counton.strategies import Binary
 
 #: What docs/promised.md says of what nobody notices: each is tried here, or where it says.
@@ -82,7 +82,7 @@ def test_a_note_that_nobody_makes_is_found(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model is no echo of the code: without notes it finds a step twice."""
-    monkeypatch.setattr(Witness, "note", lambda *_: None)
+    monkeypatch.setattr(RollbackGuard, "note", lambda *_: None)
     world = nights(tmp_path / "w", home)
     world.put_back("state", world.copies[1])
     with pytest.raises(AssertionError, match="was shown twice"):
@@ -269,7 +269,7 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     shutil.copytree(state.parent, saved)
     if killed:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Witness, "note", dies)
+            patched.setattr(RollbackGuard, "note", dies)
             with pytest.raises(Killed):
                 forgets("ann")
         go_on()  # which notes it

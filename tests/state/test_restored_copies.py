@@ -16,19 +16,19 @@ from once import kept_line, kept_margins, kept_tree
 from streams_of_events import release_events
 from witnesses import witness_file
 
-from counton import ZCDP, Average, Contribution, ExpiringDP, Key, PureDP, Stream, TopK
-from counton.base.errors import BudgetExceeded, StateError
-from counton.noise.witness import WitnessFile, parse_entries
+from counton import ZCDP, Average, ContributionBound, ExpiringDP, Key, PureDP, Stream, TopK
+from counton.base.errors import BudgetExceededError, StateError
+from counton.noise.guard_file import GuardFile, parse_entries
 from counton.run import Job, run
 from counton.state import Store, key_path, state_summary, verify
-from counton.state.state_witness import Witness, accept_old_copy
+from counton.state.rollback_guard import RollbackGuard, accept_old_copy
 from counton.strategies import Binary, Expiring
 
 Make = Callable[[Path, str, Any], object]
 
 
 def _stream(state: Path, name: str, key: Any = None) -> object:
-    one = Contribution.add_remove(unit="event")
+    one = ContributionBound.add_remove(unit="event")
     with Stream.create(state, name, Binary(8), PureDP(1), key=key, contribution=one) as stream:
         return stream.release_many([3, 1]).values.tolist()
 
@@ -257,7 +257,7 @@ def test_a_process_killed_before_it_noted_its_release(
     """Whoever opens or shows the release next notes it."""
     old = begun(file)
     with monkeypatch.context() as patched:
-        patched.setattr(Witness, "note", dies)
+        patched.setattr(RollbackGuard, "note", dies)
         with pytest.raises(KeyboardInterrupt):
             make(file, "second", None)
     if make is _line:
@@ -296,7 +296,7 @@ def test_a_copy_that_commits_at_the_same_moment(
         Stream.open(file, "first", key=key) as stream,
         Stream.open(other, "first", key=key) as two,
     ):
-        patched.setattr(Witness, "check", lambda *_, **__: None)
+        patched.setattr(RollbackGuard, "check", lambda *_, **__: None)
         stream.release_many([9, 9])
         with pytest.raises(StateError, match="has another release in state"):
             two.release_many([1] * steps)
@@ -305,7 +305,7 @@ def test_a_copy_that_commits_at_the_same_moment(
 
 
 def test_an_equal_step_with_another_digest_is_refused(tmp_path: Path) -> None:
-    witness = WitnessFile(tmp_path / "witness")
+    witness = GuardFile(tmp_path / "witness")
     entry = {"key": "key", "state": "s", "stream": "a", "step": 2, "digest": "one"}
 
     def noted(digest: str) -> int | None:
@@ -323,7 +323,7 @@ def test_a_limit_is_exceeded_by_nobody_else(file: Path) -> None:
         store.set_limit(ZCDP(1))
     with Stream.create(file, "first", Binary(8), ZCDP("0.6")) as stream:
         stream.release(1)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         Stream.create(file, "second", Binary(8), ZCDP("0.6"))
 
 
@@ -353,7 +353,7 @@ def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
     """Its process was killed between commit and note; then the state is put back."""
     old = begun(file)
     with monkeypatch.context() as patched:
-        patched.setattr(Witness, "note", dies)
+        patched.setattr(RollbackGuard, "note", dies)
         with pytest.raises(KeyboardInterrupt), Stream.open(file, "first") as stream:
             stream.release(5)
     with Store(file) as store:
@@ -370,7 +370,7 @@ def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
     """It was released with other data in the copy that went on."""
     old = begun(file)
     with monkeypatch.context() as patched:
-        patched.setattr(Witness, "note", lambda *_, **__: None)
+        patched.setattr(RollbackGuard, "note", lambda *_, **__: None)
         with Stream.open(file, "first") as stream:
             stream.release(50)
     forgotten = file.read_bytes()

@@ -13,14 +13,14 @@ from altered_journal import mend_checksums
 from keys import chosen_key
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import ReplayMismatch, StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, InputChangedError, StateError
 from counton.base.private import Private, open_private
-from counton.numbers.counter_state import with_checksum
+from counton.continual.checkpoint import with_checksum
 from counton.run import Job, run
 from counton.state import Store, verify
-from counton.state.addition import Addition, Arrivals
+from counton.state.commit_input import CommitInput, LateRowStats
+from counton.state.dedup import DigestChange, DigestSet, Secret, pack
 from counton.state.sealed_rows import MARKS, OBSERVED, SOURCES, SealedRows, SealedTable
-from counton.state.seen import Change, MarkSet, Secret, pack
 from counton.strategies import KAry
 
 KEY = chosen_key()
@@ -28,20 +28,20 @@ INPUTS = np.array([[1, 2], [3, 4], [5, 6]])
 SECRET = Secret(bytes(range(32)))
 
 
-def users(period: int, *digests: int) -> MarkSet:
-    return MarkSet("user", period, np.array(digests, np.uint64))
+def users(period: int, *digests: int) -> DigestSet:
+    return DigestSet("user", period, np.array(digests, np.uint64))
 
 
 def build(state: Path) -> None:
     """A stream of two commits with rows in each sealed table."""
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), key=KEY, shape=(2,)) as stream:
         for night in (1, 2):
-            addition = Addition(
+            addition = CommitInput(
                 INPUTS[night - 1 : night],
                 observed={night: INPUTS[night], night + 1: INPUTS[night] + 7},
                 sources=[f"file {night}", f"name {night}"],
-                remembered=Change(SECRET, [users(night, 3, 8 + night)]),
-                arrivals=Arrivals(5 * night, night),
+                remembered=DigestChange(SECRET, [users(night, 3, 8 + night)]),
+                arrivals=LateRowStats(5 * night, night),
             )
             stream.take(Private(addition))
 
@@ -120,11 +120,11 @@ def test_rows_of_an_earlier_copy_are_noticed(tmp_path: Path, table: SealedTable)
     build(tmp_path / "s.db")
     earlier = rows_of(tmp_path / "s.db", table)
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        later = Addition(
+        later = CommitInput(
             INPUTS[2:],
             observed={1: INPUTS[0] + 9},
             sources=["file 3", "file 4", "file 5"],
-            remembered=Change(SECRET, [users(1, 77)]),
+            remembered=DigestChange(SECRET, [users(1, 77)]),
         )
         stream.take(Private(later))
     assert rows_of(tmp_path / "s.db", table) != earlier
@@ -241,10 +241,10 @@ def test_rows_that_wait_cannot_vanish(tmp_path: Path) -> None:
 def test_file_cannot_count_again_under_an_altered_record(tmp_path: Path) -> None:
     build(tmp_path / "s.db")
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
-        with pytest.raises(ReplayMismatch, match="source file 2 has been counted already"):
-            stream.take(Private(Addition(sources=["file 2"])))
-        with pytest.raises(ReplayMismatch, match="source a has been counted already"):
-            stream.take(Private(Addition(sources=["a", "a"])))
+        with pytest.raises(InputChangedError, match="source file 2 has been counted already"):
+            stream.take(Private(CommitInput(sources=["file 2"])))
+        with pytest.raises(InputChangedError, match="source a has been counted already"):
+            stream.take(Private(CommitInput(sources=["a", "a"])))
         assert not stream.has_source("a")
     rows = rows_of(tmp_path / "s.db", SOURCES)
     rows[0]["digests"] = bytes(len(rows[0]["digests"]))  # as many files as before
@@ -255,8 +255,8 @@ def test_file_cannot_count_again_under_an_altered_record(tmp_path: Path) -> None
 def test_many_files_are_each_known_again(tmp_path: Path) -> None:
     names = [f"file {number}" for number in range(1000)]
     with Stream.create(tmp_path / "s.db", "s", KAry(9, 3), PureDP(1), key=KEY) as stream:
-        stream.take(Private(Addition(sources=names[::2])))
-        stream.take(Private(Addition(sources=names[1::4])))
+        stream.take(Private(CommitInput(sources=names[::2])))
+        stream.take(Private(CommitInput(sources=names[1::4])))
     with Store(tmp_path / "s.db") as store:
         reader = store.reader("s", KEY)
         known = [name for name in names if reader.has_source(name)]
@@ -269,7 +269,9 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as stream, Store(state) as store:
         reader = store.reader("s", KEY)
         assert not reader.has_source("a")
-        stream.take(Private(Addition(sources=["a"], remembered=Change(SECRET, [users(1, 5)]))))
+        stream.take(
+            Private(CommitInput(sources=["a"], remembered=DigestChange(SECRET, [users(1, 5)])))
+        )
         assert reader.has_source("a")
         assert reader.secret() == SECRET
         assert [part.digests.tolist() for part in open_private(reader.marks("user"))] == [[5]]
@@ -277,11 +279,13 @@ def test_reader_sees_what_another_process_has_written_meanwhile(state: str) -> N
 
 def test_writer_that_was_taken_over_is_told_so_when_it_reads(state: str) -> None:
     with Stream.create(state, "s", KAry(9, 3), PureDP(1), key=KEY) as former:
-        former.take(Private(Addition(remembered=Change(SECRET, [users(1, 5)]))))
+        former.take(Private(CommitInput(remembered=DigestChange(SECRET, [users(1, 5)]))))
         with Stream.open(state, "s", key=KEY) as stream:
-            change = Change(SECRET, [], forgotten=[("user", 2)])
-            stream.take(Private(Addition(remembered=change)))
-        with pytest.raises(StreamConflict, match="another process has released in stream 's'"):
+            change = DigestChange(SECRET, [], forgotten=[("user", 2)])
+            stream.take(Private(CommitInput(remembered=change)))
+        with pytest.raises(
+            ConcurrentWriterError, match="another process has released in stream 's'"
+        ):
             [*open_private(former.marks("user"))]
 
 
@@ -294,7 +298,7 @@ def test_failed_commit_leaves_the_lists_of_the_writer(
         def fail(*_: object) -> None:
             raise OSError("no space left")
 
-        addition = Addition(sources=["file 3"], remembered=Change(SECRET, [users(3, 1)]))
+        addition = CommitInput(sources=["file 3"], remembered=DigestChange(SECRET, [users(3, 1)]))
         with pytest.raises(OSError, match="no space"):
             stream.take(Private(addition), also=fail)
         assert not stream.has_source("file 3")
@@ -310,10 +314,10 @@ def test_commit_of_which_the_writer_does_not_know_is_not_sealed_over(
     build(tmp_path / "s.db")
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         before = stream._sealed
-        stream.take(Private(Addition(sources=["file 3"])))
+        stream.take(Private(CommitInput(sources=["file 3"])))
         stream._sealed = before
         with pytest.raises(StateError, match="was interrupted while it saved something"):
-            stream.take(Private(Addition(sources=["file 4"])))
+            stream.take(Private(CommitInput(sources=["file 4"])))
     with Stream.open(tmp_path / "s.db", "s", key=KEY) as stream:
         assert stream.has_source("file 3")
 

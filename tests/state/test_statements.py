@@ -6,7 +6,7 @@ import pytest
 from databases import looked_into, rows_in
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import StreamConflict
+from counton.base.errors import ConcurrentWriterError
 from counton.state.database import Database
 from counton.strategies import Binary
 
@@ -19,7 +19,7 @@ def test_a_writer_goes_on_only_from_the_step_and_the_epoch_it_knows(
         with looked_into(state) as connection:
             said = f"UPDATE counton_streams SET {column} = {column} + 1"  # noqa: S608 - ours
             assert connection.execute(said).rowcount == 1
-        with pytest.raises(StreamConflict, match="opened by another process"):
+        with pytest.raises(ConcurrentWriterError, match="opened by another process"):
             stream.release(1)
     assert rows_in(state, "SELECT * FROM counton_journal") == []
 

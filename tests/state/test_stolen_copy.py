@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from counton import ZCDP, Counter, Stream
 from counton.base.arrays import from_fixed_width, integers_to_text, pack, to_fixed_width
-from counton.base.errors import WrongKey
+from counton.base.errors import NoiseKeyError
+from counton.continual import noise_cache
 from counton.noise.encryption import NoiseCipher
-from counton.numbers import noise_ahead
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -36,8 +36,8 @@ RUN = 6
 
 @pytest.fixture(autouse=True)
 def _noise_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 1)
-    monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", STEPS)
+    monkeypatch.setattr(noise_cache, "_WORTH_KEEPING", 1)
+    monkeypatch.setattr(noise_cache, "_KEPT_STEPS", STEPS)
 
 
 def steal(folder: Path, strategy: StreamStrategy, guarantee: Any) -> tuple[Path, NDArray[np.int64]]:
@@ -167,7 +167,7 @@ def test_stolen_state_holds_no_later_noise_in_any_form(
     # The first step is released. A thief knows its noise: the release minus the exact sums.
     assert find_noise(stolen, noise[1:]) == set()
     assert any(column == "noise" for _, column, _ in cells_of(stolen))
-    with pytest.raises(WrongKey):
+    with pytest.raises(NoiseKeyError):
         Stream.open(stolen, "visits")
 
 
@@ -214,7 +214,7 @@ def decrypts(state: Path, keys: set[bytes]) -> bool:
     """Tell whether one of the keys decrypts the first row of stored noise."""
     with closing(sqlite3.connect(state)) as connection:
         first = "SELECT step, steps, cell, cells, noise FROM counton_noise ORDER BY step, cell"
-        row = noise_ahead.EncryptedNoise._make(connection.execute(first).fetchone())
+        row = noise_cache.EncryptedNoise._make(connection.execute(first).fetchone())
     return any(NoiseCipher(key).decrypt(row.noise, row.address) is not None for key in keys)
 
 

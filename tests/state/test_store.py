@@ -9,8 +9,8 @@ import pytest
 from once import kept_line, kept_margins, kept_tree
 
 from counton import ZCDP, ApproxDP, Key, PureDP, Stream
-from counton.base.errors import BudgetExceeded, InvalidInput, StateError
-from counton.privacy import Contribution, Guarantee, Spend
+from counton.base.errors import BudgetExceededError, InvalidInputError, StateError
+from counton.privacy import ContributionBound, Guarantee, LedgerEntry
 from counton.state import Store, sqlite_file, state_summary
 from counton.strategies import Binary, Epochs
 
@@ -33,11 +33,13 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
         create(state, "b", PureDP(0.7), key)
         assert store.ledger is not None
         assert store.ledger.remaining() is None
-        with pytest.raises(BudgetExceeded, match=r"'c' asks for .* the limit is pure"):
+        with pytest.raises(BudgetExceededError, match=r"'c' asks for .* the limit is pure"):
             create(state, "c", PureDP(0.001), key)
         assert store.streams == ("a", "b")
-        assert store.spends == (Spend("a", PureDP(0.3)), Spend("b", PureDP(0.7)))
-        with pytest.raises(InvalidInput, match=r"would become .* = 1.001.*, or give allow_raise"):
+        assert store.spends == (LedgerEntry("a", PureDP(0.3)), LedgerEntry("b", PureDP(0.7)))
+        with pytest.raises(
+            InvalidInputError, match=r"would become .* = 1.001.*, or give allow_raise"
+        ):
             store.set_limit(PureDP(1.001))
         store.set_limit(PureDP(1.001), allow_raise=True)
         create(state, "c", PureDP(0.001), key)
@@ -58,9 +60,11 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
     create(state, "a", PureDP(0.5), key)
     create(state, "b", ZCDP(0.25), key)
     with Store(state) as store:
-        with pytest.raises(BudgetExceeded, match=r"was not set, because more is spent.*'a'.*'b'"):
+        with pytest.raises(
+            BudgetExceededError, match=r"was not set, because more is spent.*'a'.*'b'"
+        ):
             store.set_limit(ZCDP(0.3))
-        with pytest.raises(InvalidInput, match="which a limit of"):
+        with pytest.raises(InvalidInputError, match="which a limit of"):
             store.set_limit(PureDP(100))
         assert store.ledger is None
         store.set_limit(ApproxDP(6, 1e-9))
@@ -82,26 +86,26 @@ def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
         assert isinstance(left, ZCDP)
         create(state, "b", left, key)
         assert store.ledger.terms() == terms
-        with pytest.raises(BudgetExceeded, match="nothing is left"):
+        with pytest.raises(BudgetExceededError, match="nothing is left"):
             create(state, "c", ZCDP("1e-9"), key)
         store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0, allow_raise=True)
         assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "0"
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             create(state, "c", ApproxDP(0.1, 1e-9), key)
 
 
 def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         store.set_limit(PureDP(1))
-        replaced = Contribution.replace()
+        replaced = ContributionBound.replace()
         Stream.create(state, "a", Binary(10), PureDP(0.5), key=key, contribution=replaced).close()
-        with pytest.raises(BudgetExceeded, match="for one unit replaced counts as"):
+        with pytest.raises(BudgetExceededError, match="for one unit replaced counts as"):
             create(state, "b", PureDP(0.5), key)
         create(state, "b", PureDP(0.25), key)
         assert [spend.relation for spend in store.spends] == ["replace", "add_remove"]
         assert store.ledger is not None
         assert store.ledger.remaining() is None
-        with pytest.raises(InvalidInput, match="does not hide whether it is there"):
+        with pytest.raises(InvalidInputError, match="does not hide whether it is there"):
             store.set_limit(PureDP(5), relation="add_remove")
         assert store.ledger.limit == PureDP(1)
 
@@ -110,7 +114,7 @@ def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
     with Store(state, create=True) as store:
         store.set_limit(PureDP(1))
         for name, unit in (("a", "visit"), ("b", "visitor")):
-            counted = Contribution.add_remove(unit=unit)
+            counted = ContributionBound.add_remove(unit=unit)
             Stream.create(
                 state, name, Binary(10), PureDP(0.75), key=key, contribution=counted
             ).close()
@@ -133,7 +137,7 @@ def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
 def test_a_refused_stream_leaves_no_key(file: str) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         Stream.create(file, "a", Binary(10), PureDP(2))
     Stream.create(file, "a", Binary(10), PureDP(1)).close()
     Stream.open(file, "a").close()
@@ -146,7 +150,7 @@ def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) 
         def attempt(number: int) -> bool:
             try:
                 create(state, f"s{number}", PureDP(0.3), key)
-            except BudgetExceeded:
+            except BudgetExceededError:
                 return False
             return True
 
@@ -184,7 +188,7 @@ def test_a_file_that_a_faster_process_made_serves_as_well(
         store.set_limit(PureDP(1))
 
 
-def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:
+def _shown_as(file: Path, contribution: ContributionBound | None, name: str) -> str:
     stated: dict[str, Any] = {} if contribution is None else {"contribution": contribution}
     with Stream.create(file, name, Binary(10), PureDP(0.25), **stated) as stream:
         assert stream.release(1).contribution.unit == stream.design.contribution.unit
@@ -197,7 +201,7 @@ def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:
 def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1))
-    assert _shown_as(file, Contribution.add_remove(unit="visitor"), "a") == "visitor"
+    assert _shown_as(file, ContributionBound.add_remove(unit="visitor"), "a") == "visitor"
     assert _shown_as(file, None, "b") == "visitor"
     tables = [
         partial(kept_line, [1, 2, 3], file),
@@ -209,7 +213,7 @@ def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
         assert table(epsilon="0.125") == table(epsilon="0.125", unit="visitor") == first
         with pytest.raises(StateError, match=r"in unit \(here household"):
             table(epsilon="0.125", unit="household")
-    with pytest.raises(BudgetExceeded, match="one visitor"):
+    with pytest.raises(BudgetExceededError, match="one visitor"):
         kept_line([1, 2, 3], file, "more", epsilon="0.25")
     with Store(file) as store:
         assert {spend.unit for spend in store.spends} == {"visitor"}
@@ -218,10 +222,10 @@ def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
 
 def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
     for unit in ("visitor", "visit"):
-        assert _shown_as(file, Contribution.add_remove(unit=unit), unit) == unit
-    with pytest.raises(InvalidInput, match=r"separate totals for 'visitor'.*unit=visitor"):
+        assert _shown_as(file, ContributionBound.add_remove(unit=unit), unit) == unit
+    with pytest.raises(InvalidInputError, match=r"separate totals for 'visitor'.*unit=visitor"):
         _shown_as(file, None, "c")
-    with pytest.raises(InvalidInput, match=r"separate totals for 'visitor' and 'visit'"):
+    with pytest.raises(InvalidInputError, match=r"separate totals for 'visitor' and 'visit'"):
         kept_line([1, 2, 3], file)
     with Store(file) as store:
         assert store.streams == ("visit", "visitor")
@@ -231,10 +235,10 @@ def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
 
 def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
     assert _shown_as(file, None, "a") == "unit"
-    named = Contribution.add_remove(unit="visitor")
-    with pytest.raises(InvalidInput, match=r"the unit of 'a' .* call the unit 'unit'"):
+    named = ContributionBound.add_remove(unit="visitor")
+    with pytest.raises(InvalidInputError, match=r"the unit of 'a' .* call the unit 'unit'"):
         _shown_as(file, named, "b")
-    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but the unit of 'a'"):
+    with pytest.raises(InvalidInputError, match=r"unit is 'visitor', but the unit of 'a'"):
         kept_line([1, 2], file, unit="visitor")
     with Store(file) as store:
         assert [spend.name for spend in store.spends] == ["a"]
@@ -251,6 +255,6 @@ def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, k
         assert stream.releases(300, 301).values.tolist() == first.values[-1:].tolist()
         assert len(later.interval()[0]) == 40
     with Store(file) as store:
-        assert store.spends == (Spend("visits", PureDP(1)),)
-    with pytest.raises(BudgetExceeded):
+        assert store.spends == (LedgerEntry("visits", PureDP(1)),)
+    with pytest.raises(BudgetExceededError):
         Stream.create(file, "other", Epochs(), PureDP("0.001"), key=key)

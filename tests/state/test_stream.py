@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from observed_windows import observed_of
 
-from counton import Contribution, Counter, Key, PureDP, Stream
+from counton import ContributionBound, Counter, Key, PureDP, Stream
 from counton.base.errors import (
-    HorizonExceeded,
-    InvalidInput,
-    ReplayMismatch,
+    ConcurrentWriterError,
+    HorizonExceededError,
+    InputChangedError,
+    InvalidInputError,
+    NoiseKeyError,
     StateError,
-    StreamConflict,
-    SumOverflow,
-    WrongKey,
+    SumOverflowError,
 )
 from counton.base.private import Private
 from counton.noise import InsecureSeededKey
 from counton.state import Store, key_path, state_summary
-from counton.state.addition import Addition
+from counton.state.commit_input import CommitInput
 from counton.state.keys import for_creation
 from counton.strategies import Binary, KAry
 
@@ -76,7 +76,7 @@ def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: K
 
 
 def test_scalar_values_are_numbers_and_real_values_survive_to_the_bit(file: Path, key: Key) -> None:
-    clipped = Contribution.values(0, 10, resolution=0.1)
+    clipped = ContributionBound.values(0, 10, resolution=0.1)
     counter = Counter(Binary(50), PureDP(1), key=key, name="takings", contribution=clipped)
     expected = counter.release_many([0.1 + 0.2, 7.5, 3.0])
     with Stream.create(
@@ -101,13 +101,15 @@ def test_replay_answers_the_same_input_and_refuses_another(state: str, key: Key)
             assert np.array_equal(stream.replay(step, XS[step - 1]).value, shown.values[step - 1])
         changed = XS[12].copy()
         changed[2] += 1
-        with pytest.raises(ReplayMismatch, match="step 13 was released from another input"):
+        with pytest.raises(InputChangedError, match="step 13 was released from another input"):
             stream.replay(13, changed)
-        with pytest.raises(ReplayMismatch, match="step 13 "):  # another step's input
+        with pytest.raises(InputChangedError, match="step 13 "):  # another step's input
             stream.replay(13, XS[13])
-        with pytest.raises(InvalidInput, match=r"step is 21; .*between 1 and 20: .*not released"):
+        with pytest.raises(
+            InvalidInputError, match=r"step is 21; .*between 1 and 20: .*not released"
+        ):
             stream.replay(21, XS[20])
-        with pytest.raises(InvalidInput, match=r"step is 0; .*between 1 and 20"):
+        with pytest.raises(InvalidInputError, match=r"step is 0; .*between 1 and 20"):
             stream.replay(0, XS[0])
         assert stream.step == 20
 
@@ -129,11 +131,11 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
         assert np.array_equal(overlapping.values, expected[3:])
         assert stream.release(XS[11], step=12).step == 12
         assert stream.step == 12
-        with pytest.raises(InvalidInput, match=r"first step is 14; .*between 1 and 13"):
+        with pytest.raises(InvalidInputError, match=r"first step is 14; .*between 1 and 13"):
             stream.release(XS[13], step=14)
         wrong = XS[10:14].copy()
         wrong[1] += 1
-        with pytest.raises(ReplayMismatch, match="step 12"):
+        with pytest.raises(InputChangedError, match="step 12"):
             stream.release_many(wrong, first_step=11)
         assert stream.step == 12
 
@@ -141,18 +143,22 @@ def test_a_repeated_call_with_its_first_step_releases_only_what_is_new(
 @pytest.mark.parametrize(
     ("xs", "error", "match"),
     [
-        ([[1, 2, 3]], InvalidInput, "shape"),
-        (7, InvalidInput, "shape"),
-        ([[1, 2, 3, 4], [1]], InvalidInput, "cannot be made an array"),
-        ([[1, 2, 3, None]], InvalidInput, None),
-        ([["a", "b", "c", "d"]], InvalidInput, None),
-        ([[1, 2, 3, -1]], InvalidInput, "-1"),
-        ([[1.0, 2, 3, float("nan")]], InvalidInput, "nan"),
-        ([[1, 2, 3, 4.5]], InvalidInput, "resolution"),
-        (np.ones((401, 4), dtype=int), HorizonExceeded, "last of the 400"),
-        ([[1, 2, 3, 2**62]], SumOverflow, None),
-        (np.ma.array([[1, 2, 3, 4]], mask=[[False, False, True, False]]), InvalidInput, "masked"),
-        ([[1, 2, 3, 4], [1, 2, 3, 2**70]], SumOverflow, None),
+        ([[1, 2, 3]], InvalidInputError, "shape"),
+        (7, InvalidInputError, "shape"),
+        ([[1, 2, 3, 4], [1]], InvalidInputError, "cannot be made an array"),
+        ([[1, 2, 3, None]], InvalidInputError, None),
+        ([["a", "b", "c", "d"]], InvalidInputError, None),
+        ([[1, 2, 3, -1]], InvalidInputError, "-1"),
+        ([[1.0, 2, 3, float("nan")]], InvalidInputError, "nan"),
+        ([[1, 2, 3, 4.5]], InvalidInputError, "resolution"),
+        (np.ones((401, 4), dtype=int), HorizonExceededError, "last of the 400"),
+        ([[1, 2, 3, 2**62]], SumOverflowError, None),
+        (
+            np.ma.array([[1, 2, 3, 4]], mask=[[False, False, True, False]]),
+            InvalidInputError,
+            "masked",
+        ),
+        ([[1, 2, 3, 4], [1, 2, 3, 2**70]], SumOverflowError, None),
     ],
 )
 def test_bad_input_releases_nothing_and_changes_nothing(
@@ -173,12 +179,14 @@ def test_bad_input_releases_nothing_and_changes_nothing(
 def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
     hidden: Any = [1, 2, np.ma.masked, 4]
     with create(file, key) as stream:
-        with pytest.raises(InvalidInput, match="masked"):
+        with pytest.raises(InvalidInputError, match="masked"):
             stream.release(np.ma.array([1, 2, 3, 4], mask=[False, False, True, False]))
-        with pytest.raises(InvalidInput, match="element 3 of element 1 of the inputs has 1 masked"):
+        with pytest.raises(
+            InvalidInputError, match="element 3 of element 1 of the inputs has 1 masked"
+        ):
             stream.release_many([hidden])
-        with pytest.raises(InvalidInput, match="masked"):
-            stream.take(Private(Addition(observed={1: hidden})))
+        with pytest.raises(InvalidInputError, match="masked"):
+            stream.take(Private(CommitInput(observed={1: hidden})))
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 
@@ -198,7 +206,7 @@ def test_a_failed_commit_undoes_the_release(
             with pytest.raises(KeyboardInterrupt):
                 stream.release_many(XS[3:5])
         assert stream.step == 3
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             stream.releases(1, 5)
         assert np.array_equal(stream.release_many(XS[3:6]).values, expected[3:])
         assert np.array_equal(stream.releases().values, expected)
@@ -228,18 +236,18 @@ def test_an_interrupt_after_the_commit_is_noticed(
 def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.take(Private(Addition(XS[:5], observed=windows, sources=["a", "b"])))
+        stream.take(Private(CommitInput(XS[:5], observed=windows, sources=["a", "b"])))
         later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
-        stream.take(Private(Addition(observed=later, sources=["c"])))
+        stream.take(Private(CommitInput(observed=later, sources=["c"])))
         assert stream.step == 5
-        with pytest.raises(ReplayMismatch, match="source b has been counted already"):
-            stream.take(Private(Addition(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
+        with pytest.raises(InputChangedError, match="source b has been counted already"):
+            stream.take(Private(CommitInput(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
         assert stream.step == 5
         assert not stream.has_source("d")
-        with pytest.raises(InvalidInput, match="window 0 "):
-            stream.take(Private(Addition(observed={0: XS[0]})))
-        with pytest.raises(InvalidInput, match="dtype float64"):
-            stream.take(Private(Addition(observed={1: XS[0] / 2})))
+        with pytest.raises(InvalidInputError, match="window 0 "):
+            stream.take(Private(CommitInput(observed={0: XS[0]})))
+        with pytest.raises(InvalidInputError, match="dtype float64"):
+            stream.take(Private(CommitInput(observed={1: XS[0] / 2})))
     with Stream.open(state, "visits", key=key) as stream:
         kept = observed_of(stream)
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
@@ -247,7 +255,7 @@ def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: 
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
         assert stream.has_source("a")
         assert stream.has_source("c")
-        stream.take(Private(Addition(XS[5:6], sources=["d"])))
+        stream.take(Private(CommitInput(XS[5:6], sources=["d"])))
         assert stream.has_source("d")
 
 
@@ -255,7 +263,7 @@ def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -
     with create(state, key, "a") as a, create(state, key, "b") as b:
         a.release_many(XS[:5])
         b.release_many(XS[:3])
-        a.take(Private(Addition(XS[5:6], sources=["s"])))
+        a.take(Private(CommitInput(XS[5:6], sources=["s"])))
         assert (a.step, b.step) == (6, 3)
         assert not b.has_source("s")
         # one key, other name: other noise
@@ -271,7 +279,7 @@ def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -
 def test_a_wrong_key_is_refused_and_does_not_stop_the_writer(state: str, key: Key) -> None:
     with create(state, key) as stream:
         stream.release(XS[0])
-        with pytest.raises(WrongKey, match=key.fingerprint):
+        with pytest.raises(NoiseKeyError, match=key.fingerprint):
             Stream.open(state, "visits", key=Key.generate())
         assert stream.release(XS[1]).step == 2
 
@@ -280,14 +288,14 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
     first = create(state, key)
     first.release(XS[0])
     second = Stream.open(state, "visits", key=key)
-    with pytest.raises(StreamConflict, match=r"opened by another process.*released nothing"):
+    with pytest.raises(ConcurrentWriterError, match=r"opened by another process.*released nothing"):
         first.release(XS[1] + 1)
-    with pytest.raises(StreamConflict):
+    with pytest.raises(ConcurrentWriterError):
         first.release(XS[1])
-    with pytest.raises(StreamConflict):
-        first.take(Private(Addition(observed={1: XS[0]})))
+    with pytest.raises(ConcurrentWriterError):
+        first.take(Private(CommitInput(observed={1: XS[0]})))
     assert second.release(XS[1]).step == 2
-    with pytest.raises(StreamConflict):
+    with pytest.raises(ConcurrentWriterError):
         first.release(XS[2])
     assert second.step == 2
     first.close()
@@ -297,7 +305,7 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
 def test_a_fork_must_open_its_own_handle(file: Path, key: Key) -> None:
     with create(file, key) as stream:
         stream.database._owner += 1
-        with pytest.raises(StreamConflict, match="open the state anew in each process"):
+        with pytest.raises(ConcurrentWriterError, match="open the state anew in each process"):
             stream.release(XS[0])
         stream.database._owner = os.getpid()
         assert stream.release(XS[0]).step == 1
@@ -354,7 +362,9 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
     with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
-        release = stream.take(Private(Addition(secret_sums[np.newaxis], observed={1: secret_sums})))
+        release = stream.take(
+            Private(CommitInput(secret_sums[np.newaxis], observed={1: secret_sums}))
+        )
         terms = stream.design.to_dict()
         assert release is not None
         shown = state_summary(state)  # needs no key and does not disturb the writer
@@ -374,29 +384,31 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
 
 
 def test_names_and_keys_are_checked(file: Path, key: Key) -> None:
-    with pytest.raises(InvalidInput, match="201 characters; it may have at most 200"):
+    with pytest.raises(InvalidInputError, match="201 characters; it may have at most 200"):
         create(file, key, "x" * 201)
     assert not file.exists()
     create(file, key).close()
-    with pytest.raises(InvalidInput, match=r"key is of type bytes; it must be a counton\.Key, or"):
+    with pytest.raises(
+        InvalidInputError, match=r"key is of type bytes; it must be a counton\.Key, or"
+    ):
         Stream.open(file, "visits", key=b"secret")  # type: ignore[arg-type]
 
 
 def test_arguments_of_wrong_types_are_named(file: Path, key: Key) -> None:
     wrong: Any
     for wrong in (5, None, b"visits"):
-        with pytest.raises(InvalidInput, match="name is"):
+        with pytest.raises(InvalidInputError, match="name is"):
             create(file, key, wrong)
     wrong = [1]
-    with pytest.raises(InvalidInput, match=r"details are a value of type list"):
+    with pytest.raises(InvalidInputError, match=r"details are a value of type list"):
         create(file, key, details=wrong)
-    with pytest.raises(InvalidInput, match="JSON"):
+    with pytest.raises(InvalidInputError, match="JSON"):
         create(file, key, details={"start": object()})
     assert not file.exists()
     with create(file, key) as stream:
         stream.release(XS[0])
         for wrong in (1.7, "x", True):
-            with pytest.raises(InvalidInput, match="first step is"):
+            with pytest.raises(InvalidInputError, match="first step is"):
                 stream.release(XS[0], step=wrong)
 
 
@@ -467,14 +479,14 @@ class TestKeyFile:
     def test_a_key_left_from_a_lost_state_is_not_taken_up(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         file.unlink()
-        with pytest.raises(WrongKey, match="changed data would reveal the change"):
+        with pytest.raises(NoiseKeyError, match="changed data would reveal the change"):
             Stream.create(file, "a", STRATEGY, PureDP(1))
         assert not file.exists()
 
     def test_lost(self, file: Path) -> None:
         Stream.create(file, "a", STRATEGY, PureDP(1)).close()
         key_path(file).unlink()
-        with pytest.raises(WrongKey, match=r"state\.db\.key"):
+        with pytest.raises(NoiseKeyError, match=r"state\.db\.key"):
             Stream.open(file, "a")
 
     def test_killed_before_the_key_got_its_name(self, file: Path) -> None:
@@ -487,12 +499,12 @@ class TestKeyFile:
         assert Key.load(path).fingerprint == fingerprint
 
     def test_failed_creation_leaves_nothing(self, file: Path) -> None:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             Stream.create(file, "", STRATEGY, PureDP(1))
         assert list(file.parent.iterdir()) == []
 
     def test_a_server_has_none(self, postgres: str) -> None:
-        with pytest.raises(WrongKey, match="the place of the key"):
+        with pytest.raises(NoiseKeyError, match="the place of the key"):
             Stream.create(postgres, "a", STRATEGY, PureDP(1))
 
 
@@ -530,7 +542,7 @@ def test_a_release_within_a_commit_is_refused(
         refused = []
 
         def interrupted(writer: Stream, *arguments: Any) -> None:
-            with pytest.raises(StreamConflict, match="in the middle of a release"):
+            with pytest.raises(ConcurrentWriterError, match="in the middle of a release"):
                 stream.release(XS[1])
             refused.append(True)
             commit(writer, *arguments)

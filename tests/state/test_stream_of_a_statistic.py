@@ -8,14 +8,14 @@ import pytest
 from observed_windows import observed_of
 from streams_of_events import changes, release_events
 
-from counton import ZCDP, Contribution, Key, PureDP, Running, Stream, plan
+from counton import ZCDP, ContributionBound, Key, PureDP, RunningStatistic, Stream, plan
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, ReplayMismatch, StateError
+from counton.base.errors import InputChangedError, InvalidInputError, StateError
 from counton.base.private import Private
 from counton.privacy import ExpiringZCDP
 from counton.state import Store, verify
-from counton.state.addition import Addition
-from counton.state.state_witness import Witness
+from counton.state.commit_input import CommitInput
+from counton.state.rollback_guard import RollbackGuard
 from counton.statistics import Average, Quantiles, Statistic, TopK
 from counton.strategies import Binary, Expiring
 
@@ -34,14 +34,16 @@ def test_it_releases_what_a_running_statistic_does(
     key = Key.generate()
     strategy = Binary(7)
     named: Any = {"guarantee": PureDP(1), "strategy": strategy}
-    running = Running.start(statistic, key=key, name="s", batched=True, **named)
+    running = RunningStatistic.start(statistic, key=key, name="s", batched=True, **named)
     expected = [running.release_batch(batch).release.value for batch in batches]
     Stream.create(state, "s", statistic=statistic, key=key, **named).close()
     for step in range(len(batches)):
         with Stream.open(state, "s", key=key) as stream:
             one = changes(stream, batches)[step : step + 1]
             stream.take(
-                Private(Addition(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"]))
+                Private(
+                    CommitInput(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+                )
             )
             assert stream.statistic == running.statistic
             assert observed_of(stream)[step + 1].tolist() == [0, 1, 2]
@@ -51,10 +53,10 @@ def test_it_releases_what_a_running_statistic_does(
         assert stream.readings()[-1].table_columns() is not None
         in_data = stream.design.contribution.from_grid
         stream.release_many(in_data(changes(stream, batches)), first_step=1)
-        with pytest.raises(ReplayMismatch):
+        with pytest.raises(InputChangedError):
             stream.release_many(in_data(changes(stream, batches[::-1])), first_step=1)
-        with pytest.raises(ReplayMismatch, match="counted already"):
-            stream.take(Private(Addition(sources=["file 1"])))
+        with pytest.raises(InputChangedError, match="counted already"):
+            stream.take(Private(CommitInput(sources=["file 1"])))
     with Store(state) as store:
         np.testing.assert_array_equal(store.reader("s").releases().values, expected)
     (found,) = verify(state, key=key)
@@ -62,7 +64,7 @@ def test_it_releases_what_a_running_statistic_does(
 
 
 def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
-    of_users = Contribution.events(3, unit="user")
+    of_users = ContributionBound.events(3, unit="user")
     with Stream.create(
         file, "s", Binary(7), PureDP(1), statistic=TopK(["a", "b"]), contribution=of_users
     ) as stream:
@@ -78,7 +80,7 @@ EDGES = Quantiles([-2, 0.5, 3, 4])
 def test_create_with_contribution_of_unsettled_statistic_is_refused(file: Path) -> None:
     strategy = Expiring(1)
     named: Any = {"guarantee": ExpiringZCDP(1), "strategy": strategy}
-    with pytest.raises(InvalidInput, match="measured sums are not chosen yet"):
+    with pytest.raises(InvalidInputError, match="measured sums are not chosen yet"):
         Stream.create(
             file, "s", statistic=EDGES, contribution=EDGES.contribution(batched=True), **named
         )
@@ -98,17 +100,17 @@ def test_create_with_contribution_below_one_row_is_refused(file: Path) -> None:
         BoundedChange(row.l1, row.l2_squared - 1, once=True),
     )
     for small in (
-        *(Contribution.of_pattern(pattern, "which counts once") for pattern in fewer),
+        *(ContributionBound.of_pattern(pattern, "which counts once") for pattern in fewer),
         EDGES.contribution(batched=True),
-        Contribution.events(3, unit="user"),
+        ContributionBound.events(3, unit="user"),
     ):
-        with pytest.raises(InvalidInput, match="one row changes the measured sums by 1-norm"):
+        with pytest.raises(InvalidInputError, match="one row changes the measured sums by 1-norm"):
             Stream.create(file, "s", Binary(7), ZCDP(1), statistic=settled, contribution=small)
 
 
 def test_plan_with_contribution_of_unsettled_statistic_is_refused() -> None:
     own = EDGES.contribution(batched=True)
-    with pytest.raises(InvalidInput, match="measured sums are not chosen yet"):
+    with pytest.raises(InvalidInputError, match="measured sums are not chosen yet"):
         plan(7, rho=1, of=EDGES, contribution=own)
     settled = EDGES.settle(ZCDP(1), 7)
     best = plan(7, rho=1, of=settled, contribution=settled.contribution(batched=True)).best
@@ -131,11 +133,11 @@ def test_open_of_stream_with_too_small_bound_is_refused(
 
 
 def test_cells_are_the_statistics_own(file: Path) -> None:
-    with pytest.raises(InvalidInput, match="leave it out"):
+    with pytest.raises(InvalidInputError, match="leave it out"):
         Stream.create(file, "s", Binary(7), PureDP(1), statistic=TopK(["a"]), shape=(1,))
     with (
         Stream.create(file, "s", Binary(7), PureDP(1)) as stream,
-        pytest.raises(InvalidInput, match="has counts and no statistic"),
+        pytest.raises(InvalidInputError, match="has counts and no statistic"),
     ):
         stream.readings()
 
@@ -143,10 +145,10 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
 def test_a_step_that_could_not_be_noted_is_behind_the_next(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    note = Witness.note
+    note = RollbackGuard.note
     failed = list[str]()
 
-    def full(self: Witness, *given: Any, **named: Any) -> None:
+    def full(self: RollbackGuard, *given: Any, **named: Any) -> None:
         if not failed:
             failed.append("once")
             raise OSError("disk full")
@@ -154,7 +156,7 @@ def test_a_step_that_could_not_be_noted_is_behind_the_next(
 
     statistic = Average(0, 5, 1)
     with Stream.create(file, "s", Binary(7), PureDP(1), statistic=statistic) as stream:
-        monkeypatch.setattr(Witness, "note", full)
+        monkeypatch.setattr(RollbackGuard, "note", full)
         with pytest.raises(OSError, match="disk full"):
             release_events(stream, [3, 4])
         (second,) = release_events(stream, [5])

@@ -7,7 +7,7 @@ import pytest
 from once import kept_line
 
 from counton import Average, PureDP, Quantiles, Stream, TopK
-from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.privacy.contribution import without_clock
 from counton.run import Job, run
 from counton.state import Store, state_summary
@@ -46,7 +46,7 @@ def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
         store.set_limit(PureDP(1))
     count(file, "orders", unit="order")
     for statistic in OF_EVENTS:
-        with pytest.raises(BudgetExceeded, match="for one order added"):
+        with pytest.raises(BudgetExceededError, match="for one order added"):
             keep(file, "other", statistic, 1)
 
 
@@ -54,7 +54,9 @@ def test_another_word_is_stated(file: Path) -> None:
     count(file, "orders", unit="order")
     assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
     assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
-    with pytest.raises(InvalidInput, match="separate totals for 'order' and 'parcel' and 'event'"):
+    with pytest.raises(
+        InvalidInputError, match="separate totals for 'order' and 'parcel' and 'event'"
+    ):
         keep(file, "which", Average(0, 10, 1))
 
 
@@ -77,7 +79,7 @@ def test_what_a_limit_is_about_is_not_passed_by_another_word(
     of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7"}
     assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
     words = f"'less' protects one {unit}, but the limit of this ledger is about one reader"
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         count(file, "less", **how, epsilon=epsilon)
     with Store(file) as store:
         found = store.ledger
@@ -92,7 +94,7 @@ def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
     with Store(file, create=True) as store:
         store.set_limit(PureDP(1), unit="reader")
     with pytest.raises(
-        InvalidInput, match="'reader' means one user in the release 'limit of the led"
+        InvalidInputError, match="'reader' means one user in the release 'limit of the led"
     ):
         count(file, "events", unit="Reader")
 
@@ -108,10 +110,12 @@ def test_a_limit_keeps_its_unit_when_only_its_number_changes(file: Path) -> None
         assert [(one.terms or {}).get("unit") for one in store.ledger_history] == ["reader"] * 3
         assert store.ledger is not None
         assert (store.ledger.limit, store.ledger.unit) == (PureDP(3), "reader")
-    with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
+    with pytest.raises(
+        InvalidInputError, match="protects one event, but the limit of this ledger is"
+    ):
         count(file, "events")
     with Store(file) as store:
-        with pytest.raises(InvalidInput, match="or give allow_raise"):
+        with pytest.raises(InvalidInputError, match="or give allow_raise"):
             store.set_limit(PureDP(3), unit="")
         store.set_limit(PureDP(3), unit="", allow_raise=True)
     assert count(file, "events") == "event"
@@ -125,24 +129,30 @@ def test_the_first_release_says_whether_a_limit_is_of_rows_or_of_users(file: Pat
         first, second = store.ledger_history
         assert (first.event, second.event) == ("limit set", "limit narrowed")
         assert " from " not in second.in_words()
-    with pytest.raises(InvalidInput, match="protects one event, but the limit of this ledger is"):
+    with pytest.raises(
+        InvalidInputError, match="protects one event, but the limit of this ledger is"
+    ):
         count(file, "unnamed")
     assert count(file, "rows", unit="Move", epsilon="0.7") == "move"
-    with pytest.raises(InvalidInput, match="'move' means one event in the release 'limit of the"):
+    with pytest.raises(
+        InvalidInputError, match="'move' means one event in the release 'limit of the"
+    ):
         count(file, "people", unit="move", user="cookie", most=2)
     assert count(file, "rest", epsilon="0.3") == "move"
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         count(file, "more", unit="move")
 
 
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
     count(file, "orders", unit="customer")
-    with pytest.raises(InvalidInput, match="'customer' means one event in the release 'orders'"):
+    with pytest.raises(
+        InvalidInputError, match="'customer' means one event in the release 'orders'"
+    ):
         count(file, "people", unit="Customer", user="cookie", most=2)
     count(file, "people", unit="user", user="cookie", most=2)
-    with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
+    with pytest.raises(InvalidInputError, match="'user' means one user in the release 'people'"):
         keep(file, "average", Average(0, 10, 1, unit="user"))
-    with pytest.raises(InvalidInput, match="'user' means one user in the release 'people'"):
+    with pytest.raises(InvalidInputError, match="'user' means one user in the release 'people'"):
         count(file, "more", unit="user")
 
 

@@ -10,14 +10,13 @@ from altered_journal import alter_values, mend_checksums
 from by_reference import state_by_reference
 from once import kept_line, kept_margins, kept_tree
 
-from counton import ZCDP, ApproxDP, Contribution, ExpiringDP, Key, PureDP, Stream
-from counton.base.errors import InvalidInput, StateError, WrongKey
+from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, Key, PureDP, Stream
+from counton.base.errors import InvalidInputError, NoiseKeyError, StateError
 from counton.base.private import Private
-from counton.frame.groups import GroupNames
 from counton.noise import NoiseField
 from counton.state import Store, verify
-from counton.state import seen as marks
-from counton.state.addition import Addition
+from counton.state import dedup as marks
+from counton.state.commit_input import CommitInput
 from counton.strategies import (
     Binary,
     Epochs,
@@ -26,11 +25,12 @@ from counton.strategies import (
     GrowingSquareRoot,
     HonakerOnline,
     KAry,
-    MultiscaleInterpolation,
+    MultiscaleStrategy,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.windowing.groups import GroupNames
 
 STRATEGIES: list[tuple[StreamStrategy, Any]] = [
     (Binary(40), PureDP(1)),
@@ -39,7 +39,7 @@ STRATEGIES: list[tuple[StreamStrategy, Any]] = [
     (HonakerOnline(40), ZCDP(0.1)),
     (SqrtToeplitz(40), ApproxDP(1, 1e-6)),
     (GrowingCascade(6), ZCDP(0.1)),
-    (MultiscaleInterpolation(40), ZCDP(0.1)),
+    (MultiscaleStrategy(40), ZCDP(0.1)),
     (GrowingSquareRoot(14), ZCDP(0.1)),
     (Epochs(), PureDP(1)),
     (Expiring(1), ExpiringDP(0.5)),
@@ -85,7 +85,7 @@ def test_a_slip_that_release_and_check_share_is_seen_by_the_reference(
 
 
 def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
-    unit = Contribution.values("0", "180", "0.1")
+    unit = ContributionBound.values("0", "180", "0.1")
     with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1), contribution=unit) as stream:
         stream.release_many([0.3, 179.9, 12.0])
         stream.release(0.1)
@@ -178,7 +178,7 @@ def test_one_altered_number_shows(
 
 
 def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
-    with pytest.raises(WrongKey):
+    with pytest.raises(NoiseKeyError):
         verify(state, "line", key=Key.generate())
     found = verify(state, key=Key.generate())
     assert {one.skipped is not None for one in found} == {True}
@@ -191,11 +191,11 @@ GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals"
 
 def sealed(state: Path) -> None:
     """A stream with details that knows users and a file."""
-    part = marks.MarkSet("user", 0, np.array([3, 8], np.uint64))
+    part = marks.DigestSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
-        change = marks.Change(marks.Secret(bytes(range(32))), [part])
+        change = marks.DigestChange(marks.Secret(bytes(range(32))), [part])
         inputs = np.array([[1, 2], [3, 4]])
-        stream.take(Private(Addition(inputs, remembered=change, sources=["file"])))
+        stream.take(Private(CommitInput(inputs, remembered=change, sources=["file"])))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
             stream.release_many(np.ones(2, np.int64))
 
     def refuse(self: KAry, law: object) -> None:
-        raise InvalidInput("sums of noise are not exact")
+        raise InvalidInputError("sums of noise are not exact")
 
     monkeypatch.setattr(KAry, "_check_law", refuse)
     stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)

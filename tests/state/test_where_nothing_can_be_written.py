@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from counton import PureDP, Stream
-from counton.base.errors import StateUnavailable
+from counton.base.errors import StateUnavailableError
 from counton.state import Store, state_summary, verify
 from counton.state.backup import back_up
 from counton.strategies import Binary
@@ -25,7 +25,7 @@ def test_nothing_is_read_without_locks(
     names = sorted(tmp_path.iterdir())
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     with pytest.raises(
-        StateUnavailable, match=r"may not write, so it cannot be locked.*copy it th"
+        StateUnavailableError, match=r"may not write, so it cannot be locked.*copy it th"
     ):
         act(state)
     monkeypatch.undo()

@@ -17,11 +17,11 @@ from states_put_back import Server
 from witnesses import refuse_writing, witness_file
 
 from counton import PureDP, Stream
-from counton.base.errors import StateError, StateUnavailable, WrongKey
-from counton.noise import Key, witness
-from counton.noise.witness import parse_entries
+from counton.base.errors import NoiseKeyError, StateError, StateUnavailableError
+from counton.noise import Key, guard_file
+from counton.noise.guard_file import parse_entries
 from counton.state import Store, verify
-from counton.state.state_witness import accept_old_copy, latest_witness, position_of
+from counton.state.rollback_guard import accept_old_copy, latest_witness, position_of
 from counton.strategies import Binary
 
 
@@ -77,7 +77,7 @@ def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     Key.generate().save(key)
     os.link(key, tmp_path / "other.key")
-    with pytest.raises(WrongKey, match="hard links"):
+    with pytest.raises(NoiseKeyError, match="hard links"):
         create(file, tmp_path / "other.key")
 
 
@@ -137,7 +137,7 @@ def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.Monk
     """Nobody is shown the release before it is noted."""
     create(file)
     with monkeypatch.context() as patch:
-        patch.setattr("counton.noise.witness.WitnessFile.note", full)
+        patch.setattr("counton.noise.guard_file.GuardFile.note", full)
         with pytest.raises(StateError, match="is kept in the state, but not shown yet"):
             go_on(file, None)
         with pytest.raises(StateError, match="is kept in the state, but not shown yet"):
@@ -236,11 +236,11 @@ def test_a_release_is_shown_when_its_witness_is_on_the_disk(
 
     monkeypatch.setattr(os, "fsync", fsync)
     with Stream.create(file, "a", Binary(64), PureDP(1)) as stream:
-        witness = witness_file(file)
+        record = witness_file(file)
         for step in range(1, 12):
             stream.release(1)
-            assert witness.name in synced[witness.parent.stat().st_ino]
-            assert parse_entries(synced[witness.stat().st_ino])[-1]["step"] == step
+            assert record.name in synced[record.parent.stat().st_ino]
+            assert parse_entries(synced[record.stat().st_ino])[-1]["step"] == step
 
 
 @pytest.mark.slow
@@ -263,7 +263,7 @@ def test_several_machines_share_a_folder(
     witness_file(postgres).rename(tmp_path / "away")  # as seen from the second machine
     each: tuple[dict[str, Any], ...] = ({}, {"witness": shared})
     for more in each:
-        with pytest.raises(StateUnavailable, match=r"is missing.*which all machines"):
+        with pytest.raises(StateUnavailableError, match=r"is missing.*which all machines"):
             on(1, **more)
     (tmp_path / "away").rename(witness_file(postgres))
     on(0, witness=shared)
@@ -337,20 +337,20 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
 ) -> None:
     """Another process makes it between the opening of the new file and its lock."""
     path = tmp_path / "a.key.witness"
-    lock = witness._lock
+    lock = guard_file._lock
 
     def note(stream: str) -> None:
         entry = {"key": "k", "state": "s", "stream": stream, "step": 1, "digest": stream}
-        assert witness.WitnessFile(path).note(entry, lambda _: True, make=True) is None
+        assert guard_file.GuardFile(path).note(entry, lambda _: True, make=True) is None
 
     def late(descriptor: int) -> None:
-        monkeypatch.setattr(witness, "_lock", lock)
+        monkeypatch.setattr(guard_file, "_lock", lock)
         note("faster")
         if killed:  # before the name under which it was made was gone
             os.link(path, path.with_name(f"{path.name}.new"))
         lock(descriptor)
 
-    monkeypatch.setattr(witness, "_lock", late)
+    monkeypatch.setattr(guard_file, "_lock", late)
     note("slower")
     assert {entry["stream"] for entry in parse_entries(path.read_bytes())} == {"faster", "slower"}
     assert [*tmp_path.iterdir()] == [path]

@@ -8,8 +8,8 @@ from brute_force import changes_of, check_scores, check_sensitivity, one_replace
 from started import started
 
 from counton import ZCDP, Average, ExpiringDP, PureDP
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.numbers.intervals import sum_tail
+from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.continual.intervals import sum_tail
 from counton.statistics import unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, SqrtToeplitz
 
@@ -43,10 +43,10 @@ def test_wrong_values_change_nothing() -> None:
         ([3], "number of values is 2"),
         ([[3], [4]], "flat list of numbers"),
     ):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(InvalidInputError, match=why):
             running.release_batch(wrong)
     assert running.checkpoint() == saved
-    with pytest.raises(InvalidInput, match="'mean', 'sum' or 'count'"):
+    with pytest.raises(InvalidInputError, match="'mean', 'sum' or 'count'"):
         running.release_batch([3, 4]).interval("median")
 
 
@@ -94,7 +94,7 @@ def test_sums_that_int64_cannot_hold_are_refused() -> None:
             Average(0, 2**40, 1, number=number), guarantee=PureDP(9), strategy=Binary(3),
             batched=True,
         )  # fmt: skip
-        with pytest.raises(SumOverflow, match="8,388,609 values"):
+        with pytest.raises(SumOverflowError, match="8,388,609 values"):
             running.release_batch(np.broadcast_to(np.float64(2**40), 2**23 + 1))
         assert running.step == 0
 

@@ -10,8 +10,8 @@ from brute_force import check_exact, check_sensitivity
 from some_cases import long
 from started import started
 
-from counton import ZCDP, Cuts, Key, PureDP, Running
-from counton.base.errors import InvalidInput, StateError, SumOverflow
+from counton import ZCDP, Cuts, Key, PureDP, RunningStatistic
+from counton.base.errors import InvalidInputError, StateError, SumOverflowError
 from counton.statistics import unit_sensitivities
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.statistic import restore
@@ -50,7 +50,7 @@ def test_any_cut_can_be_asked() -> None:
     cuts = Cuts(labels)
     sure: Any = {"guarantee": ZCDP(10**9), "name": "s", "strategy": KAry(6, 3, True)}
     events = [("a", "b"), (3, "a"), ("d", "e"), ("b", "a"), None, ("e", "b")]
-    readings: Any = Running.start(cuts, **sure, key=Key.generate()).release_many(events)
+    readings: Any = RunningStatistic.start(cuts, **sure, key=Key.generate()).release_many(events)
     weights = {frozenset(edge): 0 for edge in itertools.combinations(labels, 2)}
     for event, reading in zip(events, readings, strict=True):
         if event is not None:
@@ -76,7 +76,7 @@ def test_any_cut_can_be_asked() -> None:
 
 def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice() -> None:
     sure: Any = {"guarantee": ZCDP("1/900"), "name": "s", "strategy": KAry(6, 3, True)}
-    reading: Any = Running.start(Cuts(5), **sure, key=Key.generate()).release((0, 1))
+    reading: Any = RunningStatistic.start(Cuts(5), **sure, key=Key.generate()).release((0, 1))
     cut = reading.cut([0, 1], [2, 3, 4])
     # Whole numbers: what lies within half of one more is in it too.
     assert 1.9599 <= ((cut.upper - cut.lower) / 2 + 0.5) / cut.std <= 2.1
@@ -99,7 +99,7 @@ def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> Non
         assert abs(last[0, 1] / most - np.sign(weight)) < 0.01
         saved = counter.checkpoint()
         # Refused also if the sum is back within the range at the end of the step.
-        with pytest.raises(SumOverflow, match="exact"):
+        with pytest.raises(SumOverflowError, match="exact"):
             counter.release_batch([(0, 1, np.sign(weight)), (0, 1, -np.sign(weight))])
         assert counter.checkpoint() == saved
         counter.release_batch([(0, 1, -weight)] * (most // 2**40))
@@ -124,9 +124,9 @@ def test_numbers_of_numpy_are_nodes() -> None:
         (3, None),
         (b"a", None),
     ):
-        with pytest.raises(InvalidInput, match="list or set of nodes"):
+        with pytest.raises(InvalidInputError, match="list or set of nodes"):
             reading.cut(one, other)
-    with pytest.raises(InvalidInput, match="node is"):
+    with pytest.raises(InvalidInputError, match="node is"):
         reading.cut([["a"]])
 
 
@@ -135,7 +135,7 @@ def test_noise_of_a_cut_is_as_stated(runs: int) -> None:
     """In standard deviations: variance 1 within what so many cuts of two sizes tell."""
     found = []
     for number in range(runs):
-        counter: Any = Running.start(
+        counter: Any = RunningStatistic.start(
             Cuts(7), guarantee=PureDP(1), key=Key.generate(), name=str(number), strategy=Binary(3)
         )
         reading = counter.release_many([(0, 1), (2, 3), (0, 4)])[-1]
@@ -165,12 +165,12 @@ def test_what_is_refused() -> None:
     counter: Any = started(Cuts(4, resolution=0.5), 9, ZCDP(1))
     saved = counter.checkpoint()
     for wrong in ((0, 4, 1), (0, 1), (0, 0, 1), (0, 1, "heavy"), (0, 1, float("nan"))):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             counter.release(wrong)
     assert counter.checkpoint() == saved
     reading = counter.release((0, 1, 1))
     for one, other in (([0], [0]), ([], None), ([0, 0], [1]), ([9], None), ([0, 1, 2, 3], None)):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             reading.cut(one, other)
     wrongs: list[tuple[Any, dict[str, Any]]] = [
         (1, {}), ("ab", {}), (["a", "a"], {}), ([], {}), (3, {"neighbours": "nodes"}),
@@ -179,7 +179,7 @@ def test_what_is_refused() -> None:
         (["a", 10**5000], {}),
     ]  # fmt: skip
     for nodes, more in wrongs:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             Cuts(nodes, **more)
     assert "one sighting of an edge" in reading.describe()
     weighted: Any = statistic_from_dict(statistic_to_dict(Cuts(9, lower=-1, resolution="0.5")))

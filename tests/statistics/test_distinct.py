@@ -10,7 +10,7 @@ from brute_force import check_exact, check_sensitivity
 from started import started
 
 from counton import ExpiringDP
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Distinct
 from counton.statistics.statistic import restore
@@ -77,10 +77,10 @@ def test_wrong_events_change_nothing() -> None:
     running.release_batch([("a", True)])
     saved = running.checkpoint()
     for wrong in ("a", ("a", 1), (1.5, True), (None, True), (10**5000, True)):
-        with pytest.raises(InvalidInput, match="give"):
+        with pytest.raises(InvalidInputError, match="give"):
             running.release_batch([("b", True), wrong])
     assert running.checkpoint() == saved
-    with pytest.raises(InvalidInput, match="changes is 0"):
+    with pytest.raises(InvalidInputError, match="changes is 0"):
         Distinct(changes=0)
 
 
@@ -94,7 +94,7 @@ def test_new_users_are_a_difference_and_old_ones_expire() -> None:
     noisy = started(statistic, guarantee=ZCDP(1), strategy=Binary(9)).release_many([1, 2, 1, 3])
     # The release at 4 reads another node than that at 2.
     assert noisy[3].since(noisy[1]).std() == pytest.approx(noisy[3].std() * np.sqrt(2))
-    with pytest.raises(InvalidInput, match="earlier"):
+    with pytest.raises(InvalidInputError, match="earlier"):
         readings[1].since(readings[3])
     counter: Any = started(Distinct(), guarantee=ExpiringDP(epsilon=1), strategy=Expiring(1))
     assert counter.release("ann")["users"] < 50
@@ -116,6 +116,6 @@ def full(*_: Any, **__: Any) -> None:
 
 @pytest.mark.parametrize("stops", [[3], [2, 3]])
 def test_a_name_that_python_takes_for_another_is_refused(stops: list[int]) -> None:
-    with pytest.raises(InvalidInput, match="a user is True"):
+    with pytest.raises(InvalidInputError, match="a user is True"):
         Distinct().begin().take([1, True, "1"], np.array(stops))
     assert Distinct().begin().take(["ann", 1, "1", "ann"], np.array([4])).tolist() == [3]

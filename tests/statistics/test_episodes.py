@@ -11,8 +11,8 @@ from some_cases import long
 
 from counton import Episodes
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput
-from counton.statistics.letters.episodes import CHANGES, SQUARES
+from counton.base.errors import InvalidInputError
+from counton.statistics.sequences.episodes import CHANGES, SQUARES
 
 
 def _read(word: str, piece: str) -> bool:
@@ -167,7 +167,7 @@ def test_longer_episodes_are_refused() -> None:
     assert isinstance(pattern, BoundedChange)
     assert pattern.l2_squared < 4 * 6 * 4**5
     for alphabet, longest in (("ab", 7), ("abcde", 6)):
-        with pytest.raises(InvalidInput, match="give a longest of at most 5"):
+        with pytest.raises(InvalidInputError, match="give a longest of at most 5"):
             Episodes(alphabet, longest)
 
 

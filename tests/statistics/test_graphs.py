@@ -18,8 +18,18 @@ from brute_force import (
 from some_cases import long
 from started import started
 
-from counton import ZCDP, Degrees, Edges, ExpiringDP, Forest, Key, Running, Stars, Triangles
-from counton.base.errors import InvalidInput, StateError
+from counton import (
+    ZCDP,
+    Degrees,
+    Edges,
+    ExpiringDP,
+    Forest,
+    Key,
+    RunningStatistic,
+    Stars,
+    Triangles,
+)
+from counton.base.errors import InvalidInputError, StateError
 from counton.statistics import Statistic, unit_sensitivities
 from counton.statistics.graphs import graph_statistic as graphs
 from counton.statistics.statistic import place_of_name, restore
@@ -83,7 +93,7 @@ def legal(statistic: Statistic, neighbours: Neighbours) -> Neighbours:
         try:
             changes_of(statistic, one)
             changes_of(statistic, other)
-        except InvalidInput:
+        except InvalidInputError:
             continue
         yield one, other
 
@@ -160,7 +170,7 @@ def test_words_and_sizes_of_what_is_impossible() -> None:
     assert words(Degrees(1)) == "whose two nodes have up to 1 edge each"
     assert Stars(2**20, 3).most <= 2**40
     for given in ({"leaves": 4}, {"leaves": 3, "beyond": "drop"}):
-        with pytest.raises(InvalidInput, match="at most 2\\^40 can be counted"):
+        with pytest.raises(InvalidInputError, match="at most 2\\^40 can be counted"):
             Stars(2**20, **given)
 
 
@@ -271,13 +281,13 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
         ([(2**63, "a")], "node is 9223372036854775808"),
         ([("a", "b", 1)], "two nodes"),
     ):
-        with pytest.raises(InvalidInput, match=match):
+        with pytest.raises(InvalidInputError, match=match):
             running.release_batch(wrong)
         assert running.checkpoint() == saved
-    with pytest.raises(InvalidInput, match="4 nodes, but nodes is 3"):
+    with pytest.raises(InvalidInputError, match="4 nodes, but nodes is 3"):
         Degrees(2, nodes=3).begin().take([("a", "b"), ("c", "d")], np.array([2]))
     for weight in (2.5, 0.1, -1, "heavy", float("nan")):
-        with pytest.raises(InvalidInput, match="weight"):
+        with pytest.raises(InvalidInputError, match="weight"):
             Forest(2, resolution="0.5").begin().take([("a", "b", weight)], np.array([1]))
     assert changes_of(Forest(2, resolution="0.5"), [("a", "b", 0.8)]).tolist() == [[2]]
     for make in (
@@ -287,7 +297,7 @@ def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
         lambda: Triangles(3, beyond="keep"),  # type: ignore[arg-type]
         lambda: Forest("0.3", resolution="0.2"),
     ):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             make()
 
 
@@ -295,18 +305,20 @@ def test_readings_say_what_was_released() -> None:
     sure: Any = {
         "guarantee": ZCDP(10**9), "key": Key.generate(), "name": "s", "strategy": KAry(4, 3, True),
     }  # fmt: skip
-    degrees: Any = Running.start(Degrees(2, nodes=5), **sure).release(("a", "b"))
+    degrees: Any = RunningStatistic.start(Degrees(2, nodes=5), **sure).release(("a", "b"))
     assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
     assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]
     assert "unit of privacy: one edge added or removed, whose two nodes" in degrees.describe()
-    with pytest.raises(InvalidInput, match="not among the 3 names"):
+    with pytest.raises(InvalidInputError, match="not among the 3 names"):
         degrees[3]
-    forest: Any = Running.start(Forest(3, resolution="0.25"), **sure).release(("a", "b", 0.75))
+    forest: Any = RunningStatistic.start(Forest(3, resolution="0.25"), **sure).release(
+        ("a", "b", 0.75)
+    )
     assert forest["weight"] == 0.75
     assert forest.interval() == (0.75, 0.75)
     assert forest.table_columns()["estimate"].tolist() == [0.75]
     assert forest.std() < 1e-3
-    triangles: Any = Running.start(Triangles(2), **sure).release(("a", "b"))
+    triangles: Any = RunningStatistic.start(Triangles(2), **sure).release(("a", "b"))
     assert triangles["triangles"] == 0
     growing: Any = started(Edges(), guarantee=ExpiringDP(epsilon=1), strategy=Expiring(1))
     assert growing.release(("a", "b"))["edges"] < 50
@@ -326,5 +338,5 @@ def test_degrees_have_names_of_their_own() -> None:
     degrees = Degrees(4)
     assert place_of_name(degrees, "3") == place_of_name(degrees, 3) == 2
     for name in ("03", "0", "5", "-1", "3.0", "", "9" * 5000, 3.0, True):
-        with pytest.raises(InvalidInput, match="not among the 4 names"):
+        with pytest.raises(InvalidInputError, match="not among the 4 names"):
             place_of_name(degrees, name)

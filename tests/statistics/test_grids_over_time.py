@@ -9,8 +9,8 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity, one_replaced
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, Running
-from counton.base.errors import InvalidInput, SumOverflow
+from counton import ZCDP, ApproxDP, Contingency, PureDP, Ranges, RunningStatistic
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
 from counton.tables.grid import Grid
@@ -72,7 +72,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
 def test_what_is_published_adds_up_over_cells_and_over_time(
     statistic: Any, cells: list[Any], guarantee: Any, strategy: Any
 ) -> None:
-    counter: Any = Running.start(
+    counter: Any = RunningStatistic.start(
         statistic, 4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
     )
     months = [[cell for k, cell in enumerate(cells) for _ in range(k % 3 + n)] for n in range(4)]
@@ -137,12 +137,12 @@ def test_rows_are_told_by_their_labels() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         make()
 
 
 def test_events_and_sums_that_cannot_be_are_refused() -> None:
-    counter = Running.start(
+    counter = RunningStatistic.start(
         Contingency(COLUMNS), 4, PureDP(1), key=chosen_key(), name="m", batched=True
     )
     short = ("f",)
@@ -153,18 +153,18 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
         (unknown, "not among the labels"),
         (no_text, "not among the labels"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             counter.release_batch([event])
     reading: Any = counter.release_batch([])
     for name, words in (
         ("f", "as in .f/\\*"),
         (("f", "q"), "not among the labels of .from.: give one of"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             reading[name]
-    with pytest.raises(InvalidInput, match="only once"):
+    with pytest.raises(InvalidInputError, match="only once"):
         reading.margin("sex", "sex")
-    with pytest.raises(SumOverflow, match="can be measured exactly"):
+    with pytest.raises(SumOverflowError, match="can be measured exactly"):
         Ranges(HOURS, line="hierarchy").settle(ZCDP(1)).measure(np.full((1, 5), 2**60))
 
 

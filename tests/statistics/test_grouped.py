@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from counton import Counter, CountonError, Key, PureDP
-from counton.numbers.releases import StepRelease
-from counton.numbers.table_request import TableRequest
+from counton.continual.releases import StepRelease
+from counton.continual.table_request import TableRequest
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.readings import Readings
+from counton.statistics.results import StatisticResults
 from counton.strategies import Binary
 
 GROUPS = ["north", "south", "west"]
@@ -27,7 +27,7 @@ KINDS: list[Statistic] = [
 ]
 
 
-def readings_of(inner: Statistic) -> Readings:
+def readings_of(inner: Statistic) -> StatisticResults:
     """Four steps of three groups; at first so little is counted that a mean is not known."""
     statistic = Grouped(inner, GROUPS).settle(PureDP(1), 15)
     counter = Counter(
@@ -40,7 +40,7 @@ def readings_of(inner: Statistic) -> Readings:
     ]  # fmt: skip
     cells = np.cumsum(steps, axis=0)
     cells[0] -= 40
-    return Readings.of(statistic, counter.design, cells)
+    return StatisticResults.of(statistic, counter.design, cells)
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:

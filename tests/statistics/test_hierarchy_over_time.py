@@ -9,8 +9,8 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity, one_replaced
 from keys import chosen_key
 
-from counton import ZCDP, ApproxDP, PureDP, Running
-from counton.base.errors import InvalidInput, SumOverflow
+from counton import ZCDP, ApproxDP, PureDP, RunningStatistic
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.statistics import Grouped, Hierarchy, Quantiles
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
@@ -73,7 +73,7 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
         (ZCDP("1/2"), SqrtToeplitz(5)),
         (ApproxDP(1, "1e-6"), None),
     ):
-        counter = Running.start(
+        counter = RunningStatistic.start(
             Hierarchy(TREE), 5, guarantee, key=chosen_key(), name="m", strategy=strategy,
             batched=True,
         )  # fmt: skip
@@ -94,7 +94,7 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
 
 
 def test_intervals_and_tables_are_those_of_nodes() -> None:
-    counter = Running.start(
+    counter = RunningStatistic.start(
         Hierarchy(TREE), 4, PureDP(20), key=chosen_key(), name="m", batched=True
     )
     reading: Any = counter.release_batch([("N", "a")] * 50 + [("S",)] * 30)
@@ -103,7 +103,7 @@ def test_intervals_and_tables_are_those_of_nodes() -> None:
     columns = reading.table_columns()
     assert columns["level"].tolist() == ["total", *["region"] * 4, *["city"] * 6]
     assert columns["estimate"][0] == reading.total
-    with pytest.raises(InvalidInput, match="is not in the domain"):
+    with pytest.raises(InvalidInputError, match="is not in the domain"):
         reading["Q"]
 
 
@@ -149,27 +149,27 @@ def test_rows_are_told_by_their_labels() -> None:
     ],
 )
 def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> None:
-    counter = Running.start(
+    counter = RunningStatistic.start(
         Hierarchy(TREE, counts=counts), 4, PureDP(1), key=chosen_key(), name="m", batched=True
     )
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         counter.release_batch(events)
     assert counter.step == 0
 
 
 def test_sums_beyond_exact_arithmetic_are_refused() -> None:
     statistic = Hierarchy(TREE).settle(PureDP(1))
-    with pytest.raises(SumOverflow, match="can be measured exactly"):
+    with pytest.raises(SumOverflowError, match="can be measured exactly"):
         statistic.measure(np.full((1, 7), 2**60))
     numbers = Tree.from_leaves({"level 1": [1, 2]}, ["level 1"])
-    with pytest.raises(InvalidInput, match="give all nodes texts as names"):
+    with pytest.raises(InvalidInputError, match="give all nodes texts as names"):
         Hierarchy(numbers)
-    with pytest.raises(InvalidInput, match="is not a level"):
+    with pytest.raises(InvalidInputError, match="is not a level"):
         Hierarchy(TREE, targets={"street": 1})
 
 
 def test_groups_have_a_hierarchy_each() -> None:
-    counter = Running.start(
+    counter = RunningStatistic.start(
         Grouped(Hierarchy(TREE), ["old", "new"]), 4, PureDP(1), key=chosen_key(), name="m",
         strategy=Binary(4), batched=True,
     )  # fmt: skip

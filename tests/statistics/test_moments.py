@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from started import started
 
 from counton import ZCDP, Moments, PureDP
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.numbers import StepRelease
+from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.continual import StepRelease
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
-from counton.statistics.moments import MomentsReading
-from counton.statistics.readings import read_release
+from counton.statistics.moments import MomentsResult
+from counton.statistics.results import read_release
 from counton.strategies import Binary
 
 Rows = Sequence[tuple[float, ...]]
@@ -97,7 +97,7 @@ def test_deviations_are_those_of_the_derivatives() -> None:
     rows = [tuple(row) for row in np.column_stack([rng.uniform(-1, 3, 60), rng.uniform(0, 8, 60)])]
     running = started(TWO, 1, ZCDP(10**4), batched=True)
     reading = running.release_batch(rows)
-    assert isinstance(reading, MomentsReading)
+    assert isinstance(reading, MomentsResult)
     exact = np.ravel(reading.release.value).astype(float)
     for name in truth(TWO, rows):
         slopes = []
@@ -119,7 +119,7 @@ def test_deviations_are_those_of_the_derivatives() -> None:
 def test_little_is_said_where_little_is_known() -> None:
     running = started(TWO, 2, ZCDP("1/1000"), batched=True)
     reading = running.release_batch([])
-    assert isinstance(reading, MomentsReading)
+    assert isinstance(reading, MomentsResult)
     assert reading.interval(("mean", "x")) == (-1, 3)
     assert reading.interval(("variance", "y")) == (0, 16)
     assert reading.interval(("covariance", "x", "y")) == (-8, 8)
@@ -239,7 +239,7 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     ],
 )
 def test_bad_columns_are_refused(columns: Any, more: Any, why: str) -> None:
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInputError, match=why):
         Moments(columns, **more)
 
 
@@ -255,9 +255,9 @@ def test_wrong_rows_change_nothing() -> None:
         (np.ones((3, 1)), "shape"),
     ]
     for rows, why in wrong:
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(InvalidInputError, match=why):
             running.release_batch(rows)
-    with pytest.raises(SumOverflow, match="more than can be added"):
+    with pytest.raises(SumOverflowError, match="more than can be added"):
         Moments({"x": (0, 1)}, grid=2**16).check_events(np.array([2**30]))
     assert running.checkpoint() == saved
     reading = running.release_batch([(1, 2)])
@@ -270,5 +270,5 @@ def test_wrong_rows_change_nothing() -> None:
         3,
         ("count", "x"),
     ):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             reading.interval(name)

@@ -9,7 +9,7 @@ from brute_force import changes_of, check_sensitivity, one_replaced, simulated
 from started import started
 
 from counton import ZCDP, ApproxDP, Average, ExpiringDP, PureDP, Quantiles
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.run import Job, run
 from counton.statistics import unit_sensitivity
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
@@ -60,21 +60,21 @@ def test_wrong_values_change_nothing() -> None:
     reading: Any = running.release_batch([3, 4])
     saved = running.checkpoint()
     for wrong, why in (([3, np.nan], "nan at position 1"), (["x"], "numbers"), ([[3]], "one")):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(InvalidInputError, match=why):
             running.release_batch(wrong)
     assert running.checkpoint() == saved
     for low, high, why in ((0, 4, "ask for 3 or 5"), (2, 1, "below high")):
-        with pytest.raises(InvalidInput, match=why):
+        with pytest.raises(InvalidInputError, match=why):
             reading.between(low, high)
-    with pytest.raises(InvalidInput, match="above 0 and below 1"):
+    with pytest.raises(InvalidInputError, match="above 0 and below 1"):
         reading.quantile(1)
     many: list[Any] = [[1, 1], [1], [0, np.inf], "ab"]
     for edges in many:
-        with pytest.raises(InvalidInput, match="edges are"):
+        with pytest.raises(InvalidInputError, match="edges are"):
             Quantiles(edges)
-    with pytest.raises(InvalidInput, match="build it for that number"):
+    with pytest.raises(InvalidInputError, match="build it for that number"):
         Quantiles([0, 1], line=LINES[0])
-    with pytest.raises(InvalidInput, match="one of identity"):
+    with pytest.raises(InvalidInputError, match="one of identity"):
         Quantiles(EDGES, line="trees")
 
 
@@ -138,7 +138,7 @@ _NO_NUMBERS = {
 @pytest.mark.parametrize("wrong", _NO_NUMBERS.values(), ids=_NO_NUMBERS)
 def test_what_is_no_number_is_refused(wrong: Any) -> None:
     for statistic in Quantiles(EDGES, line="identity"), Average(0, 5, 1):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             statistic.begin().take(wrong, np.array([len(wrong)]))
 
 
@@ -154,7 +154,7 @@ def test_values_replaced_move_the_rows_by_the_largest_distance_of_two_columns() 
 
 def test_zero_has_one_sign() -> None:
     assert hash(Quantiles([-0.0, 1])) == hash(Quantiles([0.0, 1]))
-    with pytest.raises(InvalidInput, match="give a list of numbers"):
+    with pytest.raises(InvalidInputError, match="give a list of numbers"):
         Quantiles([0, 10**400])
 
 

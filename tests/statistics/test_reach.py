@@ -16,14 +16,14 @@ from run_results import counts_of, design_of, releases_of
 
 from counton import ZCDP, PureDP, Stream
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import open_private
-from counton.released.besides_noise import besides_noise
-from counton.released.description import Bounded, Description
+from counton.results.metadata import ReleaseMetadata, UserLevel
+from counton.results.systematic_errors import systematic_errors
 from counton.run import Job, chosen_rows, run
 from counton.run.contribution_choice import with_ranks, within_bound
 from counton.run.row_buffer import RowBuffer
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
 from counton.statistics import Count, Distinct, Reach, Report
 from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic
 
@@ -60,7 +60,7 @@ class Released(NamedTuple):
     """By how much each cell changed in each step, without noise; and the stream."""
 
     changes: NDArray[np.int64]
-    definition: Description
+    definition: ReleaseMetadata
 
 
 def nights(seed: int, rows: int = 40) -> list[list[Row]]:
@@ -254,19 +254,19 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
         parts = {name: outcome.read().part(name).numbers.definition for name in REPORT.statistics}
-    said = {name: besides_noise(one)[1:] for name, one in parts.items()}
+    said = {name: systematic_errors(one)[1:] for name, one in parts.items()}
     assert "do not count" not in " ".join([*said["users"], *said["reach"]])
     for name in ("rows", "by page"):
         assert said[name][0].startswith("rows beyond 5 of each user's week do not count, which ")
     assert "those of late days most: earlier rows count first" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
-        lines = besides_noise(outcome.spec.description())
+        lines = systematic_errors(outcome.spec.description())
     assert lines[1].startswith("groups beyond 2 of each user's week do not count, which ")
 
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidInput, match="'reach' of the report counts users with 4 rows, but only most"
+        InvalidInputError, match="'reach' of the report counts users with 4 rows, but only most"
     ):
         run(job({**IN_REPORT, "most": 3}, tmp_path / "s.db", nights(0)[0], 1))
 
@@ -296,7 +296,7 @@ def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     way = {"at_least": "1,5"}
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         run(job(way, tmp_path / "s.db", nights(0)[0], 1, **options))
     assert not (tmp_path / "s.db").exists()
 
@@ -308,11 +308,11 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
     for changed in ({"at_least": "1,2"}, {"per": "1d"}):
         with pytest.raises(StateError, match="differs from stream 'reach' in"):
             run(job({**WAYS[0], **changed}, state, given[1], 2))
-    with pytest.raises(InvalidInput, match="reach has no option 'first'"):
+    with pytest.raises(InvalidInputError, match="reach has no option 'first'"):
         run(job({**WAYS[0], "first": True}, state, given[1], 2))
     again = Job("reach", job({}, state, given[1], 2).events, state, append=True, until="newest")
     with run(again) as outcome:
-        assert outcome.spec.description().counting == Bounded(1, "1w", each=4)
+        assert outcome.spec.description().counting == UserLevel(1, "1w", each=4)
         assert outcome.spec.description().inner == Reach([1, 2, 4])
 
 
@@ -355,7 +355,7 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     first, second = (reading.number_of(name) for name in ("2 or more", "4 or more"))
     assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)
     with pytest.raises(
-        InvalidInput, match="'many' is not among the 5 names; give one of 1 or more, 2 or more"
+        InvalidInputError, match="'many' is not among the 5 names; give one of 1 or more, 2 or more"
     ):
         reading.number_of("many")
 

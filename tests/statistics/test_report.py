@@ -10,15 +10,14 @@ import pytest
 from own_laws.statistics import check_statistic
 from some_cases import long
 
-from counton import ZCDP, ExpiringDP, Key, PureDP, Running, plan, read, release
+from counton import ZCDP, ExpiringDP, Key, PureDP, RunningStatistic, plan, read, release
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.job.job_file import load
 from counton.job.saved_job import save
-from counton.laws import LawBroken
-from counton.privacy import Contribution
-from counton.released.release import Release
-from counton.released.screen import screen_of
+from counton.privacy import ContributionBound
+from counton.results.release import Release
+from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.statistics import (
     Average,
@@ -38,6 +37,7 @@ from counton.statistics import (
 from counton.statistics.report_budget import weights_for_noise
 from counton.statistics.report_members import norms_of
 from counton.tables import Tree
+from counton.testing import PropertyViolationError
 
 TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
 PLACES = [("N", "a"), ("N", "b"), ("S", "c")]
@@ -127,18 +127,18 @@ def test_the_laws_hold(name: str) -> None:
 class Forgetful(Report):
     """Forgets what a row changes in all statistics but the first."""
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         first = next(iter(self.measured_ones))
         l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)
         moved = BoundedChange(weight * l1, weight**2 * l2, once=True)
-        return Contribution.of_pattern(moved, "which counts in all", unit=self.unit)
+        return ContributionBound.of_pattern(moved, "which counts in all", unit=self.unit)
 
 
 def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
     told = daily().settle(PureDP(1), 4).parameters
     check_statistic(Report(**told), [ROWS[:4], ROWS[4:]])
-    with pytest.raises(LawBroken, match="changes"):
+    with pytest.raises(PropertyViolationError, match="changes"):
         check_statistic(Forgetful(**told), [ROWS[:4], ROWS[4:]])
 
 
@@ -168,7 +168,9 @@ def test_what_follows_from_another_is_measured_once() -> None:
 def exact(report: Report, rows: list[dict[str, Any]]) -> Any:
     """What is read where there is next to no noise."""
     guarantee = PureDP(4000)
-    counter = Running.start(report, 1, guarantee, key=Key.generate(), name="exact", batched=True)
+    counter = RunningStatistic.start(
+        report, 1, guarantee, key=Key.generate(), name="exact", batched=True
+    )
     return counter.release_batch(rows)
 
 
@@ -186,7 +188,7 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
                 one = Grouped(one.inner, one.groups)
                 inner = one.inner.parts
                 events = [(event[0], event[1] if inner else None) for event in events]
-            counter = Running.start(
+            counter = RunningStatistic.start(
                 one, 1, PureDP(4000), key=Key.generate(), name=name, batched=True
             )
             alone = counter.release_batch(events or own).table_columns()
@@ -236,7 +238,7 @@ def test_weights_are_as_small_as_they_can_be() -> None:
     assert weights(1) == weights(2) == [1, 60]
     assert weights(2, b=4) == [1, 120]  # a share of rho is a square of weights
     large: dict[str, Any] = {"a": Sum(0, 1000, resolution="1e-9"), "b": Sum(0, 1, resolution=1)}
-    with pytest.raises(InvalidInput, match="coarser resolution"):
+    with pytest.raises(InvalidInputError, match="coarser resolution"):
         weights_for_noise(Report(large, columns={"a": "x", "b": "x"}), 1)
 
 
@@ -273,26 +275,28 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
         (Average(0, 1, 1, number=3), "rows in their order"),
         (daily(), "has rows that change several"),
     ):
-        with pytest.raises(InvalidInput, match=f"{why}.*beside the report"):
+        with pytest.raises(InvalidInputError, match=f"{why}.*beside the report"):
             Report({"n": Count(), "x": one})
-    with pytest.raises(InvalidInput, match="events of Python do not name their user"):
+    with pytest.raises(InvalidInputError, match="events of Python do not name their user"):
         exact(Report({"n": Count(), "people": Distinct()}), ROWS)
-    with pytest.raises(InvalidInput, match="no statistic of the report reads a column"):
+    with pytest.raises(InvalidInputError, match="no statistic of the report reads a column"):
         Report({"n": Count(), "m": Count()})
-    with pytest.raises(InvalidInput, match="62 bits"):
+    with pytest.raises(InvalidInputError, match="62 bits"):
         Report(
             {f"s{number}": Sum(0, 1, resolution="1e-9") for number in range(3)},
             columns={f"s{number}": f"x{number}" for number in range(3)},
         )
-    with pytest.raises(InvalidInput, match="a report has one that does not fade"):
+    with pytest.raises(InvalidInputError, match="a report has one that does not fade"):
         daily().settle(ExpiringDP(1), None)
-    with pytest.raises(InvalidInput, match="is not a statistic of the report"):
+    with pytest.raises(InvalidInputError, match="is not a statistic of the report"):
         Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
 
 
 def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
     report = daily()
-    counter = Running.start(report, 3, PureDP(4000), key=Key.generate(), name="r", batched=True)
+    counter = RunningStatistic.start(
+        report, 3, PureDP(4000), key=Key.generate(), name="r", batched=True
+    )
     for wrong, said in (
         ({"city": "b", "region": "S"}, "belongs to no cell"),  # each is declared, not the pair
         ({"city": "elsewhere"}, "belongs to no cell"),
@@ -300,7 +304,7 @@ def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
         ({"paid": float("nan")}, "must be finite"),
         ({"paid": "many"}, "must be numbers"),
     ):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInputError, match=said):
             counter.release_batch([*ROWS, {**ROWS[0], **wrong}])
     assert counter.step == 0
     right: Any = counter.release_batch(ROWS)
@@ -311,7 +315,7 @@ def test_weights_do_not_make_sums_wrap() -> None:
     told = {**daily().settle(PureDP(1), 4).parameters}
     told["weights"] = dict.fromkeys(told["weights"], 2**34)
     sums = np.full((1, daily().places), 2**30, np.int64)
-    with pytest.raises(SumOverflow, match="may reach"):
+    with pytest.raises(SumOverflowError, match="may reach"):
         Report(**told).measure(sums)
 
 
@@ -427,7 +431,7 @@ def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending
     places = found.part("places").table()
     assert set(places["level"]) == {"total", "region", "city"}
     if ending == ".parquet":
-        with pytest.raises(InvalidInput, match="is not a statistic of the report"):
+        with pytest.raises(InvalidInputError, match="is not a statistic of the report"):
             found.part("nobody")
 
 
@@ -587,16 +591,18 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
 def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text('[report.daily]\nevents = "x.csv"\nstate = "v.db"\n')
-    with pytest.raises(InvalidInput, match="contains no statistic"):
+    with pytest.raises(InvalidInputError, match="contains no statistic"):
         load(file)
     wrong = FILE.format(folder=tmp_path).replace("lower = 0", "lowest = 0")
     file.write_text(wrong)
     FRAME.write_csv(tmp_path / "visits.csv")
     (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")
-    with pytest.raises(InvalidInput, match="average has no option 'lowest'; did you mean lower"):
+    with pytest.raises(
+        InvalidInputError, match="average has no option 'lowest'; did you mean lower"
+    ):
         run(next(iter(load(file).values())))
     file.write_text(FILE.format(folder=tmp_path) + '\n[jobs.daily]\nevents = "x.csv"\n')
-    with pytest.raises(InvalidInput, match="job and a report called 'daily'"):
+    with pytest.raises(InvalidInputError, match="job and a report called 'daily'"):
         load(file)
 
 
@@ -612,7 +618,7 @@ def test_a_report_is_what_it_was_made_of() -> None:
 def test_windows_of_another_length_are_a_job_of_their_own(tmp_path: Path) -> None:
     statistics = {"visits": {"statistic": "count"}, "days": {"statistic": "count", "every": "1d"}}
     asked: dict[str, Any] = {"statistics": statistics, "time": "time", "every": "1h", "steps": 9}
-    with pytest.raises(InvalidInput, match="gives 'days' windows of its own"):
+    with pytest.raises(InvalidInputError, match="gives 'days' windows of its own"):
         run(
             Job(
                 "report", pl.DataFrame({"time": ["2024-03-01"]}), tmp_path / "s.db",

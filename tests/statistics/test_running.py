@@ -8,9 +8,15 @@ import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 from started import started
 
-from counton import ApproxDP, Key, PureDP, Running
+from counton import ApproxDP, Key, PureDP, RunningStatistic
 from counton.base.distributions import Run, Runs
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
+from counton.base.errors import (
+    HorizonExceededError,
+    InvalidInputError,
+    NoiseKeyError,
+    StateError,
+    SumOverflowError,
+)
 from counton.privacy import ZCDP
 from counton.statistics import (
     Average,
@@ -41,18 +47,20 @@ def test_both_kinds_go_on_where_they_stood() -> None:
     events = list("abaabbbaab")
     for statistic in Letters(), LettersOnDemand():
         strategy = SqrtToeplitz(10) if statistic.on_demand else Binary(10)
-        running = Running.start(
+        running = RunningStatistic.start(
             statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy
         )
         whole = [running.release(event).table_columns()["estimate"] for event in events]
-        parts = Running.start(statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+        parts = RunningStatistic.start(
+            statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy
+        )
         parts.release_many(events[:4])
         parts = type(parts).resume(parts.checkpoint(), key=key)
         rest = parts.release_many(events[4:])
         assert [one.step for one in rest] == list(range(5, 11))
         got = [one.table_columns()["estimate"] for one in rest[1:]]
         np.testing.assert_array_equal(got, whole[5:])
-        with pytest.raises(WrongKey):
+        with pytest.raises(NoiseKeyError):
             type(parts).resume(parts.checkpoint(), key=Key.generate())
         with pytest.raises(StateError, match="altered"):
             type(parts).resume(parts.checkpoint().replace(b"false", b"true "), key=key)
@@ -78,7 +86,7 @@ def test_noise_belongs_to_the_statistic_too() -> None:
     found = []
     for edges, batched in ((range(17), True), (coarse, True), (coarse, False)):
         statistic = Quantiles(list(edges), line="identity")
-        running = Running.start(
+        running = RunningStatistic.start(
             statistic, guarantee=PureDP("1/9"), key=key, name="s", strategy=Binary(3),
             batched=batched,
         )  # fmt: skip
@@ -108,14 +116,14 @@ def test_cells_far_apart_are_the_same_in_one_call() -> None:
 def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     running = started(Letters(), 3, PureDP(1))
     running.release("a")
-    for events, error in (("ac", InvalidInput), ("abab", HorizonExceeded)):
+    for events, error in (("ac", InvalidInputError), ("abab", HorizonExceededError)):
         with pytest.raises(error):
             running.release_many(events)
-    with pytest.raises(InvalidInput, match="batched"):
+    with pytest.raises(InvalidInputError, match="batched"):
         running.release_batch("ab")
     with monkeypatch.context() as patched:
-        patched.setattr("counton.numbers.counter_state.largest_sum", lambda strategy: 0)
-        with pytest.raises(SumOverflow):
+        patched.setattr("counton.continual.checkpoint.largest_sum", lambda strategy: 0)
+        with pytest.raises(SumOverflowError):
             running.release("b")
     assert running.step == 1
     assert running._exact.save() == b"a"
@@ -128,12 +136,14 @@ def test_an_interrupted_release_counts_nothing_twice(
 ) -> None:
     key = Key.generate()
     strategy = KAry.best(9)
-    running = Running.start(statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+    running = RunningStatistic.start(
+        statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy
+    )
     running.release_many("ab")
     saved = running.checkpoint()
     # After all is counted, as in making what is returned: everything is put back.
     with monkeypatch.context() as patched:
-        patched.setattr("counton.statistics.live_statistic.Readings", interrupted)
+        patched.setattr("counton.statistics.live_statistic.StatisticResults", interrupted)
         with pytest.raises(KeyboardInterrupt):
             running.release_many("aab")
     assert running.checkpoint() == saved
@@ -162,7 +172,9 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
     key = Key.generate()
-    alone, other = (Running.start(Distinct(), 6, PureDP(1), key=key, name="u") for _ in range(2))
+    alone, other = (
+        RunningStatistic.start(Distinct(), 6, PureDP(1), key=key, name="u") for _ in range(2)
+    )
     alone.release_batches(["b", "b"], [0, 1, 1, 2])  # what is left of a, b, a, b without a
     alone.release_batch([])
     other.release_many(["a", "b", "a", "b"])
@@ -175,25 +187,27 @@ def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
     before = alone.checkpoint()
     wrong: Any = (["b", "c"], [2]), (["b"], [0.9]), (["b"], [True])
     for events, stops in wrong:
-        with pytest.raises(InvalidInput, match=r"a step has 2 events|stops are"):
+        with pytest.raises(InvalidInputError, match=r"a step has 2 events|stops are"):
             alone.release_batches(events, stops)
     assert alone.checkpoint() == before
-    letters = Running.start(Substrings("ab", 2), 6, PureDP(1), key=key, name="l")
-    with pytest.raises(InvalidInput, match="a step has 0 events"):
+    letters = RunningStatistic.start(Substrings("ab", 2), 6, PureDP(1), key=key, name="l")
+    with pytest.raises(InvalidInputError, match="a step has 0 events"):
         letters.release_batch("")
     assert "each step has as many in both" in letters.describe()
 
 
 @pytest.mark.parametrize("events", ["ann", b"ann", {"ann": 1}, {"ann"}, iter("ann"), np.array("a")])
 def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
-    running = Running.start(Distinct(), 6, PureDP(1), key=Key.generate(), name="u", batched=True)
+    running = RunningStatistic.start(
+        Distinct(), 6, PureDP(1), key=Key.generate(), name="u", batched=True
+    )
     for release in running.release_batch, running.release_many:
-        with pytest.raises(InvalidInput, match="in brackets"):
+        with pytest.raises(InvalidInputError, match="in brackets"):
             release(events)
     stops: Any = [1.9, 3]
-    with pytest.raises(InvalidInput, match="stops are"):
+    with pytest.raises(InvalidInputError, match="stops are"):
         running.release_batches(["a", "b", "c"], stops)
-    with pytest.raises(InvalidInput, match="masked"):
+    with pytest.raises(InvalidInputError, match="masked"):
         running.release_batch(np.ma.array(["a", "b"], mask=[False, True]))
     assert running.step == 0
 
@@ -201,12 +215,14 @@ def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
 def test_nothing_is_read_before_the_first_step() -> None:
     for statistic in Letters(), LettersOnDemand():
         running = started(statistic, 5, PureDP(1))
-        with pytest.raises(InvalidInput, match="has released no step"):
+        with pytest.raises(InvalidInputError, match="has released no step"):
             running.reading()
 
 
 def test_runs_that_begin_beyond_the_horizon_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="none of them begins within the horizon of 3 steps"):
+    with pytest.raises(
+        InvalidInputError, match="none of them begins within the horizon of 3 steps"
+    ):
         pattern_sensitivity(Binary(3), Runs((Run(2, offset=3), Run(1, since=4))))
 
 

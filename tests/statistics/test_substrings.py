@@ -8,11 +8,11 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from started import started
 
-from counton import ZCDP, ApproxDP, Key, PureDP, Running, Substrings
+from counton import ZCDP, ApproxDP, Key, PureDP, RunningStatistic, Substrings
 from counton.base.distributions import Run, Runs
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.statistics import unit_sensitivity
-from counton.statistics.live_statistic import OnDemandReading
+from counton.statistics.live_statistic import OnDemandResult
 from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.strategies.participation import pattern_sensitivity
@@ -134,12 +134,12 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     letters = ["JFK", "LAX", "ORD"]
     statistic = Substrings(letters, 3)
     stream = [letters[place] for place in np.random.default_rng(4).integers(0, 3, 40)]
-    running = Running.start(statistic, 40, PureDP(1), key=key, name="flown")
+    running = RunningStatistic.start(statistic, 40, PureDP(1), key=key, name="flown")
     for airport in stream:
         running.release(airport)
-    parts = Running.start(statistic, 40, PureDP(1), key=key, name="flown")
+    parts = RunningStatistic.start(statistic, 40, PureDP(1), key=key, name="flown")
     parts.release_many(stream[:20])
-    parts = Running.resume(parts.checkpoint(), key=key)
+    parts = RunningStatistic.resume(parts.checkpoint(), key=key)
     parts.release_many(np.array(stream[20:]))
     whole = running.reading(33).table_columns()
     np.testing.assert_array_equal(parts.reading(33).table_columns()["estimate"], whole["estimate"])
@@ -147,7 +147,7 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     assert running.reading(33)["JFK", "ORD"] == whole["estimate"][place]
     assert parts.reading(33)["JFK ORD"] == whole["estimate"][place]
     last = running.reading()
-    assert isinstance(last, OnDemandReading)
+    assert isinstance(last, OnDemandResult)
     ranking = last.ranking(3, among=statistic.words(2), level=0.9)
     values = [last[name] for name in statistic.words(2)]
     assert ranking.values.tolist() == sorted(values, reverse=True)[:3]
@@ -162,7 +162,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     found = []
     for guarantee, strategy in ((PureDP(1), KAry.best(21)), (ZCDP(1), SqrtToeplitz(21))):
         for number in range(20):
-            running = Running.start(
+            running = RunningStatistic.start(
                 statistic, guarantee=guarantee, key=Key.generate(), name=str(number),
                 strategy=strategy,
             )  # fmt: skip
@@ -179,14 +179,14 @@ def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
     running.release_many("ACG")
     before = running.checkpoint()
     for wrong in ("ACN", ["A", "AC"], ["A", 7], "A\U0001f600"):
-        with pytest.raises(InvalidInput, match=r"letter 2|letter 3"):
+        with pytest.raises(InvalidInputError, match=r"letter 2|letter 3"):
             running.release_many(wrong)
     assert running.checkpoint() == before
     for name in ("", "ACGT", "AN", 5, ["A", None]):
-        with pytest.raises(InvalidInput, match="word is"):
+        with pytest.raises(InvalidInputError, match="word is"):
             running.reading()[name]
     for alphabet, longest in (("", 2), ("AA", 2), ("A C", 2), ([1], 2), ("ACGT", 0), ("ACGT", 40)):
-        with pytest.raises(InvalidInput, match=r"alphabet|longest"):
+        with pytest.raises(InvalidInputError, match=r"alphabet|longest"):
             Substrings(alphabet, longest)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="saved letters"):
         restore(Substrings("ab", 2), b"nothing")

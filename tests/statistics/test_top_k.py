@@ -18,7 +18,7 @@ from some_cases import long
 from started import started
 
 from counton import ZCDP, ExpiringDP, PureDP, release
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.statistics.ranking import checked_ranking_levels, ranking_levels
 from counton.strategies import Binary, Expiring, SqrtToeplitz
@@ -62,12 +62,12 @@ def test_wrong_groups_change_nothing() -> None:
     running = started(TopK(GROUPS), guarantee=ZCDP(1), strategy=Binary(9), batched=True)
     running.release_batch(["a", "b"])
     saved = running.checkpoint()
-    with pytest.raises(InvalidInput, match="group is 'd', which is not listed"):
+    with pytest.raises(InvalidInputError, match="group is 'd', which is not listed"):
         running.release_batch(["a", "b", "d"])
-    with pytest.raises(InvalidInput, match="give a list of up to 2 groups"):
+    with pytest.raises(InvalidInputError, match="give a list of up to 2 groups"):
         TopK(GROUPS, cells=2).begin().take(["a"], np.array([1]))
     for event in (["a", "a"], ["a", "b", "c"]):
-        with pytest.raises(InvalidInput, match="up to 2 different"):
+        with pytest.raises(InvalidInputError, match="up to 2 different"):
             TopK(GROUPS, cells=2).begin().take([event], np.array([1]))
     assert running.checkpoint() == saved
     for wrong in (
@@ -75,7 +75,7 @@ def test_wrong_groups_change_nothing() -> None:
         {"groups": ["a", "a"]},
         {"groups": ["a"], "neighbours": "both"},
     ):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             TopK(**wrong)
 
 
@@ -222,7 +222,7 @@ def test_groups_have_an_order_and_can_be_shown() -> None:
     for make in made:
         make(["a", "b"])
         for groups in wrong:
-            with pytest.raises(InvalidInput, match=r"in order|alphabet is|NUL"):
+            with pytest.raises(InvalidInputError, match=r"in order|alphabet is|NUL"):
                 make(groups)
 
 
@@ -231,7 +231,7 @@ def test_the_level_that_a_refusal_names_is_known(groups: int) -> None:
     least = float(f"{1.1e-9 * groups:.2g}")
     for k in (1, 10, groups):
         assert max(checked_ranking_levels(groups, min(k, groups), 1 - least)) <= 1 - 1e-9
-        with pytest.raises(InvalidInput, match=re.escape(f"give at most 1 - {least:.2g}")):
+        with pytest.raises(InvalidInputError, match=re.escape(f"give at most 1 - {least:.2g}")):
             checked_ranking_levels(groups, k, 1 - least / 5)
 
 
@@ -250,7 +250,7 @@ def test_a_level_that_no_ranking_has_is_refused_before_a_release(
     what: Any, own: dict[str, Any], tmp_path: Path
 ) -> None:
     events = pl.DataFrame({"at": ["2024-03-01T09:00"], "page": ["a"]})
-    with pytest.raises(InvalidInput, match="groups at once, so that each of them needs more"):
+    with pytest.raises(InvalidInputError, match="groups at once, so that each of them needs more"):
         release(
             what, events, state=tmp_path / "s.db", time="at", every="1d", start="2024-03-01",
             steps=3, until="2024-03-02", epsilon=1, **own,

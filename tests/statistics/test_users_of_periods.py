@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.base.errors import InvalidInput
-from counton.frame.windows import Windows
+from counton.base.errors import InvalidInputError
 from counton.job.saved_job import stream_name
-from counton.released.periods import made_of_windows, period_starts
-from counton.released.release_facts import promise_of
-from counton.released.screen import screen_of
+from counton.results.metadata_codec import promise_of
+from counton.results.periods import made_of_windows, period_starts
+from counton.results.terminal import screen_of
 from counton.run import Job, export, run
 from counton.run.plan_job import planned_job
 from counton.run.planned_accuracy import planned_design
@@ -23,6 +22,7 @@ from counton.run.stream_spec import StreamSpec
 from counton.serve.public_series import Journal
 from counton.state import Store
 from counton.strategies import KAry
+from counton.windowing.windows import Windows
 
 START = datetime(2024, 2, 26, tzinfo=UTC)  # a Monday
 DAYS = 40
@@ -130,7 +130,7 @@ def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None
     said = f"active: users, {ANEW} week, and all periods are added up"
     assert f"active (reach, users {ANEW} week)" in released.methods()
     assert f"besides noise: {said}" in screen_of(released.numbers).notes
-    assert said in promise_of(released.numbers)["besides_noise"]
+    assert said in promise_of(released.numbers)["systematic_errors"]
     assert f"{ANEW} week" in released.part("active").total("1 or more").what
 
 
@@ -140,13 +140,13 @@ def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
             released = outcome.read()
         assert released.numbers.definition.release == "totals"
         assert ANEW in released.methods()
-        with pytest.raises(InvalidInput, match="release=periods"):
+        with pytest.raises(InvalidInputError, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
 def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
     for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
-        with pytest.raises(InvalidInput, match="release=periods"):
+        with pytest.raises(InvalidInputError, match="release=periods"):
             run(job(tmp_path, **changed, release="periods"))
 
 
@@ -206,7 +206,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
     assert "The running" not in released.methods(full=True)
     for asked in (range(1, 4), range(1, 41)):
         with pytest.raises(
-            InvalidInput,
+            InvalidInputError,
             match="numbers of single windows, and those of several windows do not add up",
         ):
             released.total("1 or more", steps=asked)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from counton.base.distributions import Alternating, BoundedChange, Run, Runs
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import (
     Binary,
     Expiring,
     HonakerOnline,
     Independent,
     KAry,
-    LeastSquaresFactorization,
+    LeastSquaresStrategy,
     NormalisedSqrt,
     SmoothBinary,
     SqrtToeplitz,
@@ -76,9 +76,9 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
         KAry(13, 3),
         SqrtToeplitz(11),
         NormalisedSqrt(11),
-        LeastSquaresFactorization(Hats.examples(11)[1]),
-        LeastSquaresFactorization(Hats.examples(4)[1], (3,)),
-        LeastSquaresFactorization(Dense(matrix, "any")),
+        LeastSquaresStrategy(Hats.examples(11)[1]),
+        LeastSquaresStrategy(Hats.examples(4)[1], (3,)),
+        LeastSquaresStrategy(Dense(matrix, "any")),
     ):
         truths = {changes: worst(strategy, changes) for changes in (1, 2, 3, 6)}
         for name in "_MOST_SETS", "_MOST_SHARED", "_MOST_WRITTEN_OUT":
@@ -103,7 +103,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
 
 def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
-    strategy = LeastSquaresFactorization(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
+    strategy = LeastSquaresStrategy(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
     assert not strategy.structure.aligned()
     up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.facts.lattice_bits
     truth = float((up_and_down**2).sum())
@@ -117,9 +117,9 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="horizon"):
+    with pytest.raises(InvalidInputError, match="horizon"):
         pattern_sensitivity(Expiring(), Alternating(2))
-    with pytest.raises(InvalidInput, match="size"):
+    with pytest.raises(InvalidInputError, match="size"):
         Alternating(2, size=0)
 
 

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counton import plan
-from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise
-from counton.laws.rows import node_variance
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
@@ -30,7 +28,9 @@ from counton.strategies import (
 )
 from counton.strategies.participation import check_norm, sensitivity
 from counton.strategies.strategy import check_window, window_rows
-from counton.strategies.streams.solved import LeastSquaresFactorization as Solved
+from counton.strategies.streams.solved import LeastSquaresStrategy as Solved
+from counton.testing import HashedNoise
+from counton.testing.rows import node_variance
 
 #: Trees of as many steps as there may be, by their kind.
 LONG: dict[str, st.SearchStrategy[StreamStrategy]] = {
@@ -78,7 +78,7 @@ def test_matrices_over_fewer_steps() -> None:
 
 @pytest.mark.parametrize("steps", [0, 4097])
 def test_matrices_too_large(steps: int) -> None:
-    with pytest.raises(InvalidInput, match=f"over {steps} steps"):
+    with pytest.raises(InvalidInputError, match=f"over {steps} steps"):
         matrices(Binary(10_000), steps)
 
 
@@ -111,7 +111,7 @@ def test_matrices_in_floats_are_the_exact_ones_rounded(
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1)])
 def test_matrices_of_a_plan_of_a_year_are_floats_on_request(guarantee: Guarantee) -> None:
     strategy = plan(365, guarantee).best.strategy
-    with pytest.raises(InvalidInput, match=r"up to 256 cells.*exact=False"):
+    with pytest.raises(InvalidInputError, match=r"up to 256 cells.*exact=False"):
         matrices(strategy)
     reads, enters = matrices(strategy, exact=False)
     np.testing.assert_allclose(reads @ enters, np.tri(365), atol=1e-9)
@@ -124,13 +124,13 @@ def test_sensitivity_as_float() -> None:
     tree = Binary(1000)
     assert sensitivity(tree, 1) == 10.0
     assert sensitivity(tree, 2) == math.sqrt(10)
-    with pytest.raises(InvalidInput, match="norm is 3"):
+    with pytest.raises(InvalidInputError, match="norm is 3"):
         sensitivity(tree, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("norm", [True, 1.0, Fraction(1), "1", None, np.array([1, 2]), [1]])
 def test_norms_are_integers(norm: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"norm is .*; give 1"):
+    with pytest.raises(InvalidInputError, match=r"norm is .*; give 1"):
         sensitivity(Binary(9), norm)
     assert type(check_norm(np.int64(1))) is int
 
@@ -141,7 +141,7 @@ def test_norms_are_integers(norm: Any) -> None:
 )
 def test_what_no_steps_are(steps: Any) -> None:
     for strategy in (Binary(2**50), LookAhead(2**50), Independent(2**50)):
-        with pytest.raises(InvalidInput, match="step"):
+        with pytest.raises(InvalidInputError, match="step"):
             strategy.variance(steps)
 
 
@@ -162,7 +162,7 @@ def test_steps_in_any_form() -> None:
 
 @pytest.mark.parametrize("window", [range(1, 9, 2), range(9, 1, -1), [1, 2], slice(1, 3)])
 def test_bad_windows(window: range) -> None:
-    with pytest.raises(InvalidInput, match="consecutive steps"):
+    with pytest.raises(InvalidInputError, match="consecutive steps"):
         check_window(Binary(100), window)
 
 
@@ -172,12 +172,12 @@ def test_empty_windows_draw_nothing() -> None:
 
 @pytest.mark.parametrize("step", [True, 1.0, "1", None])
 def test_a_step_is_an_integer(step: int) -> None:
-    with pytest.raises(InvalidInput, match="must be an integer"):
+    with pytest.raises(InvalidInputError, match="must be an integer"):
         Binary(100).row(step)
 
 
 def test_beyond_the_horizon() -> None:
-    with pytest.raises(HorizonExceeded, match="plan a longer horizon"):
+    with pytest.raises(HorizonExceededError, match="plan a longer horizon"):
         Binary(100).column(101)
 
 
@@ -212,9 +212,9 @@ def test_windows_are_checked() -> None:
         ("3", 4, "give integers"),
         ([1, 2], [3, 4, 5], "have different shapes"),
     ):
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             tree.variance(stops, since=starts)  # type: ignore[arg-type]
-    with pytest.raises(HorizonExceeded):
+    with pytest.raises(HorizonExceededError):
         tree.variance(11, since=0)
     assert tree.variance([], since=[]).shape == (0,)
     assert tree.variance(0, since=0).shape == ()

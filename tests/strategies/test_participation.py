@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from some_cases import long
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Sensitivity
 from counton.strategies import (
     Binary,
@@ -290,14 +290,14 @@ def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
 )
 def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
     for strategy in (Binary(16), SqrtToeplitz(16)):
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             sensitivities(strategy, **arguments)
 
 
 def test_endless_streams_have_no_norms() -> None:
     arguments: list[dict[str, int]] = [{"steps": 3}, {"every": 3, "steps": 2}, {"every": 3}]
     for given in arguments:
-        with pytest.raises(InvalidInput, match=r"never ends|has no horizon"):
+        with pytest.raises(InvalidInputError, match=r"never ends|has no horizon"):
             sensitivities(Expiring(1), **given)
 
 

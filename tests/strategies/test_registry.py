@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import strategy_from_dict
 from counton.tables import line_strategy_from_dict
 
@@ -24,15 +24,15 @@ from counton.tables import line_strategy_from_dict
     ],
 )
 def test_refusals(saved: dict[str, object], complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+    with pytest.raises(InvalidInputError, match=complaint):
         strategy_from_dict(saved)
 
 
 @pytest.mark.parametrize("kind", [[], {}, None, 3, "Trees", ["x"] * 10**4])
 def test_what_names_no_strategy_is_refused_shortly(kind: Any) -> None:
     for read in (strategy_from_dict, line_strategy_from_dict):
-        with pytest.raises(InvalidInput, match=r"^strategy is .*; known ") as refused:
+        with pytest.raises(InvalidInputError, match=r"^strategy is .*; known ") as refused:
             read({"strategy": kind})
         assert len(str(refused.value)) < 400
-        with pytest.raises(InvalidInput, match=r"^strategy is "):
+        with pytest.raises(InvalidInputError, match=r"^strategy is "):
             read([kind])  # type: ignore[arg-type]

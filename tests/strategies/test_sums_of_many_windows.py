@@ -7,7 +7,7 @@ import pytest
 
 from counton.base.distributions import DiscreteLaplace
 from counton.strategies import (
-    LeastSquaresFactorization,
+    LeastSquaresStrategy,
     StreamStrategy,
     noise_variance,
     public_strategies,
@@ -18,7 +18,7 @@ from counton.tables import Hats
 
 LAW = DiscreteLaplace(Fraction(3))
 CASES = [strategy for cls in public_strategies() for strategy in cls.examples(60)]
-TREES = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
+TREES = LeastSquaresStrategy(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
 
 
 @pytest.mark.parametrize("strategy", [*CASES, TREES], ids=lambda one: type(one).__name__)

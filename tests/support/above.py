@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from counton import Average, Contribution, Cuts, Distinct, Substrings
+from counton import Average, ContributionBound, Cuts, Distinct, Substrings
 from counton.base.distributions import BoundedChange
-from counton.numbers import StepRelease
-from counton.statistics import Grouped, Part, Reading, Statistic, TallyStatistic
+from counton.continual import StepRelease
+from counton.statistics import AccumulatorStatistic, Grouped, Part, Statistic, StatisticResult
+from counton.statistics.accumulator_statistic import Sums
 from counton.statistics.cells import Cells
-from counton.statistics.live_statistic import OnDemandReading
-from counton.statistics.tally_statistic import Sums
+from counton.statistics.live_statistic import OnDemandResult
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
 
 
-class Above(TallyStatistic):
+class Above(AccumulatorStatistic):
     """How many values lie below a threshold, and how many above."""
 
     parts = (Part("value"),)
@@ -37,8 +37,8 @@ class Above(TallyStatistic):
     def parameters(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1)
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.add_remove(cells=1)
 
     def encode(self, *parts: Any) -> Any:
         return (np.asarray(parts[0]) > self.threshold).astype(np.int64)
@@ -71,8 +71,8 @@ class Half(Above):
 
     counts_rows = False
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1, per_cell=3 if batched else 1)
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.add_remove(cells=1, per_cell=3 if batched else 1)
 
 
 class InOneStep(Distinct):
@@ -85,9 +85,9 @@ class InOneStep(Distinct):
     def parameters(self) -> dict[str, Any]:
         return {}
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         pattern = BoundedChange(2, 4, once=True)
-        return Contribution.of_pattern(pattern, "which changes as much as two", unit="user")
+        return ContributionBound.of_pattern(pattern, "which changes as much as two", unit="user")
 
 
 class RemembersSums(Sums):
@@ -98,7 +98,7 @@ class RemembersSums(Sums):
         return found
 
 
-class ReadsWhatWasCounted(Reading):
+class ReadsWhatWasCounted(StatisticResult):
     """Reads exact sums where there are some."""
 
     def __init__(self, statistic: Any, cells: Cells) -> None:
@@ -106,7 +106,7 @@ class ReadsWhatWasCounted(Reading):
         super().__init__(statistic, Cells(replace(cells.release, value=value)))
 
 
-class SaysWhatWasCounted(Reading):
+class SaysWhatWasCounted(StatisticResult):
     def describe(self) -> str:
         statistic: Any = self.statistic
         return f"{statistic.seen}"
@@ -158,10 +158,10 @@ def claiming(**claims: Any) -> Above:
 class LetterByLetter(Substrings):
     """Protects less than one letter changes, where a step has one."""
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         if batched:
             return super().contribution(batched=True)
-        return Contribution.replace(cells=1, unit="letter")
+        return ContributionBound.replace(cells=1, unit="letter")
 
 
 class LettersThatGo(Substrings):
@@ -171,12 +171,12 @@ class LettersThatGo(Substrings):
         return Distinct().neighbours_differ()
 
 
-class WiderReading(Reading):
+class WiderReading(StatisticResult):
     def std(self, name: Any = None) -> float:
         return float(2 * super().std(name))
 
 
-class ShownExactly(OnDemandReading):
+class ShownExactly(OnDemandResult):
     """What was counted, with the words of what is released."""
 
     def __getitem__(self, name: Any) -> Any:
@@ -184,7 +184,7 @@ class ShownExactly(OnDemandReading):
         return float(self._machine._exact.counts(cell, self.step)[0])
 
 
-class SaidExactly(OnDemandReading):
+class SaidExactly(OnDemandResult):
     def describe(self) -> str:
         return f"{self._machine._exact.counts(np.arange(2), self.step)}"
 

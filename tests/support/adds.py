@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.statistics.tally_statistic import Part
+from counton.statistics.accumulator_statistic import Part
 
 
 class Grid:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from counton import Key
+from counton.continual import StepRelease
 from counton.noise import NoiseField
-from counton.numbers import StepRelease
 from counton.privacy import Guarantee
-from counton.statistics import Exact, Running, Statistic, unit_sensitivity
-from counton.statistics.readings import read_release
+from counton.statistics import Exact, RunningStatistic, Statistic, unit_sensitivity
+from counton.statistics.results import read_release
 from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 from counton.strategies.strategy import node_law
@@ -68,7 +68,7 @@ def scores(
     events = [event for batch in batches for event in batch]
     found = []
     for number in range(keys):
-        running = Running.start(
+        running = RunningStatistic.start(
             statistic, guarantee=guarantee, key=Key.generate(), name=str(number), strategy=strategy,
             batched=True,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def scores(
 
 
 def simulated(
-    running: Running, exact: np.ndarray[Any, Any] | int, step: int, runs: int
+    running: RunningStatistic, exact: np.ndarray[Any, Any] | int, step: int, runs: int
 ) -> Iterator[Any]:
     """Readings of a step with these exact totals in grid units, as so many other keys give them."""
     terms = running.design

@@ -12,15 +12,15 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton.base.private import open_private
+from counton.continual import Counter, Design, Releases
+from counton.continual.checkpoint import StreamProgress, write_checkpoint
 from counton.noise import Key
-from counton.numbers import Counter, Design, Releases
-from counton.numbers.counter_state import StreamProgress, write_checkpoint
 from counton.state import Store
 from counton.state import keys as keyfile
 from counton.state.database import Database
 from counton.state.verification import _Recomputation
 from counton.statistics.live_statistic import statistic_of
-from counton.strategies import MultiscaleInterpolation, StreamStrategy
+from counton.strategies import MultiscaleStrategy, StreamStrategy
 from counton.strategies.strategy import column_until
 from proofs import reference
 
@@ -41,7 +41,7 @@ def strategy_by_reference(strategy: StreamStrategy) -> reference.Strategy:
 def measured(strategy: StreamStrategy) -> reference.Strategy:
     """C by the reference, or, of a strategy that has many C, by itself."""
     mine = strategy_by_reference(strategy)
-    if isinstance(strategy, MultiscaleInterpolation):
+    if isinstance(strategy, MultiscaleStrategy):
 
         def column(step: int, last: int) -> dict[reference.Node, int]:
             nodes = column_until(strategy, step, last)

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from counton import CountonError, read
-from counton.released.release_facts import TABLES
+from counton.results.metadata_codec import TABLES
 from counton.run.output_files import write_table
 
 PART = int(os.environ.get("COUNTON_PART", "1"))

@@ -19,8 +19,8 @@ from counton import Release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.lazy import software
 from counton.base.literature import REFERENCES, paper_of
-from counton.numbers import Design
-from counton.numbers.strategy_words import strategy_in_words
+from counton.continual import Design
+from counton.continual.strategy_text import strategy_in_words
 from counton.planning import factors_of_design
 from counton.run import Job
 from counton.statistics.by_group import inner_of
@@ -1077,7 +1077,7 @@ def check_served(described: dict[str, Any], truth: Truth) -> None:
     for note in filter(None, [*notes, described["people"]]):
         check_text(note, truth)
     check_text(described["protects"], truth)
-    besides = "; ".join(described["besides_noise"])
+    besides = "; ".join(described["systematic_errors"])
     lines = re.match(".*", besides, re.DOTALL)
     assert lines is not None
     check_besides(besides, truth, lines)

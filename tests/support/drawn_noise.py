@@ -4,10 +4,10 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
-from counton.laws import HashedNoise
 from counton.noise import Key, NoiseField
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import node_law
+from counton.testing import HashedNoise
 
 
 def drawn_noise(strategy: StreamStrategy, law: NoiseDistribution, runs: int, key: Key) -> Floats:

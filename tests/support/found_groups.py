@@ -11,7 +11,7 @@ from revised_jobs import Row, day_in_march, frame
 from run_results import design_of, labels_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
-from counton.released.release import Release
+from counton.results.release import Release
 from counton.run import Job, RunResult, run
 from counton.statistics.discovery import Discovery
 from counton.strategies import WindowVersions

@@ -17,12 +17,12 @@ from states_put_back import Files, Place
 from witnesses import refuse_writing
 
 from counton import Key, PureDP, Stream
-from counton.base.errors import CountonError, StateUnavailable
+from counton.base.errors import CountonError, StateUnavailableError
 from counton.base.private import Private
-from counton.noise.witness import WitnessFile
+from counton.noise.guard_file import GuardFile
 from counton.state import Store, state_summary
-from counton.state.addition import Addition
-from counton.state.state_witness import Witness
+from counton.state.commit_input import CommitInput
+from counton.state.rollback_guard import RollbackGuard
 from counton.strategies import Binary
 
 #: What is done, in which place, and what chance it has.
@@ -47,7 +47,7 @@ def drawn(chance: random.Random, moves: int, *, server: bool = False) -> list[Mo
     return [(name, chance.randrange(2), chance.randrange(10**6)) for name in names]
 
 
-class TwoInputs(AssertionError):
+class TwoInputsError(AssertionError):
     """One noise was shown on different data."""
 
 
@@ -113,7 +113,7 @@ class History:
                 address = (stream.key_fingerprint, stream.name, start, stop)
                 data = tuple(counted[start:stop])
                 if self.shown.setdefault(address, data) != data:
-                    raise TwoInputs(f"{address}: {self.shown[address]} and {data}")
+                    raise TwoInputsError(f"{address}: {self.shown[address]} and {data}")
                 stop = start
 
     def create(self, place: int) -> None:
@@ -184,7 +184,7 @@ class History:
         os.link(self.names[0], other)
         try:
             Stream.open(self.places[place].address, self.stream(place), key=other).close()
-            raise TwoInputs("a key with two names was taken")
+            raise TwoInputsError("a key with two names was taken")
         finally:
             other.unlink()
 
@@ -206,7 +206,7 @@ class History:
 
     def moves_in_part(self, place: int) -> None:
         """It is killed before the earlier file is gone, or before the state says so."""
-        right = Witness._begin
+        right = RollbackGuard._begin
         name = self.draw.choice(["move_to", "_begin"])
 
         def end(*given: Any) -> None:
@@ -215,7 +215,7 @@ class History:
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Witness if name == "_begin" else WitnessFile, name, end)
+            patch.setattr(RollbackGuard if name == "_begin" else GuardFile, name, end)
             with suppress(Killed):
                 self.moves(place)
 
@@ -230,7 +230,7 @@ class History:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("counton.noise.witness.WitnessFile.note", full)
+            patch.setattr("counton.noise.guard_file.GuardFile.note", full)
             self.release(place)
 
     def killed(self, place: int) -> None:
@@ -240,14 +240,14 @@ class History:
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Witness, self.draw.choice(["reserve", "note"]), end)
+            patch.setattr(RollbackGuard, self.draw.choice(["reserve", "note"]), end)
             with suppress(Killed):
                 self.release(place)
 
     def late(self, place: int) -> None:
         name = self.stream(place)
         with Stream.open(self.places[place].address, name, key=self.key()) as stream:
-            stream.take(Private(Addition(observed={stream.step + 1: 7})))
+            stream.take(Private(CommitInput(observed={stream.step + 1: 7})))
 
     def look(self, place: int) -> None:
         with Store(self.places[place].address) as store:
@@ -263,19 +263,19 @@ def two_files(folder: Path) -> list[Place]:
 
 
 def in_silence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Witness, "reserve", lambda *_: None)
-    patch.setattr("counton.state.state_witness.let_show", lambda *_: None)  # by whoever looks
-    patch.setattr("counton.state.reader.let_show", lambda *_: None)
+    patch.setattr(RollbackGuard, "reserve", lambda *_: None)
+    patch.setattr("counton.state.rollback_guard.let_show", lambda *_: None)  # by whoever looks
+    patch.setattr("counton.state.stream_reader.let_show", lambda *_: None)
     patch.setattr("counton.state.store.let_show", lambda *_: None)
-    right = Witness._write
+    right = RollbackGuard._write
 
-    def write(self: Witness, *given: Any) -> None:
-        with suppress(StateUnavailable):
+    def write(self: RollbackGuard, *given: Any) -> None:
+        with suppress(StateUnavailableError):
             right(self, *given)
 
-    patch.setattr(Witness, "_write", write)
+    patch.setattr(RollbackGuard, "_write", write)
 
 
 def left_behind(patch: pytest.MonkeyPatch) -> None:
     """Where the witness was, it stays, too."""
-    patch.setattr(WitnessFile, "move_to", lambda *_: None)
+    patch.setattr(GuardFile, "move_to", lambda *_: None)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Contribution
-from counton.base.errors import InvalidInput
+from counton import ContributionBound
+from counton.base.errors import InvalidInputError
 from counton.statistics import Exact, Statistic
 from counton.statistics.catalogue import KNOWN
-from counton.statistics.live_statistic import OnDemandReading
+from counton.statistics.live_statistic import OnDemandResult
 from counton.statistics.statistic import Events, NamedCells
 
 
@@ -24,7 +24,7 @@ class _Kept(Exact):
 
     def take(self, events: Events, stops: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if any(event not in ("a", "b") for event in events):
-            raise InvalidInput(f"letters are {events!r}; they must be a or b")
+            raise InvalidInputError(f"letters are {events!r}; they must be a or b")
         starts = [0, *stops.tolist()]
         new = ["".join(events[a:b]) for a, b in pairwise(starts)]
         self.before = self.steps
@@ -62,8 +62,8 @@ class Letters(Statistic):
     parameters: dict[str, Any] = {}  # noqa: RUF012
     cells = (2,)
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.replace(unit="letter")
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.replace(unit="letter")
 
     def begin(self) -> Exact:
         return _Kept(self)
@@ -78,14 +78,14 @@ class LettersOnDemand(Letters, NamedCells):
 
     def cell(self, name: Any) -> int:
         if name not in ("a", "b"):
-            raise InvalidInput(f"cell {name!r} is none")
+            raise InvalidInputError(f"cell {name!r} is none")
         return "ab".index(name)
 
     def name_of(self, cell: int) -> str:
         return "ab"[cell]
 
     on_demand = True
-    reading = OnDemandReading
+    reading = OnDemandResult
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.numbers import Design
+from counton.continual import Design
 from counton.run import Job
 from counton.strategies import Expiring, WindowVersions
 from counton.strategies.strategy import StreamStrategy, column_until, node_law

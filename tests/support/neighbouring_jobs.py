@@ -19,14 +19,14 @@ import pytest
 from folders import job_folder
 from run_results import design_of, releases_of
 
-from counton import Contribution, CountonError
+from counton import ContributionBound, CountonError
 from counton.base.distributions import BoundedChange, DiscreteLaplace, Sensitivity
-from counton.numbers import Design
-from counton.numbers.node_law import sensitivity_of
-from counton.released.release_facts import facts_of
+from counton.continual import Design
+from counton.continual.node_distribution import sensitivity_of
+from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, run
 from counton.state import Store, verify
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
 from counton.strategies.strategy import column_until, node_law
 
 #: Time, group, user, id, value.
@@ -97,7 +97,7 @@ class Published(NamedTuple):
 
     said: list[str]
     changes: np.ndarray[Any, Any]
-    contribution: Contribution | None
+    contribution: ContributionBound | None
     design: Any = None
     table: Any = None
 
@@ -240,7 +240,7 @@ def _one_secret() -> Iterator[None]:
         yield
 
 
-def claimed(contribution: Contribution, cells: int) -> tuple[int, int]:
+def claimed(contribution: ContributionBound, cells: int) -> tuple[int, int]:
     """What a unit moves at most where it moves one node a cell: 1-norm, and squared 2-norm."""
     if isinstance(contribution.pattern, BoundedChange):
         return contribution.pattern.l1, contribution.pattern.l2_squared

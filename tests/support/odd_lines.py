@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from counton.rows.files import EventFile
-from counton.rows.paths import CsvForm
+from counton.io.files import EventFile
+from counton.io.input_paths import CsvForm
 
 #: A file as JSON: its separator, its lines without their ends (each byte a letter), and these ends.
 Drawn = dict[str, Any]

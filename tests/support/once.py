@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 import counton
-from counton import Key, Running
-from counton.numbers.node_law import law_for
+from counton import Key, RunningStatistic
+from counton.continual.node_distribution import law_for
 from counton.privacy import Guarantee
 from counton.run import Job, run
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
@@ -19,7 +19,7 @@ def released(
     statistic: Statistic, events: Any, guarantee: Guarantee, key: Key, name: str = "table"
 ) -> Any:
     """The reading of a stream of one step."""
-    counter = Running.start(statistic, 1, guarantee, key=key, name=name, batched=True)
+    counter = RunningStatistic.start(statistic, 1, guarantee, key=key, name=name, batched=True)
     return counter.release_batch(events)
 
 

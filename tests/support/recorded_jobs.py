@@ -20,7 +20,7 @@ from folders import job_folder
 from neighbouring_jobs import EPOCH, Row, declared, distance_of, measured
 
 from counton import Counter, CountonError
-from counton.released.release_facts import facts_of
+from counton.results.metadata_codec import facts_of
 from counton.run import Job, run
 
 COLUMNS = ("at", "group", "user", "id", "value", "letter", "one", "two", "weight")

@@ -14,8 +14,8 @@ from keys import chosen_key
 from run_results import counts_of, design_of, releases_of
 
 from counton.base.distributions import DiscreteLaplace
-from counton.numbers.counter_state import arrivals_of
-from counton.numbers.node_law import sensitivity_of
+from counton.continual.checkpoint import arrivals_of
+from counton.continual.node_distribution import sensitivity_of
 from counton.run import Job, run
 from counton.strategies import WindowVersions, matrices
 

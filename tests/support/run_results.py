@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from counton.base.private import open_private
-from counton.numbers.design import Design
+from counton.continual.design import Design
 from counton.run import RunResult
 from counton.run.planned_steps import ChangedWindow
 from counton.state import Store

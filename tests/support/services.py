@@ -32,9 +32,9 @@ from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
 import counton.run.run_job
-import counton.released.read_options
-import counton.released.release, counton.numbers.intervals, counton.serve.metrics
-import counton.state.seen, counton.strategies, psycopg, tzdata
+import counton.results.display
+import counton.results.release, counton.continual.intervals, counton.serve.metrics
+import counton.state.dedup, counton.strategies, psycopg, tzdata
 from functools import partial
 from counton.serve import service as serving
 from counton.serve.server import serve
@@ -225,7 +225,7 @@ def counted(
 PLAIN: dict[str, Any] = {"verify": False}
 
 
-class Running:
+class RunningStatistic:
     """A service that runs.
 
     Args:
@@ -407,9 +407,9 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(file: Path, changed: Mapping[str, float] | None = None) -> Iterator[Running]:
-    """A service that is stopped at the end; ``changed`` is as for `Running`."""
-    service = Running(file, tokens_for(file), changed)
+def running(file: Path, changed: Mapping[str, float] | None = None) -> Iterator[RunningStatistic]:
+    """A service that is stopped at the end; ``changed`` is as for `RunningStatistic`."""
+    service = RunningStatistic(file, tokens_for(file), changed)
     try:
         service.start()
         yield service

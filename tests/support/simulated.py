@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from counton import Key, Release
-from counton.numbers.joint import stream_noise
+from counton.continual.simultaneous_intervals import stream_noise
 
 
 def simulate(released: Release, numbers: Any = None, n: int = 1) -> list[Release]:

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 from recorded_jobs import Neighbours
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
+from counton.continual import node_distribution
 from counton.noise import NoiseField
-from counton.numbers import node_law
 from counton.privacy import value_grid
 from counton.run import chosen_rows
 from counton.run.planned_steps import SnapshotOfRun
 from counton.run.terms import User
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
 
 Row = tuple[Any, ...]
 
@@ -76,7 +76,7 @@ def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def refuse(rows: Any, *more: Any) -> Any:
         if len(rows) > 10:
-            raise InvalidInput("ann has too many rows")
+            raise InvalidInputError("ann has too many rows")
         return right(rows, *more)
 
     patch.setattr(chosen_rows, "within_bound", refuse)
@@ -85,13 +85,13 @@ def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> Neighbours:
     """Noise has half the scale that it should have."""
-    right = node_law.__dict__["calibrate"]
+    right = node_distribution.__dict__["calibrate"]
 
     def half(*given: Any, **named: Any) -> Any:
         found: Any = right(*given, **named)
         return found._replace(law=replace(found.law, scale=found.law.scale / 2))
 
-    patch.setattr("counton.numbers.node_law.calibrate", half)
+    patch.setattr("counton.continual.node_distribution.calibrate", half)
     return Neighbours("count", {}, USUAL, ONE["first night"])
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from counton import Key, Running
+from counton import Key, RunningStatistic
 
 
 def started(statistic: Any, *terms: Any, **more: Any) -> Any:
     """Start a statistic whose key and name do not matter."""
-    return Running.start(statistic, *terms, key=Key.generate(), name="s", **more)
+    return RunningStatistic.start(statistic, *terms, key=Key.generate(), name="s", **more)

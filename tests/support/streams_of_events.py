@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton import Stream
-from counton.statistics.readings import Readings
+from counton.statistics.results import StatisticResults
 
 
 def changes(stream: Stream, batches: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
@@ -20,7 +20,7 @@ def changes(stream: Stream, batches: Sequence[Sequence[Any]]) -> NDArray[np.int6
 
 def release_events(
     stream: Stream, *batches: Sequence[Any], first_step: int | None = None
-) -> Readings:
+) -> StatisticResults:
     """Release a step of each batch of events."""
     totals = stream.design.contribution.from_grid(changes(stream, batches))
     steps = stream.release_many(totals, first_step=first_step).steps

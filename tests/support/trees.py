@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from counton.base.arrays import Floats
-from counton.tables import HierarchyLaw, Tree, TreeStrategy
+from counton.tables import HierarchyDistribution, Tree, TreeStrategy
 from counton.tables.tree_strategy import Place
 
 
@@ -98,7 +98,7 @@ def weighted(cls: type[TreeStrategy]) -> TreeStrategy:
     return cls(SMALL, 5, own, shared)
 
 
-def covariances_of(law: HierarchyLaw, place: Place) -> list[Floats]:
+def covariances_of(law: HierarchyDistribution, place: Place) -> list[Floats]:
     """Return by level the covariances of the noise of a node with that of every node.
 
     Arrays have the shape (nodes,). The time is proportional to the number of nodes.
@@ -125,7 +125,7 @@ def covariances_of(law: HierarchyLaw, place: Place) -> list[Floats]:
     return found
 
 
-def functional_of(law: HierarchyLaw, weights: Sequence[Floats]) -> float:
+def functional_of(law: HierarchyDistribution, weights: Sequence[Floats]) -> float:
     """Return the variance of a sum of all estimates, weighted by level: shape (nodes,)."""
     # In a pass from leaves to root, the weighted sum of a node's children is written as their
     # mean weight times the node, plus deviations, whose variance is alpha times the squared

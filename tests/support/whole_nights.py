@@ -23,8 +23,8 @@ from keys import chosen_key
 from neighbouring_jobs import declared, distance_of, measured
 from revised_jobs import COLUMNS, Nights, Row
 
-from counton.base.errors import InvalidInput
-from counton.numbers.counter_state import arrivals_of
+from counton.base.errors import InvalidInputError
+from counton.continual.checkpoint import arrivals_of
 from counton.run import Job, run
 from counton.run.stream_spec import StreamSpec
 from counton.state import Store, Stream
@@ -202,7 +202,7 @@ def released(
                     run(Job(what, events, state, covers=covers, **new)) as outcome,
                 ):
                     step = outcome.after
-            except InvalidInput as error:
+            except InvalidInputError as error:
                 assert "would be released without their rows" in str(error)  # noqa: PT017
             else:
                 if step is None:

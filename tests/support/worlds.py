@@ -9,7 +9,7 @@ import pytest
 
 from counton import CountonError, PureDP, Stream
 from counton.state import Store
-from counton.state.state_witness import Witness
+from counton.state.rollback_guard import RollbackGuard
 from counton.strategies import Binary
 
 
@@ -67,7 +67,7 @@ class World:
         """Count rows in the next step; whether somebody was shown it."""
         with pytest.MonkeyPatch.context() as patched:
             if killed:
-                patched.setattr(Witness, "note", dies)
+                patched.setattr(RollbackGuard, "note", dies)
             try:
                 with self._open() as stream:
                     stream.release(rows)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.lines import hats
 from counton.strategies.strategy import built_from
 from counton.tables import Hats
@@ -44,7 +44,7 @@ from counton.tables import Hats
 )
 def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
     arguments = {"cells": 8, "spacings": (4,), "amplitudes": [[8, 4, 8]], "bits": 4, **changed}
-    with pytest.raises(InvalidInput, match=re.escape(said)):
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
         Hats(**arguments)
 
 
@@ -67,7 +67,7 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
 )
 def test_descriptions_of_no_hats_are_refused(changed: dict[str, Any], said: str) -> None:
     described = Hats(8, (4,), [[8, 4, 8]], bits=4).to_dict()
-    with pytest.raises(InvalidInput, match=re.escape(said)):
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
         built_from(Hats, {**described, **changed})
 
 

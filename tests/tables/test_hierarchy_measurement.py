@@ -8,7 +8,7 @@ from own_laws.trees import tree_estimates
 from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.tables import Tree
 from counton.tables.tree_strategy import tree_strategy_for
 
@@ -21,7 +21,7 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
     wanted = [1.0, 1.7, 1.2, 2.0, 1.4, *[1.5] * 30][: len(tree.levels)]
     try:
         measurement, _ = tree_strategy_for(tree, wanted, norm)
-    except InvalidInput:  # one child, whose target is below its parent's
+    except InvalidInputError:  # one child, whose target is below its parent's
         wanted = sorted(wanted)
         measurement, _ = tree_strategy_for(tree, wanted, norm)
     matrix = measured_matrix(measurement)
@@ -51,7 +51,7 @@ def test_sensitivity_and_privacy_shift_by_brute_force_over_leaves(seed: Any, nor
 
 def test_weights_that_int64_cannot_square_are_refused() -> None:
     tree = Tree.from_leaves({"a": [0, 0], "b": [0, 1]}, ["a", "b"])
-    with pytest.raises(InvalidInput, match="cannot be measured exactly: give larger targets"):
+    with pytest.raises(InvalidInputError, match="cannot be measured exactly: give larger targets"):
         tree_strategy_for(tree, [1e-20, 1e-20, 1e-20], 2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from trees import tree_of_parents
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.tables import Tree
 
 
@@ -22,9 +22,9 @@ def test_nodes_are_known_by_their_paths() -> None:
     assert tree.find("DC") == tree.find(("DC",)) == (1, 1)
     assert tree.find(()) == (0, 0)
     assert [nodes.tolist() for nodes in tree.leaves] == [[], [1], [0, 1, 2]]
-    with pytest.raises(InvalidInput, match="not in the domain"):
+    with pytest.raises(InvalidInputError, match="not in the domain"):
         tree.find(("TX",))
-    with pytest.raises(InvalidInput, match="there is no level 'city'"):
+    with pytest.raises(InvalidInputError, match="there is no level 'city'"):
         tree.level("city")
 
 
@@ -99,5 +99,5 @@ def test_a_tree_may_be_one_node() -> None:
     ],
 )
 def test_bad_domains_are_refused(domain: Any, levels: Any, message: Any) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         Tree.from_leaves(domain, levels)

@@ -26,7 +26,7 @@ from counton.tables import (
     optimal_laplace,
 )
 from counton.tables import optimal as search
-from counton.tables.tree_law import TreeLaw
+from counton.tables.tree_distribution import TreeDistribution
 from papers.ranges.workloads import RandomSubsets, TreeNodes, cell_levels
 
 #: sigma(0.1, 1e-9) for unit sensitivity, squared.
@@ -161,7 +161,7 @@ def test_variances_of_long_lines_stay_consistent() -> None:
 def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radices: Any) -> None:
     rng = np.random.default_rng(cells)
     shares = rng.uniform(0.5, 2, size=(2, len(radices)))
-    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
+    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
     counts = law.counts()
     joint = np.array([[law.root]])
     for level in range(len(radices) - 1, -1, -1):
@@ -183,7 +183,7 @@ def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radi
 @pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,), (1, 7, 7)])
 def test_variances_of_all_cells_need_no_look_at_any(cells: Any, radices: Any) -> None:
     shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
-    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
     low = np.arange(cells)
     each = [float(level.sum()) for level in law.interval_levels(low, low + 1)]
     assert list(cell_levels(law)) == pytest.approx(each, abs=1e-9)
@@ -265,7 +265,7 @@ def test_products_with_the_gram_matrix(asked: Any) -> None:
 @pytest.mark.parametrize("radices", [(2,) * 11, (4,) * 6, (2, 4, 16, 64), (1, 8, 16, 64), (2048,)])
 def test_nodes_that_a_tree_treats_alike_are_looked_at_once(cells: Any, radices: Any) -> None:
     shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
-    law = TreeLaw(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
     asked = TreeNodes(cells)
     each = [float(level.sum()) for level in law.interval_levels(*asked.intervals())]
     assert list(asked.levels(law)) == pytest.approx(each, abs=1e-9 * max(each))

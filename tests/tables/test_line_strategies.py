@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from own_laws.lines import check_line_strategy
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.lines.dense import exact_product
 from counton.tables import (
     AllRanges,
@@ -149,7 +149,7 @@ def test_a_cell_nobody_asks_about_still_gets_an_estimate() -> None:
     ],
 )
 def test_bad_input_is_refused_with_a_reason(build: Any, message: Any) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         build()
 
 
@@ -212,16 +212,18 @@ def test_a_matrix_is_kept_in_little_more_room_than_it_needs() -> None:
 )
 def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> None:
     described = Dense(np.array([[2, 1], [0, 2]]), "mine").to_dict()
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         line_strategy_from_dict({**described, **change})
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         Grid.from_dict({"strategy": "Grid", "axes": [{**described, **change}]})
 
 
 def test_a_table_has_two_relations() -> None:
     strategy = Haar.cascade(4)
     relation: Any = "replace"
-    with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*give 'add_remove' or 'move'"):
+    with pytest.raises(
+        InvalidInputError, match=r"relation is 'replace'; .*give 'add_remove' or 'move'"
+    ):
         strategy.sensitivities(relation)
 
 

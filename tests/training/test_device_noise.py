@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from counton import ZCDP, Key
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.training import TrainingNoise, device, plan
 from counton.training.device import DeviceField
 from counton.training.strategies import (
@@ -254,13 +254,13 @@ def test_the_twister_of_a_cpu_has_more_than_the_32_bits_of_a_seed() -> None:
 def test_what_could_not_draw_the_same_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     key = Key.generate()
     strategy = STRATEGIES[1]
-    with pytest.raises(InvalidInput, match="give 'host' or 'device'"):
+    with pytest.raises(InvalidInputError, match="give 'host' or 'device'"):
         noise_of(strategy, where="gpu")
     noise = noise_of(strategy, key)
     for given in (np.zeros(3), jnp.zeros(3)):
-        with pytest.raises(InvalidInput, match="tensors of PyTorch alone"):
+        with pytest.raises(InvalidInputError, match="tensors of PyTorch alone"):
             noise.add(1, {"w": given})
-    with pytest.raises(InvalidInput, match="tensors of PyTorch alone"):
+    with pytest.raises(InvalidInputError, match="tensors of PyTorch alone"):
         noise.read(1, "w", 3)
     noise.add(1, {"w": torch.zeros(3)})
     assert "not cryptographic" in noise.promise
@@ -320,7 +320,7 @@ def test_what_is_refused_binds_no_generator() -> None:
     other.bind("torch 1.0, cpu")
     with pytest.raises(StateError, match="its name is"):
         noise.resume(2, other.run)
-    with pytest.raises(InvalidInput, match="tensors of PyTorch alone"):
+    with pytest.raises(InvalidInputError, match="tensors of PyTorch alone"):
         noise.add(1, {"a": torch.zeros(3), "b": np.zeros(3)})
     with pytest.raises(StateError, match="but here torch 2 draws"):
         noise.bind("torch 1", "torch 2")

@@ -14,7 +14,7 @@ from keys import chosen_key
 from programs import run_program
 
 from counton import ZCDP, ApproxDP, Key
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 from counton.training.strategies import (
     BufferedToeplitz,
@@ -61,10 +61,10 @@ def test_two_gradients_of_one_name_are_refused() -> None:
     """They would have equal noise, and their difference none."""
     transformation = private_aggregate(noise_of(STRATEGIES[1]), batch_size=1, per_example=False)
     twice = {"a": {"b": jnp.zeros(3)}, "a/b": jnp.ones(3)}
-    with pytest.raises(InvalidInput, match="both called 'a/b'"):
+    with pytest.raises(InvalidInputError, match="both called 'a/b'"):
         transformation.init(twice)
     state = transformation.init({"a/b": jnp.zeros(3)})
-    with pytest.raises(InvalidInput, match="both called 'a/b'"):
+    with pytest.raises(InvalidInputError, match="both called 'a/b'"):
         transformation.update(twice, state)
 
 
@@ -103,7 +103,7 @@ def test_registered_nodes_are_trees_too() -> None:
     found = noise_of(OctaveTraining.fit(2)).add(1, {"first": Layer(jnp.zeros(3), jnp.zeros(2))})
     assert isinstance(found["first"], Layer)
     assert near(found["first"].w, plain["first"]["w"])
-    with pytest.raises(InvalidInput, match="arrays of numpy"):
+    with pytest.raises(InvalidInputError, match="arrays of numpy"):
         noise.add(2, {"w": object()})
 
 
@@ -167,7 +167,7 @@ def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
     _, state = transformation.update({"w": jnp.zeros(3)}, state)
     with pytest.raises(Exception, match="after the last of the 1 steps"):
         jax.block_until_ready(transformation.update({"w": jnp.zeros(3)}, state))
-    with pytest.raises(InvalidInput, match="batch_size"):
+    with pytest.raises(InvalidInputError, match="batch_size"):
         private_aggregate(noise_of(OctaveTraining.fit(1)), batch_size=0)
 
 
@@ -244,10 +244,10 @@ def test_a_state_of_another_process_is_resumed(
     for _ in range(2):
         _, state = chain.update(zeros, state)
     monkeypatch.setattr("counton.training.optax._given", {})
-    monkeypatch.setattr("counton.noise.witness._known", {})
+    monkeypatch.setattr("counton.noise.guard_file._known", {})
     with pytest.raises(Exception, match=r"counton\.training\.optax\.resume\(state\)"):
         jax.block_until_ready(begun().update(zeros, state))
-    monkeypatch.setattr("counton.noise.witness._known", {})
+    monkeypatch.setattr("counton.noise.guard_file._known", {})
     shown = []
     for _ in range(3):
         chain = begun()
@@ -338,7 +338,7 @@ def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
     for step in range(254):
         state = resume(state._replace(step=jnp.asarray(step, jnp.int32)))
         shapes.add(state.run.shape)
-    with pytest.raises(InvalidInput, match="another run under another name"):
+    with pytest.raises(InvalidInputError, match="another run under another name"):
         resume(state._replace(step=jnp.asarray(300, jnp.int32)))
     assert shapes == {(256, 5)}
     assert len(told(state.run)["sessions"]) == 254
@@ -377,10 +377,10 @@ def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None
     assert near(shown[0][0], shown[1][0])
     with pytest.raises(Exception, match="has its noise already"):
         jax.block_until_ready(workers[1].update(ones, states[1]))
-    with pytest.raises(InvalidInput, match="same identity="):
+    with pytest.raises(InvalidInputError, match="same identity="):
         resume(shown[0][1])
     later = resume(shown[0][1], "ab" * 16)
-    with pytest.raises(InvalidInput, match="another run of this process has this identity"):
+    with pytest.raises(InvalidInputError, match="another run of this process has this identity"):
         resume(shown[0][1], "ab" * 16)
     workers[0].update(ones, later)
 
@@ -388,7 +388,7 @@ def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None
 def test_two_chains_have_noise_of_their_own() -> None:
     noise = own_noise()
     private_aggregate(noise, batch_size=1)
-    with pytest.raises(InvalidInput, match="another optimizer"):
+    with pytest.raises(InvalidInputError, match="another optimizer"):
         private_aggregate(noise, batch_size=1)
 
 
@@ -474,6 +474,8 @@ def test_secret_places_are_refused_as_a_state_of_jax_does_not_keep_them() -> Non
     noise = TrainingNoise(
         strategy, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
     )
-    with pytest.raises(InvalidInput, match="draws secret positions of examples, which a state"):
+    with pytest.raises(
+        InvalidInputError, match="draws secret positions of examples, which a state"
+    ):
         private_aggregate(noise, batch_size=15)
     noise.add(1, {"w": np.zeros(4)})

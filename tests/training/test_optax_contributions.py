@@ -10,7 +10,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.training import TrainingNoise
 from counton.training.strategies import BufferedToeplitz, OctaveTraining, TrainingStrategy
 
@@ -94,7 +94,7 @@ def test_updates_of_other_names_or_shapes_are_refused(
     transformation = aggregate(strategy, per_example)
     state = transformation.init(parameters)
     update = jax.jit(transformation.update) if jitted else transformation.update
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         update(updates, state)
 
 
@@ -128,7 +128,7 @@ def test_missing_gradient_is_refused_and_zeros_are_not(strategy: TrainingStrateg
     transformation = aggregate(strategy, per_example=False)
     state = transformation.init(parameters)
     for updates in ({"v": jnp.ones(3)}, {"v": jnp.ones(3), "w": None}):
-        with pytest.raises(InvalidInput, match="there is no gradient for 'w'"):
+        with pytest.raises(InvalidInputError, match="there is no gradient for 'w'"):
             transformation.update(updates, state)
     _, state = transformation.update(parameters, state)
     assert set(state.buffers) == {"v", "w"}
@@ -139,7 +139,7 @@ def test_parameter_that_init_did_not_get_is_refused_later() -> None:
     transformation = aggregate(STRATEGIES[0], per_example=False)
     state = transformation.init({"v": None, "w": jnp.zeros(2)})
     _, state = transformation.update({"v": None, "w": jnp.ones(2)}, state)
-    with pytest.raises(InvalidInput, match="there is a gradient for 'v'"):
+    with pytest.raises(InvalidInputError, match="there is a gradient for 'v'"):
         transformation.update({"v": jnp.ones(3), "w": jnp.ones(2)}, state)
 
 
@@ -147,7 +147,7 @@ def test_whole_numbers_are_refused() -> None:
     """Noise that is rounded to whole numbers would often be 0."""
     transformation = aggregate(STRATEGIES[0], per_example=False, rho="1/2")
     state = transformation.init({"w": jnp.zeros(3)})
-    with pytest.raises(InvalidInput, match="must be real floating-point numbers"):
+    with pytest.raises(InvalidInputError, match="must be real floating-point numbers"):
         transformation.update({"w": jnp.ones(3, jnp.int32)}, state)
 
 
@@ -188,5 +188,5 @@ def test_means_of_rows_do_not_pass_for_examples() -> None:
     several = optax.MultiSteps(aggregate(STRATEGIES[0]), every_k_schedule=2)
     state = several.init({"w": jnp.zeros(3)})
     updates = {"w": jnp.ones((2, 3))}
-    with pytest.raises((InvalidInput, TypeError, ValueError)):
+    with pytest.raises((InvalidInputError, TypeError, ValueError)):
         several.update(updates, several.update(updates, state)[1])

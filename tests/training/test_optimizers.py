@@ -9,7 +9,7 @@ import pytest
 from keys import chosen_key
 from some_cases import long
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.noise import Key
 from counton.privacy import ZCDP
 from counton.training import SGD, PoissonBatches, SecretPlaces, TrainingDesign, plan, training_plan
@@ -185,19 +185,19 @@ def test_plans_with_random_batches_are_for_weights_too(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("rate", [[1.0] * 3, [1.0, -1.0], [0.0, 0.0], [1.0, math.inf], math.nan])
 def test_rates_that_are_none_are_refused(rate: list[float]) -> None:
-    with pytest.raises(InvalidInput, match="one for each of the 2 steps"):
+    with pytest.raises(InvalidInputError, match="one for each of the 2 steps"):
         SGD(rate=rate).rates(2)
 
 
 @pytest.mark.parametrize("given", [{"momentum": 1}, {"momentum": -0.1}, {"weight_decay": -1}])
 def test_optimizers_that_are_none_are_refused(given: dict[str, float]) -> None:
-    with pytest.raises(InvalidInput, match="momentum of at least 0 and below 1"):
+    with pytest.raises(InvalidInputError, match="momentum of at least 0 and below 1"):
         SGD(**given)
 
 
 def test_what_a_plan_cannot_do_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="up to 4,096 steps"):
+    with pytest.raises(InvalidInputError, match="up to 4,096 steps"):
         plan(steps=5000, dimension=1, optimizer=MOMENTUM)
     given: object = "sgd"
-    with pytest.raises(InvalidInput, match="optimizer is of type str"):
+    with pytest.raises(InvalidInputError, match="optimizer is of type str"):
         plan(steps=8, dimension=1, optimizer=given)  # type: ignore[arg-type]

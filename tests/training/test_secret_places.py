@@ -14,7 +14,7 @@ from some_cases import long
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.strategies.participation import Schedule
 from counton.training import (
     FixedEpochs,
@@ -314,9 +314,9 @@ def test_places_are_drawn_anew_in_each_epoch() -> None:
     noise = found.best.noise(key=key, name="run")
     assert noise.std == pytest.approx(anew_multiplier(ApproxDP(1, 1e-5), 5, 3), rel=1e-3)
     assert "once in each epoch, drawn by chance and in secret" in noise.promise
-    with pytest.raises(InvalidInput, match="accounted for only with independent noise"):
+    with pytest.raises(InvalidInputError, match="accounted for only with independent noise"):
         TrainingNoise(blt(15, 3), key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler)
-    with pytest.raises(InvalidInput, match="how secret random places"):
+    with pytest.raises(InvalidInputError, match="how secret random places"):
         plan(sampler=sampler, dimension=4, guarantee=ZCDP("1/2"))
 
 
@@ -392,7 +392,7 @@ def test_other_places_in_the_middle_of_a_run_are_refused() -> None:
     late = noise_with(secret(key), key)
     assert late.sampler is not None
     late.sampler.batch(2)
-    with pytest.raises(InvalidInput, match="before the first batch"):
+    with pytest.raises(InvalidInputError, match="before the first batch"):
         late.load_state_dict(first.state_dict())
     run = {name: value for name, value in first.run.items() if name != "places"}
     with pytest.raises(StateError, match="lacks the order of its examples"):
@@ -405,5 +405,5 @@ def test_places_serve_one_run() -> None:
     key = Key.generate()
     sampler = secret(key)
     noise_with(sampler, key, "rate 0.1").add(1, ZEROS)
-    with pytest.raises(InvalidInput, match="make a new SecretPlaces"):
+    with pytest.raises(InvalidInputError, match="make a new SecretPlaces"):
         noise_with(sampler, key, "rate 0.3").add(1, ZEROS)

@@ -17,7 +17,7 @@ from programs import run_program
 from some_cases import long
 
 from counton import ZCDP, ApproxDP, Key
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.noise import InsecureSeededKey
 from counton.strategies.descent import matrix_on_grid, on_grid
 from counton.training import (
@@ -165,7 +165,7 @@ def test_what_a_run_says_of_other_noise_is_refused() -> None:
     with pytest.raises(StateError, match="its sampler is None"):
         TrainingNoise.of_run(run, key=key, sampler=FixedEpochs(120, 10, 2))
     for strategy in ({"strategy": "Unknown"}, {**run["terms"]["strategy"], "theta": [2.0]}):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             TrainingNoise.of_run(run | {"terms": run["terms"] | {"strategy": strategy}}, key=key)
 
 

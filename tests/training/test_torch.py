@@ -14,7 +14,7 @@ from keys import chosen_key
 from patience import HANGS
 
 from counton import ZCDP, Key
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.training import FixedEpochs, TrainingNoise
 from counton.training.strategies import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 
@@ -110,7 +110,7 @@ def test_two_parameters_of_one_plain_name_are_refused() -> None:
     model.module = torch.nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     noise = noise_of(OctaveTraining.fit(4))
-    with pytest.raises(InvalidInput, match=r"'weight' and 'module\.weight' are both called"):
+    with pytest.raises(InvalidInputError, match=r"'weight' and 'module\.weight' are both called"):
         make_private(optimizer, noise, model, batch_size=8)
     kept = torch.optim.SGD(model.module.parameters(), lr=1.0)  # these have different names
     make_private(kept, noise, model, batch_size=8)
@@ -262,7 +262,7 @@ def test_a_sweep_of_learning_rates_shares_no_noise() -> None:
         trained("rate 0.1", 1.0)
     shared = TrainingNoise(strategy, key=key, name="all", guarantee=ZCDP(1))
     trained("all", 0.1, shared)
-    with pytest.raises(InvalidInput, match="another optimizer"):
+    with pytest.raises(InvalidInputError, match="another optimizer"):
         trained("all", 0.3, shared)
 
 
@@ -318,7 +318,9 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
     for wrong in (range(80), range(7), range(0)):
         if wrong:
             examples_gradients(model, inputs[wrong], labels[wrong])
-        with pytest.raises(InvalidInput, match=f"of {len(wrong)} examples, but .* batch has 8"):
+        with pytest.raises(
+            InvalidInputError, match=f"of {len(wrong)} examples, but .* batch has 8"
+        ):
             optimizer.step()
     assert torch.equal(flat(model), before)
     assert private.step == 0
@@ -327,7 +329,7 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
         examples_gradients(model, inputs[own], labels[own])
         private.accumulate()
     optimizer.step()
-    with pytest.raises(InvalidInput, match="the optimizer took 0 steps"):
+    with pytest.raises(InvalidInputError, match="the optimizer took 0 steps"):
         list(private.batches())
 
 
@@ -342,7 +344,7 @@ def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> Non
     make_private(optimizer, noise, model, batch_size=8, clipped=True)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 80 / flat(model).numel() ** 0.5)
-    with pytest.raises(InvalidInput, match="add up to a norm of 80, but the 8 examples"):
+    with pytest.raises(InvalidInputError, match="add up to a norm of 80, but the 8 examples"):
         optimizer.step()
 
 
@@ -363,25 +365,25 @@ def test_what_would_not_be_private_is_refused() -> None:
     private = make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     before = [p.detach().clone() for p in model.parameters()]
-    with pytest.raises(InvalidInput, match="GradSampleModule"):
+    with pytest.raises(InvalidInputError, match="GradSampleModule"):
         optimizer.step()
-    with pytest.raises(InvalidInput, match="closure"):
+    with pytest.raises(InvalidInputError, match="closure"):
         optimizer.step(lambda: 0.0)
     assert private.step == 0
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    with pytest.raises(InvalidInput, match="private steps already"):
+    with pytest.raises(InvalidInputError, match="private steps already"):
         make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)
     with pytest.raises(StateError):
         private.load_state_dict({})
     other = torch.optim.SGD(model.parameters(), lr=1.0)
-    with pytest.raises(InvalidInput, match="model does not have"):
+    with pytest.raises(InvalidInputError, match="model does not have"):
         make_private(other, noise_of(OctaveTraining.fit(4)), model_of(), batch_size=8)
-    with pytest.raises(InvalidInput, match="batch_size"):
+    with pytest.raises(InvalidInputError, match="batch_size"):
         make_private(other, noise_of(OctaveTraining.fit(4)), model, batch_size=0)
     clipped = make_private(
         other, noise_of(OctaveTraining.fit(4)), model, batch_size=8, clipped=True
     )
-    with pytest.raises(InvalidInput, match="leave the call of accumulate"):
+    with pytest.raises(InvalidInputError, match="leave the call of accumulate"):
         clipped.accumulate()
 
 
@@ -392,7 +394,7 @@ def test_steps_beyond_the_run_are_refused() -> None:
     examples_gradients(model, inputs, labels)
     optimizer.step()
     examples_gradients(model, inputs, labels)
-    with pytest.raises(InvalidInput, match="after the last of the 1 steps"):
+    with pytest.raises(InvalidInputError, match="after the last of the 1 steps"):
         optimizer.step()
 
 

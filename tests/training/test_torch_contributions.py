@@ -17,7 +17,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.training import FixedEpochs, TrainingNoise
 from counton.training.strategies import BufferedToeplitz, OctaveTraining
 
@@ -186,7 +186,7 @@ PARAMETERS = {
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_step_with_other_parameters_is_refused(case: str) -> None:
     train, message = PARAMETERS[case]
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         train(True)
 
 
@@ -207,7 +207,7 @@ def test_refused_step_changes_nothing_and_keeps_no_gradient() -> None:
     before = values_of(model)
     for _ in range(2):
         model(batch_of(), "first").square().sum().backward()
-        with pytest.raises(InvalidInput, match="was added"):
+        with pytest.raises(InvalidInputError, match="was added"):
             optimizer.step()
         assert model._module.first.weight.grad is None
         assert model._module.first.weight.grad_sample is None
@@ -232,7 +232,7 @@ def test_step_after_a_parameter_left_is_refused(change: str) -> None:
     else:
         inner.second = nn.Linear(4, 2)
         message = "second.weight' was removed from the model"
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         optimizer.step()
 
 
@@ -287,7 +287,7 @@ def test_step_within_a_step_is_refused(clipped: bool) -> None:
     optimizer = Doubled(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise_of(), model, batch_size=1, clipped=clipped)
     before = values_of(model)
-    with pytest.raises(InvalidInput, match="began before the last one had ended"):
+    with pytest.raises(InvalidInputError, match="began before the last one had ended"):
         optimizer.step()
     assert torch.equal(values_of(model), before)
     assert private.step == 1
@@ -299,7 +299,7 @@ def test_closure_under_any_name_is_refused() -> None:
     make_private(optimizer, noise_of(), model, batch_size=1)
     before = values_of(model)
     for given in ((lambda: 0.0,), ()):
-        with pytest.raises(InvalidInput, match="closure"):
+        with pytest.raises(InvalidInputError, match="closure"):
             optimizer.step(*given, **({} if given else {"closure": lambda: 0.0}))
     assert torch.equal(values_of(model), before)
 
@@ -424,7 +424,7 @@ STRUCTURES = {
 @pytest.mark.parametrize("case", STRUCTURES)
 def test_gradients_that_may_pair_examples_wrongly_are_refused(case: str) -> None:
     train, message = STRUCTURES[case]
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         train(True)
 
 
@@ -473,7 +473,9 @@ def test_gradients_of_another_shape_are_refused() -> None:
     optimizer = sgd(model)
     make_private(optimizer, noise_of(), model, batch_size=1)
     model.weight.grad_sample = torch.ones(4, 3)
-    with pytest.raises(InvalidInput, match=r"shape \(4, 3\)\. It must be one gradient of .*1, 3"):
+    with pytest.raises(
+        InvalidInputError, match=r"shape \(4, 3\)\. It must be one gradient of .*1, 3"
+    ):
         optimizer.step()
 
 
@@ -486,7 +488,9 @@ def test_gradient_without_gradients_of_examples_is_refused() -> None:
     optimizer = sgd(wrapped)
     make_private(optimizer, noise_of(), wrapped, batch_size=1)
     wrapped(batch_of(), "first").square().sum().backward()
-    with pytest.raises(InvalidInput, match=r"trunk\.weight' has a gradient, but no grad_sample"):
+    with pytest.raises(
+        InvalidInputError, match=r"trunk\.weight' has a gradient, but no grad_sample"
+    ):
         optimizer.step()
 
 
@@ -589,7 +593,7 @@ def test_sampler_refuses_examples_that_count_twice() -> None:
     for head in ("first", "second"):
         model(batch_of(), head).square().sum().backward()
         private.accumulate()
-    with pytest.raises(InvalidInput, match=r"of 12 examples, but .* batch has 6"):
+    with pytest.raises(InvalidInputError, match=r"of 12 examples, but .* batch has 6"):
         optimizer.step()
 
 
@@ -667,7 +671,9 @@ def test_gradients_of_examples_are_refused_as_clipped_sums(
         optimizer.step()
         return model
 
-    with pytest.raises(InvalidInput, match="has grad_sample, gradients of single examples, but"):
+    with pytest.raises(
+        InvalidInputError, match="has grad_sample, gradients of single examples, but"
+    ):
         train(True)
     monkeypatch.setattr(PrivateSteps, "_check_clipped", lambda _: None)
     assert moved_by_an_example(train) > BROKEN

@@ -9,7 +9,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.training import TrainingNoise
 from counton.training.strategies import OctaveTraining
 
@@ -108,7 +108,9 @@ APART: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("case", MIXING)
 def test_module_that_mixes_examples_is_refused(case: str, clipped: bool) -> None:
     model = nn.Sequential(nn.Identity(), Block(MIXING[case]()))
-    with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \(.* Before make_private"):
+    with pytest.raises(
+        InvalidInputError, match=r"module '1\.layers\.inner' \(.* Before make_private"
+    ):
         private_sgd(model, clipped)
 
 
@@ -118,7 +120,7 @@ def test_module_that_mixes_examples_is_refused_when_it_comes_later(case: str) ->
     optimizer = private_sgd(model)
     optimizer.step()
     model[1].layers["inner"] = MIXING[case]()
-    with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \("):
+    with pytest.raises(InvalidInputError, match=r"module '1\.layers\.inner' \("):
         optimizer.step()
 
 
@@ -137,9 +139,9 @@ def test_forward_pass_in_another_mode_is_refused(case: str, grad: bool) -> None:
     model[1](inputs)
     model.train()
     with torch.set_grad_enabled(grad):
-        with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \("):
+        with pytest.raises(InvalidInputError, match=r"module '1\.layers\.inner' \("):
             model(inputs)
-        with pytest.raises(InvalidInput, match="of the private model"):
+        with pytest.raises(InvalidInputError, match="of the private model"):
             model[1](inputs)
     model.eval()
     model(inputs)
@@ -155,7 +157,7 @@ def test_forward_pass_of_a_module_that_comes_and_goes_is_refused() -> None:
     inputs = torch.randn(4, 3)
     model(inputs)
     model[1].layers["inner"] = nn.BatchNorm1d(3, affine=False)
-    with pytest.raises(InvalidInput, match=r"module '1\.layers\.inner' \("):
+    with pytest.raises(InvalidInputError, match=r"module '1\.layers\.inner' \("):
         model(inputs)
     model[1].layers["inner"] = nn.Identity()
     model(inputs)
@@ -219,7 +221,7 @@ def test_module_without_check_lets_an_example_move_more(
         return module
 
     inputs = MEASURED[case]()
-    with pytest.raises(InvalidInput, match="what one example changes"):
+    with pytest.raises(InvalidInputError, match="what one example changes"):
         moved_by_the_last_example(make, inputs)
     monkeypatch.setattr(torch_steps, "check_modules", lambda _: None)
     monkeypatch.setattr(torch_steps, "watch_modes", lambda _: [])
@@ -252,7 +254,7 @@ def test_frequencies_of_words_let_an_example_move_more(monkeypatch: pytest.Monke
             ends.append(model.weight.detach().clone())
         return float((ends[0] - ends[1]).norm())
 
-    with pytest.raises(InvalidInput, match="scale_grad_by_freq"):
+    with pytest.raises(InvalidInputError, match="scale_grad_by_freq"):
         moved()
     monkeypatch.setattr(torch_steps, "check_modules", lambda _: None)
     monkeypatch.setattr(torch_steps, "watch_modes", lambda _: [])
@@ -274,7 +276,7 @@ def test_model_that_opacus_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -
         model = opacus.GradSampleModule(nn.Sequential(Meeting(3, 2)))
         model.train(training)
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        with pytest.raises(InvalidInput, match="Opacus refuses the model: examples meet"):
+        with pytest.raises(InvalidInputError, match="Opacus refuses the model: examples meet"):
             make_private(optimizer, noise_of(), model, batch_size=1)
 
 

@@ -10,7 +10,7 @@ from keys import chosen_key
 from scipy.stats import norm
 
 from counton import ZCDP, ApproxDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.noise.normals import LARGEST_SQUARED_RADIUS, _box_muller
 from counton.training import (
     FixedEpochs,
@@ -55,7 +55,7 @@ PATHS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_delta_below_what_the_end_of_normals_shows_is_refused(path: str) -> None:
-    with pytest.raises(InvalidInput, match=r"noise that ends at 9\.49 .* give a larger delta"):
+    with pytest.raises(InvalidInputError, match=r"noise that ends at 9\.49 .* give a larger delta"):
         PATHS[path]()
 
 
@@ -179,7 +179,7 @@ def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
 )  # fmt: skip
 def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: float) -> None:
     noise_multiplier(ApproxDP(epsilon, least), steps)
-    with pytest.raises(InvalidInput, match="larger delta"):
+    with pytest.raises(InvalidInputError, match="larger delta"):
         noise_multiplier(ApproxDP(epsilon, 0.9 * least), steps)
 
 

@@ -10,7 +10,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key, PureDP
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError
+from counton.base.errors import HorizonExceededError, InvalidInputError, StateError
 from counton.noise.normals import BLOCK
 from counton.training import TrainingNoise, noise_multiplier
 from counton.training.strategies import (
@@ -198,7 +198,7 @@ def test_rounded_weights_stay_within_the_room_that_is_left_for_them(
 
 def test_decays_that_float32_cannot_hold_are_refused(key: Key) -> None:
     near = BufferedToeplitz(9, (1 - 1e-7,), (1 - 1.23e-6,))
-    with pytest.raises(InvalidInput, match="float32"):
+    with pytest.raises(InvalidInputError, match="float32"):
         noise_of(near, key)
     exactly = float(np.float32(1 - 1.23e-6))
     noise_of(BufferedToeplitz(9, (1 - 1e-7,), (exactly,)), key)
@@ -207,7 +207,7 @@ def test_decays_that_float32_cannot_hold_are_refused(key: Key) -> None:
 def test_multipliers_of_the_guarantees() -> None:
     assert noise_multiplier(ZCDP(Fraction(1, 2))) == 1
     assert noise_multiplier(ApproxDP(2, 1e-5)) == pytest.approx(1.993812446)
-    with pytest.raises(InvalidInput, match="Gaussian"):
+    with pytest.raises(InvalidInputError, match="Gaussian"):
         noise_multiplier(PureDP(1))
 
 
@@ -215,21 +215,21 @@ def test_steps_out_of_order_are_refused_and_change_nothing(key: Key) -> None:
     noise = noise_of(STRATEGIES[0](), key)
     noise.read(1, "w", 3)
     for step in (1, 3):
-        with pytest.raises(InvalidInput, match="drawn in order"):
+        with pytest.raises(InvalidInputError, match="drawn in order"):
             noise.add(step, {"w": np.zeros(3)})
     right = noise_of(STRATEGIES[0](), key)
     right.read(1, "w", 3)
     assert (noise.read(2, "w", 3) == right.read(2, "w", 3)).all()
-    with pytest.raises(InvalidInput, match="must be called before"):
+    with pytest.raises(InvalidInputError, match="must be called before"):
         noise.resume(5)
-    with pytest.raises(HorizonExceeded):
+    with pytest.raises(HorizonExceededError):
         noise.add(13, {"w": np.zeros(3)})
 
 
 def test_no_step_is_given_noise_twice(key: Key) -> None:
     noise = noise_of(STRATEGIES[2](), key)
     noise.add(3, {"w": np.zeros(3)})
-    with pytest.raises(InvalidInput, match="reveal their difference"):
+    with pytest.raises(InvalidInputError, match="reveal their difference"):
         noise.add(3, {"w": np.ones(3)})
     noise.add(2, {"w": np.zeros(3)})
 
@@ -248,7 +248,7 @@ def test_no_step_is_given_noise_twice(key: Key) -> None:
 def test_gradients_that_are_refused(gradients: Any, words: str, key: Key) -> None:
     noise = noise_of(STRATEGIES[2](), key)
     noise.read(1, "w", 3, 0, 2)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         noise.add(2, gradients)
 
 
@@ -256,13 +256,13 @@ def test_gradients_that_are_refused(gradients: Any, words: str, key: Key) -> Non
     "more", [{"name": ""}, {"clip": 0}, {"clip": -1}, {"guarantee": PureDP(1)}]
 )
 def test_terms_that_are_refused(more: dict[str, Any], key: Key) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         noise_of(STRATEGIES[2](), key, **more)
 
 
 def test_shards_that_are_refused(key: Key) -> None:
     noise = noise_of(STRATEGIES[2](), key)
-    with pytest.raises(InvalidInput, match="which is not a gradient"):
+    with pytest.raises(InvalidInputError, match="which is not a gradient"):
         noise.add(1, {"w": np.zeros(3)}, shards={"v": (0, 9)})
-    with pytest.raises(InvalidInput, match="not all among"):
+    with pytest.raises(InvalidInputError, match="not all among"):
         noise.add(1, {"w": np.zeros(3)}, shards={"w": (7, 9)})

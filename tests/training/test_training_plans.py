@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.noise import Key
 from counton.privacy import ApproxDP
 from counton.training import SGD, FixedEpochs, SecretPlaces, plan
@@ -118,7 +118,7 @@ def test_dimension_is_for_the_memory_alone() -> None:
     assert without.best.state_bytes is None
     for choice in with_dimension:
         assert choice.state_bytes == 4 * choice.strategy.buffers * 1000
-    with pytest.raises(InvalidInput, match="dimension"):
+    with pytest.raises(InvalidInputError, match="dimension"):
         plan(steps=64, dimension=0)
 
 
@@ -203,7 +203,7 @@ def test_unknown_search_is_refused() -> None:
     ]
     for fit in fits:
         run = {"steps": 8} if fit is plan else {}
-        with pytest.raises(InvalidInput, match="search is 'fast'; give 'quick' or 'long'"):
+        with pytest.raises(InvalidInputError, match="search is 'fast'; give 'quick' or 'long'"):
             fit(search="fast", **run)
 
 

@@ -16,8 +16,8 @@ from patience import HANGS
 from witnesses import refuse_writing
 
 from counton import ZCDP, ApproxDP, Key
-from counton.base.errors import CountonError, InvalidInput, StateError
-from counton.noise import witness
+from counton.base.errors import CountonError, InvalidInputError, StateError
+from counton.noise import guard_file
 from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
 from counton.training.noise import renew
 from counton.training.strategies import (
@@ -69,7 +69,7 @@ def test_runs_share_no_noise_even_where_the_name_was_forgotten(
     key = Key.generate()
     first = noise_of(strategy, key)
     one = [first.add(step, ONES) for step in (1, 2, 3)]
-    monkeypatch.setattr(witness, "_known", {})
+    monkeypatch.setattr(guard_file, "_known", {})
     second = noise_of(strategy, key)
     for step, release in enumerate(one, 1):
         assert far(release, second.add(step, ZEROS))
@@ -85,14 +85,14 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
     shared = Key.load(path).with_salt("0")
     noise_of(STRATEGIES[0], shared, name="first").add(1, ZEROS)
-    monkeypatch.setattr(witness, "_known", {})  # another process
+    monkeypatch.setattr(guard_file, "_known", {})  # another process
     for name in ("first", "second"):
         with pytest.raises(StateError, match="another run"):
             noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ONES)
     with pytest.raises(StateError, match="another run"):
         noise_of(STRATEGIES[0], Key.load(path).with_salt("0"), name="first").add(1, ONES)
     noise_of(STRATEGIES[0], Key.load(path), name="third").add(1, ONES)
-    witness.witness_of(path).write_text("[")
+    guard_file.witness_of(path).write_text("[")
     with pytest.raises(StateError, match="cannot be read"):
         noise_of(STRATEGIES[0], Key.load(path), name="fourth").add(1, ONES)
 
@@ -106,7 +106,7 @@ def test_a_key_whose_folder_cannot_be_written_still_trains(
     def full(*_: object, **__: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(witness.WitnessFile, "note", full)
+    monkeypatch.setattr(guard_file.GuardFile, "note", full)
     noise_of(STRATEGIES[0], Key.load(path)).add(1, ZEROS)
 
 
@@ -116,14 +116,14 @@ def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
     path = tmp_path / "training.key"
     Key.generate().save(path)
     noise_of(STRATEGIES[0], Key.load(path), name="first").add(1, ZEROS)
-    before = witness.witness_of(path).read_bytes()
-    monkeypatch.setattr(witness, "_known", {})  # another process
+    before = guard_file.witness_of(path).read_bytes()
+    monkeypatch.setattr(guard_file, "_known", {})  # another process
     with monkeypatch.context() as immutable:
         refuse_writing(immutable)
         for name in ("first", "second"):
             with pytest.raises(StateError, match="cannot be written"):
                 noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ZEROS)
-    assert witness.witness_of(path).read_bytes() == before
+    assert guard_file.witness_of(path).read_bytes() == before
     noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
 
 
@@ -150,7 +150,7 @@ def test_a_checkpoint_continued_twice_has_two_noises(strategy: TrainingStrategy,
     assert "one version" not in first.promise
     for step in range(1, done + 1):
         for way in ways:
-            with pytest.raises(InvalidInput):
+            with pytest.raises(InvalidInputError):
                 way.add(step, ONES)
 
 
@@ -266,7 +266,7 @@ def test_workers_of_one_step_join_the_run_of_the_first() -> None:
             for place, worker in enumerate((first, other))
         ]
         assert (np.concatenate(parts) == whole.add(step, {"w": np.zeros(6)})["w"]).all()
-    with pytest.raises(InvalidInput, match="before the first step"):
+    with pytest.raises(InvalidInputError, match="before the first step"):
         other.join(first.run)
     # after a checkpoint each would draw its own: they join again
     state = first.state_dict()
@@ -283,7 +283,7 @@ def test_shards_do_not_overlap() -> None:
     noise = noise_of(STRATEGIES[4], Key.generate())
     noise.add(1, {"w": np.zeros(3)}, shards={"w": (0, 6)})
     for first, size, whole in ((2, 3, 6), (0, 6, 6), (0, 2, 6), (1, 3, 8)):
-        with pytest.raises(InvalidInput, match="overlap"):
+        with pytest.raises(InvalidInputError, match="overlap"):
             noise.add(1, {"w": np.ones(size)}, shards={"w": (first, whole)})
     noise.add(1, {"w": np.zeros(3)}, shards={"w": (3, 6)})
 
@@ -292,9 +292,9 @@ def test_shards_do_not_overlap() -> None:
 def test_what_was_read_is_not_added_to_gradients(strategy: TrainingStrategy) -> None:
     noise = noise_of(strategy, Key.generate())
     noise.read(1, "w", 5)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         noise.read(1, "w", 5)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         noise.add(1, ZEROS)
 
 
@@ -312,7 +312,7 @@ def test_threads_do_not_take_one_step_twice() -> None:
 
     def take() -> None:
         together.wait()
-        with suppress(InvalidInput):
+        with suppress(InvalidInputError):
             given.append(noise.add(1, ZEROS))
 
     threads = [threading.Thread(target=take) for _ in range(4)]
@@ -357,7 +357,7 @@ def sampled() -> tuple[TrainingNoise, FixedEpochs]:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_sums_longer_than_the_samplers_batch_can_be_are_refused(dtype: Any) -> None:
     noise, _ = sampled()
-    with pytest.raises(InvalidInput, match="add up to a norm of 600"):
+    with pytest.raises(InvalidInputError, match="add up to a norm of 600"):
         noise.add(1, {"a": np.full(9, 160, dtype), "b": np.full(16, 90, dtype)})
     noise.add(1, {"a": np.full(9, 16, dtype), "b": np.full(16, 9, dtype)})
 
@@ -368,7 +368,7 @@ def test_norms_are_of_squares_that_16_bits_do_not_hold(dtype: Any) -> None:
     sampler = FixedEpochs(examples=6, batch_size=1, epochs=2)
     strategy = BandedInverseSquareRoot(12, 1, training_schedule(12, 2))
     noise = noise_of(strategy, Key.generate(), sampler=sampler, clip=0.01)
-    with pytest.raises(InvalidInput, match=r"add up to a norm of 0\.[01]"):
+    with pytest.raises(InvalidInputError, match=r"add up to a norm of 0\.[01]"):
         noise.add(1, {"w": np.full(10**6, 1e-4, dtype)})
     short = np.full(10**6, 9e-6, dtype)
     assert np.abs(noise.add(1, {"w": short})["w"] - short).max() > 0
@@ -394,9 +394,9 @@ def test_two_runs_by_chance_take_other_batches() -> None:
     assert one.identity is not None
     third.join(one.identity)
     assert np.array_equal(one.batch(1), third.batch(1))
-    with pytest.raises(InvalidInput, match="before the first"):
+    with pytest.raises(InvalidInputError, match="before the first"):
         other.join(one.identity)
-    with pytest.raises(InvalidInput, match="not secret"):
+    with pytest.raises(InvalidInputError, match="not secret"):
         FixedEpochs(8, 4).join(one.identity)
 
 
@@ -416,11 +416,11 @@ def test_batches_by_chance_serve_one_run() -> None:
 
     first = run("rate 0.1", sampler)
     first.add(1, ZEROS)
-    with pytest.raises(InvalidInput, match="another run, or the same one before"):
+    with pytest.raises(InvalidInputError, match="another run, or the same one before"):
         run("rate 0.3", sampler).add(1, ZEROS)
     state = first.state_dict()
     first.load_state_dict(state)
-    with pytest.raises(InvalidInput, match="make a new PoissonBatches"):
+    with pytest.raises(InvalidInputError, match="make a new PoissonBatches"):
         first.add(2, ZEROS)
     again = run("rate 0.1", by_chance(key))
     again.load_state_dict(state)
@@ -433,9 +433,9 @@ def test_no_step_goes_beyond_the_sampler() -> None:
     noise = noise_of(longer, Key.generate(), sampler=sampler)
     for step in range(1, 9):
         noise.add(step, {"w": np.zeros(2)}, shards={"w": (0, 4)})
-    with pytest.raises(InvalidInput, match="after the last of the 8 steps of the sampler"):
+    with pytest.raises(InvalidInputError, match="after the last of the 8 steps of the sampler"):
         noise.read(9, "w", 4, 0, 2)
-    with pytest.raises(InvalidInput, match="after the last of the 8 steps of the sampler"):
+    with pytest.raises(InvalidInputError, match="after the last of the 8 steps of the sampler"):
         noise.add(9, {"w": np.zeros(2)}, shards={"w": (0, 4)})
 
 

@@ -12,7 +12,7 @@ from keys import chosen_key
 from some_cases import long
 
 from counton import ZCDP, ApproxDP
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.participation import Schedule
 from counton.training import (
     FixedEpochs,
@@ -123,7 +123,7 @@ def test_a_promise_says_of_whom_and_against_which_neighbours() -> None:
     ],
 )
 def test_people_that_are_refused(people: list[Any], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         GivenBatches([[0, 1]], people=people)
 
 
@@ -131,7 +131,7 @@ def test_people_that_are_refused(people: list[Any], words: str) -> None:
 def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> None:
     strategy: TrainingStrategy = make(24, 2)  # type: ignore[operator]
     check_fit(strategy, FixedEpochs(48, 4, epochs=2))
-    with pytest.raises(InvalidInput, match="enforced order"):
+    with pytest.raises(InvalidInputError, match="enforced order"):
         check_fit(strategy, MinSeparation(48, 4, epochs=2, window=3))
 
 
@@ -144,25 +144,25 @@ def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> Non
     ],
 )
 def test_other_epochs_are_refused(sampler: Sampler, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         check_fit(echo(24, 2), sampler)
 
 
 def test_a_distance_that_is_too_small_is_refused() -> None:
     strategy = BufferedToeplitz.fit(24, 2, "separated", separation=12)
     check_fit(strategy, MinSeparation(48, 4, epochs=2, window=1))
-    with pytest.raises(InvalidInput, match="plan with separation=10"):
+    with pytest.raises(InvalidInputError, match="plan with separation=10"):
         check_fit(strategy, MinSeparation(48, 4, epochs=2, window=3))
 
 
 def test_one_example_twice_in_an_epoch_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="in step 1"):
+    with pytest.raises(InvalidInputError, match="in step 1"):
         GivenBatches([[0], [0], [0], [1]], order="fixed", epochs=2)
-    with pytest.raises(InvalidInput, match="twice"):
+    with pytest.raises(InvalidInputError, match="twice"):
         GivenBatches([[0, 0]])
     twice = GivenBatches([[0], [0], [0], [1]])
     assert twice.schedule == Schedule(3, 1, False)
-    with pytest.raises(InvalidInput, match="up to 3 times"):
+    with pytest.raises(InvalidInputError, match="up to 3 times"):
         check_fit(OctaveTraining.fit(4, 2), twice)
 
 
@@ -171,7 +171,7 @@ def test_people_with_several_examples_are_one_unit() -> None:
     assert GivenBatches(batches).schedule == Schedule(2, 3, False)
     people = ["ann", "bob", "ann", "cleo", "dan", "ann"]
     assert GivenBatches(batches, people=people).schedule == Schedule(4, 1, False)
-    with pytest.raises(InvalidInput, match="person ann is in step 1 twice"):
+    with pytest.raises(InvalidInputError, match="person ann is in step 1 twice"):
         GivenBatches([[0, 2]], people=people)
 
 
@@ -184,22 +184,22 @@ def test_people_are_taken_by_position_whatever_holds_them() -> None:
         shuffled.astype("category"), pd.Index(users), pl.Series(users),
     ]  # fmt: skip
     for people in holders:
-        with pytest.raises(InvalidInput, match="person a is in step 1 twice"):
+        with pytest.raises(InvalidInputError, match="person a is in step 1 twice"):
             GivenBatches([[0, 2], [1, 3]], people=people)
         assert GivenBatches([[0, 1], [2, 3]], people=people).schedule == Schedule(2, 1, False)
-    with pytest.raises(InvalidInput, match="people is a value of type DataFrame"):
+    with pytest.raises(InvalidInputError, match="people is a value of type DataFrame"):
         GivenBatches([[0]], people=pl.DataFrame({"user": users}))  # type: ignore[arg-type]
 
 
 def test_one_person_has_one_name() -> None:
     """The number 7 and the text "7" are one person, as in streams."""
-    with pytest.raises(InvalidInput, match="person 7 is in step 1 twice"):
+    with pytest.raises(InvalidInputError, match="person 7 is in step 1 twice"):
         GivenBatches([[0, 1]], people=[7, "7"])
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "", " ", pd.NA, pd.NaT, 7.0, True, (1, 2)])
 def test_a_missing_person_is_refused(missing: Any) -> None:
-    with pytest.raises(InvalidInput, match="no whole number or text for example 1"):
+    with pytest.raises(InvalidInputError, match="no whole number or text for example 1"):
         GivenBatches([[0], [1]], people=["ann", missing])
 
 
@@ -227,7 +227,7 @@ def test_a_missing_person_is_refused(missing: Any) -> None:
     ],
 )
 def test_positions_are_integers_from_0(batch: Any) -> None:
-    with pytest.raises(InvalidInput, match="batch 2"):
+    with pytest.raises(InvalidInputError, match="batch 2"):
         GivenBatches([[9], batch])
 
 
@@ -240,7 +240,7 @@ def test_batches_are_taken_by_position_whatever_holds_them() -> None:
         assert GivenBatches([batch, []]).batch(1).tolist() == [0, 1]
     assert GivenBatches(pd.Series([[0], [1]], index=[1, 0])).batch(1).tolist() == [0]
     for batches in ({(0, 1): 1}, {(0, 1), (2,)}):
-        with pytest.raises(InvalidInput, match="batches is"):
+        with pytest.raises(InvalidInputError, match="batches is"):
             GivenBatches(batches)
 
 
@@ -269,7 +269,7 @@ def test_checked_batches_do_not_change_with_arrays_of_the_caller() -> None:
     ],
 )
 def test_what_is_refused(make: object) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         make()  # type: ignore[operator]
 
 
@@ -279,7 +279,7 @@ def test_a_plan_for_a_sampler_fits_it() -> None:
         noise = best.noise(key=chosen_key(), name="run", sampler=sampler)
         assert noise.strategy.steps == sampler.steps
     wrong = plan(sampler=SAMPLERS[1], dimension=10).best
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         wrong.noise(key=chosen_key(), name="run", sampler=SAMPLERS[3])
 
 
@@ -334,7 +334,7 @@ def test_only_what_holds_under_the_promised_order_is_planned() -> None:
     ],
 )
 def test_plans_that_are_refused(arguments: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         plan(**arguments)  # type: ignore[arg-type]
 
 
@@ -365,11 +365,11 @@ def test_poisson_sampling_amplifies_independent_noise_and_no_other() -> None:
     assert 1 <= noise.std / once < 1.001
     assert once < noise_multiplier(guarantee) * np.sqrt(8)
     assert best.error == pytest.approx(once * np.sqrt(4.5))
-    with pytest.raises(InvalidInput, match="only with independent noise"):
+    with pytest.raises(InvalidInputError, match="only with independent noise"):
         check_fit(BufferedToeplitz.fit(8, 8), sampler)
-    with pytest.raises(InvalidInput, match="ApproxDP"):
+    with pytest.raises(InvalidInputError, match="ApproxDP"):
         plan(sampler=sampler, dimension=9)
-    with pytest.raises(InvalidInput, match="rate"):
+    with pytest.raises(InvalidInputError, match="rate"):
         poisson(0.0)
 
 

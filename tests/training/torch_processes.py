@@ -51,7 +51,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     from torch.func import functional_call, grad, vmap
 
     from counton import ZCDP
-    from counton.base.errors import InvalidInput
+    from counton.base.errors import InvalidInputError
     from counton.noise import InsecureSeededKey
     from counton.training import TrainingNoise
     from counton.training.strategies import BufferedToeplitz, Echo
@@ -101,7 +101,7 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
 
         fully_shard(model)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with pytest.raises(InvalidInput, match="sharded over processes"):
+        with pytest.raises(InvalidInputError, match="sharded over processes"):
             make_private(optimizer, noise, model, batch_size=8)
         make_private(optimizer, noise, model, batch_size=8, clipped=True)
         for _ in range(6):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -131,7 +131,7 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
             if len(planes) == count * width and unpacker.eof:
                 held = np.frombuffer(planes, np.uint8).reshape(width, count).T
                 return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
-    raise InvalidInput(
+    raise InvalidInputError(
         f"stored integers of shape {shape} are damaged or incomplete: restore the text that "
         "counton wrote, unchanged"
     )

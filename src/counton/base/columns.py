@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import figures, quantity
 from counton.base.lazy import require
 from counton.base.outside_input import shown_name
@@ -55,7 +55,7 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
     """Refuse names of columns that a released table, or ``more``, needs for its own columns."""
     for name in names:
         if name in (*ADDED, *WHEN, *more):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a column of the events is called {name!r}, and the released table needs this "
                 "name for a column of its own: rename the column of the events"
             )

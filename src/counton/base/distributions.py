@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import exact
 
 #: The kinds of noise.
@@ -23,7 +23,7 @@ LARGEST_SPREAD = 2**40
 
 def _exact(name: str, value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{name} of a noise distribution is {value!r}; it must be a Fraction or a whole "
             "number, because floats are not exact: write Fraction('0.1')"
         )
@@ -46,7 +46,7 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _exact("scale", self.scale))
         if not 0 < self.scale <= LARGEST_SPREAD:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"scale of a discrete Laplace noise distribution is {self.scale}; it must be above "
                 "0 and at most 2^40: raise epsilon or give a coarser resolution"
             )
@@ -84,7 +84,7 @@ class DiscreteGaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma_squared", _exact("sigma_squared", self.sigma_squared))
         if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"sigma_squared of a discrete Gaussian noise distribution is {self.sigma_squared}; "
                 "it must be above 0 and at most 2^80: raise rho or epsilon, or give a larger "
                 "resolution"
@@ -143,11 +143,11 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
         if kind == "discrete Gaussian":
             return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
     except (KeyError, ZeroDivisionError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the noise distribution {saved!r} cannot be read ({error!r}): give what law_to_dict "
             "wrote"
         ) from error
-    raise InvalidInput(
+    raise InvalidInputError(
         f"the noise distribution is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'"
     )
 
@@ -164,7 +164,7 @@ class Sensitivity:
             worst change protects all of them.
 
     Raises:
-        InvalidInput: a norm is below 1, no integer vector has these norms, or entries contradict
+        InvalidInputError: a norm is below 1, no integer vector has these norms, or entries ...
             them.
 
     >>> Sensitivity(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
@@ -177,7 +177,7 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         if not 1 <= self.l1 <= self.l2_squared <= self.l1**2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a sensitivity with l1 = {self.l1} and l2_squared = {self.l2_squared} is "
                 f"impossible; integer vectors have 1 <= l1 <= l2_squared <= l1^2: "
                 f"check the sensitivities"
@@ -185,14 +185,14 @@ class Sensitivity:
         if self.entries is None:
             return
         if any(magnitude < 1 or count < 1 for magnitude, count in self.entries):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"entries of a sensitivity are {self.entries}; magnitudes and counts must be at "
                 "least 1: leave out entries that are 0"
             )
         l1 = sum(magnitude * count for magnitude, count in self.entries)
         l2_squared = sum(magnitude**2 * count for magnitude, count in self.entries)
         if (l1, l2_squared) != (self.l1, self.l2_squared):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"entries {self.entries} of a sensitivity have l1 = {l1} and l2_squared = "
                 f"{l2_squared}, but {self.l1} and {self.l2_squared} are stated: correct them, or "
                 "pass entries=None if the entries are not known"
@@ -244,7 +244,7 @@ class Runs:
             for run in self.runs
             for amount, low in zip(run, least, strict=True)
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"runs of a sensitivity pattern are {self.runs!r}; give at least one run: length, "
                 "size, times and first step from 1 to 2^40, offset from 0 to 2^40"
             )
@@ -274,7 +274,9 @@ class Alternating:
         for name in ("changes", "cells", "size"):
             amount = getattr(self, name)
             if type(amount) is not int or not 1 <= amount <= LARGEST_SPREAD:
-                raise InvalidInput(f"{name} is {amount!r}; it must be an integer from 1 to 2^40")
+                raise InvalidInputError(
+                    f"{name} is {amount!r}; it must be an integer from 1 to 2^40"
+                )
 
 
 def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
@@ -308,9 +310,9 @@ class BoundedChange:
     def __post_init__(self) -> None:
         whole = type(self.l1) is int and type(self.l2_squared) is int
         if type(self.once) is not bool:
-            raise InvalidInput(f"once is {self.once!r}; it must be true or false")
+            raise InvalidInputError(f"once is {self.once!r}; it must be true or false")
         if not whole or not 1 <= self.l1 <= self.l2_squared <= self.l1**2 <= LARGEST_SPREAD**2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
                 f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
             )
@@ -347,11 +349,11 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
         if saved.get("pattern") == "bounded":
             return BoundedChange(**rest)
     except (KeyError, TypeError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the sensitivity pattern {saved!r} cannot be read ({error!r}): give what "
             "pattern_to_dict wrote"
         ) from error
-    raise InvalidInput(
+    raise InvalidInputError(
         f"the sensitivity pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or "
         "'bounded'"
     )

@@ -44,7 +44,9 @@ def field(name: str, value: object = None) -> str:
     value it shows ``name=value``; True stands for an option without a value. A value that `is_one`
     does not allow is not shown.
 
-    >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
+    >>> error = InvalidInputError(
+    ...     f"a new stream needs {field('start')}; give {field('append', True)}"
+    ... )
     >>> print(error)
     a new stream needs start; give append=True
     >>> error.translate({"start": "First window", "append": "New rows only"})
@@ -168,23 +170,23 @@ def _in_python(found: re.Match[str]) -> str:
     return f"{found[1]}={found[2]}" if found[2] else found[1]
 
 
-class MissingExtra(CountonError, ImportError):
+class MissingDependencyError(CountonError, ImportError):
     """An optional package is needed and not installed; the message says how to install it."""
 
 
-class InvalidInput(CountonError, ValueError):
+class InvalidInputError(CountonError, ValueError):
     """A value is outside what is allowed; nothing was released or changed."""
 
 
-class NotDrawnWarning(UserWarning):
+class ChartWarning(UserWarning):
     """A chart could not be drawn; its numbers are released and kept."""
 
 
-class HorizonExceeded(InvalidInput):
+class HorizonExceededError(InvalidInputError):
     """More steps were asked for than the strategy serves."""
 
 
-class SumOverflow(InvalidInput):
+class SumOverflowError(InvalidInputError):
     """A running sum would leave the range in which arithmetic is exact."""
 
 
@@ -192,7 +194,7 @@ class NoiseAddressError(CountonError, OverflowError):
     """A node, its level or a coordinate lies outside the range for which noise can be drawn."""
 
 
-class WrongKey(CountonError):
+class NoiseKeyError(CountonError):
     """A key is missing, unreadable, badly protected, or not that of the state."""
 
 
@@ -200,19 +202,19 @@ class StateError(CountonError):
     """A saved state is truncated, altered or of another format version."""
 
 
-class OldCopy(StateError):
+class StateRolledBackError(StateError):
     """A state is not the newest: a copy was restored, or two copies were continued."""
 
 
-class StateUnavailable(StateError):
+class StateUnavailableError(StateError):
     """A state, or the server that holds the events, cannot be reached, read or written now."""
 
 
-class RequestMismatch(StateError):
+class StreamMismatchError(StateError):
     """A request does not fit the state: it changes an option, or names what the state lacks."""
 
 
-class AlreadyEnded(RequestMismatch):
+class StreamClosedError(StreamMismatchError):
     """A stream that has been ended (at ``step``) releases nothing more."""
 
     def __init__(self, message: str = "", step: int = 0) -> None:
@@ -220,15 +222,15 @@ class AlreadyEnded(RequestMismatch):
         self.step = step
 
 
-class ReplayMismatch(CountonError):
+class InputChangedError(CountonError):
     """Input for a step that was already released differs from the input of that release."""
 
 
-class StreamConflict(CountonError):
+class ConcurrentWriterError(CountonError):
     """Another process has taken over the stream."""
 
 
-class BudgetExceeded(CountonError):
+class BudgetExceededError(CountonError):
     """A stream would spend more privacy than the ledger's limit leaves."""
 
 

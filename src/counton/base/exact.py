@@ -15,7 +15,7 @@ from typing import Any, Final, TypeGuard, TypeVar, cast
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, SumOverflow, is_one
+from counton.base.errors import InvalidInputError, SumOverflowError, is_one
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ def exact(value: Number, name: str) -> Fraction:
         remedy = f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
     else:
         remedy = "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
         f"finite number from 1e-300 to 1e300: {remedy}"
     ) from cause
@@ -235,7 +235,7 @@ def check_integer(
     said = quote(value) if number is None else shorten(value)
     power = high.bit_length() - 1
     largest = f"2^{power}" if power >= 16 and high == 1 << power else f"{high:,}"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{name} is {said}; it must be an integer between {low:,} and {largest}"
         + (f": {remedy}" if remedy else "")
     )
@@ -245,7 +245,7 @@ def check_positive(name: str, value: Number, remedy: str) -> Fraction:
     """Return ``value`` as an exact fraction; refuse it if it is not above 0."""
     number = exact(value, name)
     if number <= 0:
-        raise InvalidInput(f"{name} is {text(number)}; it must be above 0: {remedy}")
+        raise InvalidInputError(f"{name} is {text(number)}; it must be above 0: {remedy}")
     return number
 
 
@@ -265,10 +265,12 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     """Refuse values that are no list, tuple, range or array, or more than ``most`` elements."""
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
-        raise InvalidInput(f"values of {name} are {quote(values)}; give a list")
+        raise InvalidInputError(f"values of {name} are {quote(values)}; give a list")
     # a range may be longer than ``len`` can return
     if values[most:] if isinstance(values, range) else len(values) > most:
-        raise InvalidInput(f"more than {most:,} values of {name} are given; give at most {most:,}")
+        raise InvalidInputError(
+            f"more than {most:,} values of {name} are given; give at most {most:,}"
+        )
 
 
 def decimals(error: float) -> int:
@@ -377,7 +379,7 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
         if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
             hidden = np.flatnonzero(np.ma.getmaskarray(values))
             if len(hidden):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{what} has {len(hidden):,} masked values, the first at position "
                     f"{hidden[0] + 1:,}; masks are ignored, and the value below a mask would be "
                     "counted: fill or drop masked values first"
@@ -448,4 +450,4 @@ def refuse_overflow(size: float, most: float, says: Callable[[], str]) -> None:
     see the rows. So does the one who has a service's token to write.
     """
     if size > most:
-        raise SumOverflow(says())
+        raise SumOverflowError(says())

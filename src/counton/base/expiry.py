@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, exact, shorten, text
 
 #: Levels of dyadic intervals on the steps 1..2^62.
@@ -48,7 +48,7 @@ class Expiry:
     Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
 
     Raises:
-        InvalidInput: growth is not in 0..16, or delay or levels is not an integer in range.
+        InvalidInputError: growth is not in 0..16, or delay or levels is not an integer in range.
 
     >>> expiry = Expiry(growth=2)
     >>> [str(expiry.factor(level)) for level in range(4)]
@@ -61,10 +61,10 @@ class Expiry:
 
     def __init__(self, growth: Number, delay: int = 0, levels: int | None = None) -> None:
         value = Fraction(-1)
-        with suppress(InvalidInput):
+        with suppress(InvalidInputError):
             value = exact(growth, "growth")
         if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"growth is {shorten(growth)!r}; it must be a number from 0 to {LARGEST_GROWTH}: 1 "
                 "is usual; with larger values, sums over long times have less error"
             )
@@ -98,7 +98,7 @@ class Expiry:
         try:
             return cls(**saved)
         except TypeError as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"growth, delay and levels {saved!r} of a stored guarantee cannot be read "
                 f"({error}): restore the file that was being read (stream, ledger or release) from "
                 "a copy"
@@ -134,7 +134,7 @@ def checked_age(age: object) -> int:
 def checked_ages(ages: object) -> list[int]:
     """Return the ages of inputs; refuse any that is not a number of steps."""
     if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"
         )
     return [checked_age(age) for age in ages]

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import MissingExtra
+from counton.base.errors import MissingDependencyError
 
 #: An indented import of one name, also over several lines. To parse a package costs much more.
 _HOME = re.compile(r"^ +from (\S+) import (?:\(\s*)?(\w+) as \2\b", re.MULTILINE)
@@ -99,12 +99,12 @@ def software() -> str:
     return f"counton {version('counton')}"
 
 
-def missing(module: str, error: ImportError) -> MissingExtra:
+def missing(module: str, error: ImportError) -> MissingDependencyError:
     """Build the error that says how to install an optional module."""
     need, extra = NEEDED[module]
     absent = isinstance(error, ModuleNotFoundError) and error.name == module
     why = "is not installed" if absent else f"cannot be imported ({error})"
-    return MissingExtra(
+    return MissingDependencyError(
         f"{need}, which {why}: install counton's extra {extra!r} (in a checkout: pip install "
         f"'.[{extra}]')",
         name=module,

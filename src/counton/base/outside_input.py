@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 #: Largest depth of nested lists and objects.
 MOST_DEPTH = 64
@@ -115,13 +115,13 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         data: the text, as bytes.
 
     Raises:
-        InvalidInput: lists or tables are nested too deep.
+        InvalidInputError: lists or tables are nested too deep.
         ValueError: the text is not TOML, or not UTF-8, or has an integer of thousands of digits.
 
     >>> parse_toml(b"a = " + b"[" * 100_000)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: it has lists or tables nested too deep to be read...
+    counton.base.errors.InvalidInputError: it has lists or tables nested too deep to be read...
     """
     text = data.decode()
     # The time of Python's parser grows with the square of a key's parts, or faster.
@@ -144,8 +144,8 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     raise _too_deep()
 
 
-def _too_deep() -> InvalidInput:
-    return InvalidInput(
+def _too_deep() -> InvalidInputError:
+    return InvalidInputError(
         "it has lists or tables nested too deep to be read: write it with fewer levels"
     )
 
@@ -154,18 +154,18 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON text that is not trusted, of a length that the caller has limited.
 
     Raises:
-        InvalidInput: the text has more levels or values than counton ever writes.
+        InvalidInputError: the text has more levels or values than counton ever writes.
         ValueError: the text is not JSON, or has an integer of thousands of digits.
 
     >>> parse_json("[" * 100_000)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: it has more than 64 levels of lists and objects...
+    counton.base.errors.InvalidInputError: it has more than 64 levels of lists and objects...
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     structure = structure_of(data)
     if sum(structure.count(mark) for mark in (b",", b"[", b"{")) > MOST_ITEMS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it has more than {MOST_ITEMS:,} values, too many to be read: split it into several "
             "files"
         )
@@ -193,7 +193,7 @@ def structure_of(data: bytes) -> bytes:
         marks = np.frombuffer(found, np.uint8)[at : at + _BLOCK]
         depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"it has more than {MOST_DEPTH} levels of lists and objects, and counton writes no "
                 "more: give the text as counton wrote it"
             )
@@ -205,13 +205,13 @@ def inflate(data: bytes, most: int) -> bytes:
     """Decompress bytes that are not trusted to at most ``most`` bytes.
 
     Raises:
-        InvalidInput: there are more than ``most`` bytes.
+        InvalidInputError: there are more than ``most`` bytes.
         ValueError: the bytes are not compressed by ``zlib``, or end early.
 
     >>> inflate(zlib.compress(bytes(10**6)), 100)
     Traceback (most recent call last):
     ...
-    counton.base.errors.InvalidInput: its compressed data expand to more than 100 bytes, ...
+    counton.base.errors.InvalidInputError: its compressed data expand to more than 100 bytes, ...
     """
     reader = zlib.decompressobj()
     try:
@@ -221,7 +221,7 @@ def inflate(data: bytes, most: int) -> bytes:
             f"its compressed data are damaged ({error}): compress it again, or send it again"
         ) from error
     if len(found) > most:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"its compressed data expand to more than {most:,} bytes, more than counton ever "
             f"writes: give the file as counton wrote it"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class KindOfStrategy(NamedTuple):
+class StrategyFamily(NamedTuple):
     """A kind of strategy that plans compare.
 
     Attributes:
@@ -23,23 +23,23 @@ class KindOfStrategy(NamedTuple):
     windows: bool = False
 
 
-SOLVED = KindOfStrategy("solved", "solved")
-LOOK_AHEAD = KindOfStrategy("look-ahead", "look-ahead tree")
-OCTAVE = KindOfStrategy("octave", "octave")
-WHOLE_OCTAVE = KindOfStrategy("octave", "octave, whole numbers")
-SUBTRACTING = KindOfStrategy("kary", "k-ary with subtraction")
-KARY = KindOfStrategy("kary", "k-ary")
-EACH_STEP = KindOfStrategy("kary", "noise for each step")
-SMOOTH = KindOfStrategy("smooth", "smooth binary")
-EVEN_SMOOTH = KindOfStrategy("smooth", "smooth binary, even height")
-HONAKER = KindOfStrategy("honaker", "Honaker online")
-BINARY = KindOfStrategy("binary", "binary")
-SQUARE_ROOT = KindOfStrategy("sqrt", "square root")
-NORMALISED = KindOfStrategy("normalised-sqrt", "normalised square root")
-GROWING_ROOT = KindOfStrategy("growing-sqrt", "growing square root")
-EPOCHS = KindOfStrategy("epochs", "epochs")
-INDEPENDENT = KindOfStrategy("independent", "one draw a step", windows=True)
-CASCADE = KindOfStrategy("cascade", "growing cascade", windows=True)
+SOLVED = StrategyFamily("solved", "solved")
+LOOK_AHEAD = StrategyFamily("look-ahead", "look-ahead tree")
+OCTAVE = StrategyFamily("octave", "octave")
+WHOLE_OCTAVE = StrategyFamily("octave", "octave, whole numbers")
+SUBTRACTING = StrategyFamily("kary", "k-ary with subtraction")
+KARY = StrategyFamily("kary", "k-ary")
+EACH_STEP = StrategyFamily("kary", "noise for each step")
+SMOOTH = StrategyFamily("smooth", "smooth binary")
+EVEN_SMOOTH = StrategyFamily("smooth", "smooth binary, even height")
+HONAKER = StrategyFamily("honaker", "Honaker online")
+BINARY = StrategyFamily("binary", "binary")
+SQUARE_ROOT = StrategyFamily("sqrt", "square root")
+NORMALISED = StrategyFamily("normalised-sqrt", "normalised square root")
+GROWING_ROOT = StrategyFamily("growing-sqrt", "growing square root")
+EPOCHS = StrategyFamily("epochs", "epochs")
+INDEPENDENT = StrategyFamily("independent", "one draw a step", windows=True)
+CASCADE = StrategyFamily("cascade", "growing cascade", windows=True)
 
 #: Name in options for the best strategy that a refereed paper describes.
 PUBLISHED = "published"
@@ -52,6 +52,6 @@ PAPERS = {
     "sqrt-paper": SQUARE_ROOT,
 }
 #: All kinds, by their names in options.
-KINDS: dict[str, tuple[KindOfStrategy, ...]] = {}
-for _kind in [one for one in globals().values() if isinstance(one, KindOfStrategy)]:
+KINDS: dict[str, tuple[StrategyFamily, ...]] = {}
+for _kind in [one for one in globals().values() if isinstance(one, StrategyFamily)]:
     KINDS[_kind.name] = (*KINDS.get(_kind.name, ()), _kind)

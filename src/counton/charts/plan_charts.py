@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.charts.style import (
     FAINT,
     INK,
@@ -26,7 +26,7 @@ from counton.charts.style import (
     names_inches,
     tick,
 )
-from counton.numbers import Design
+from counton.continual import Design
 from counton.planning import StreamPlan
 from counton.planning.expiration_plans import FadingPlan
 from counton.planning.lower_bounds import far_from_possible, least_of_any_mechanism
@@ -68,14 +68,14 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> 
     lower bounds. ``width`` is in inches, such as 4 for a telephone.
 
     Raises:
-        InvalidInput: the plan is for a statistic, whose errors are not those of its cells.
+        InvalidInputError: the plan is for a statistic, whose errors are not those of its cells.
 
     >>> from counton import PureDP, plan
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
     7.5
     """
     if ranked.best.errors_of.what:
-        raise InvalidInput(
+        raise InvalidInputError(
             "this is the plan of a statistic whose errors depend on its rows, so there are no "
             "curves to draw; draw a plan of counts"
         )
@@ -146,7 +146,7 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
         steps, around = (None, ranked.steps) if bounded else (ranked.steps, None)
         given = ranked.guarantee, ranked.metric, ranked.contribution, best.shape
         other = plan(steps, *given, release=best.errors.release, around=around)
-    except InvalidInput:  # only totals can be planned without a last step
+    except InvalidInputError:  # only totals can be planned without a last step
         return found
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_label(other.best))

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.lazy import require
 from counton.base.outside_input import printable, shown_name
 
@@ -66,7 +66,7 @@ def quietly() -> Iterator[None]:
     Letters that its font lacks are taken from an installed font, or drawn as boxes.
 
     Raises:
-        MissingExtra: matplotlib is not installed.
+        MissingDependencyError: matplotlib is not installed.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -134,7 +134,7 @@ def check_width(width: Any) -> float:
     """Return the width of a chart in inches; None stands for the default.
 
     Raises:
-        InvalidInput: the width is too small for words, or too large.
+        InvalidInputError: the width is too small for words, or too large.
 
     >>> check_width(None), check_width(4)
     (7.5, 4.0)
@@ -143,7 +143,7 @@ def check_width(width: Any) -> float:
         return WIDTH
     known = isinstance(width, int | float) and not isinstance(width, bool)
     if not known or not NARROWEST <= width <= WIDEST:  # also false for NaN
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('width', width)} is too small or too large for a chart; give {NARROWEST:g} to "
             f"{WIDEST:g} inches: 4 for a telephone, {WIDTH:g} for a page"
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quantity
 from counton.charts.style import (
     INK,
@@ -29,7 +29,7 @@ from counton.charts.style import (
     shorten_all,
     tick,
 )
-from counton.frame.dates import day_in_words, month_name, weekday_name
+from counton.windowing.date_text import day_in_words, month_name, weekday_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,7 +132,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     end. Groups of comparable size have one scale. Above each chart stands its last number.
 
     Raises:
-        InvalidInput: there is nothing to draw.
+        InvalidInputError: there is nothing to draw.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -146,7 +146,7 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         why = "no step has been released yet: draw it after the first release"
         if len(curves.times):
             why = "no group is shown yet, as none is large enough: draw it after a later release"
-        raise InvalidInput(f"there is nothing to draw, because {why}")
+        raise InvalidInputError(f"there is nothing to draw, because {why}")
     several = curves.all_groups or len(curves.groups)
     curves = curves.first(MOST_PANELS)
     if several > len(curves.groups):

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from counton.base.errors import MissingExtra
+from counton.base.errors import MissingDependencyError
 from counton.base.lazy import require, require_installed
 
 #: Number of new objects before Python looks for cycles among them. Modules are loaded throughout a
@@ -28,7 +28,7 @@ def main() -> None:
         require("click")
         for module in ("pydantic", "rich"):
             require_installed(module)
-    except MissingExtra as error:
+    except MissingDependencyError as error:
         sys.stderr.write(f"counton: {error}\n")
         raise SystemExit(1) from None
     from counton.cli.app import app

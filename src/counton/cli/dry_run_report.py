@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counton.base.errors import AlreadyEnded, CountonError
+from counton.base.errors import CountonError, StreamClosedError
 from counton.cli.exits import ExitCode
 from counton.cli.failures import failed_report, failure
 from counton.cli.job_plan import loss_of
@@ -69,7 +69,7 @@ def _rehearse(
         if not isinstance(plan, PlannedJob):
             raise plan
         return Rehearsal(plan, dry_run(job))
-    except AlreadyEnded as error:
+    except StreamClosedError as error:
         return ClosedStream(error.step)
     except (CountonError, OSError) as error:
         return FailedJob(*failure(error))

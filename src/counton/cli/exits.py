@@ -10,17 +10,17 @@ from enum import IntEnum
 from typing import NoReturn
 
 from counton.base.errors import (
-    BudgetExceeded,
+    BudgetExceededError,
+    ConcurrentWriterError,
     CountonError,
-    InvalidInput,
+    InputChangedError,
+    InvalidInputError,
     NoiseAddressError,
-    OldCopy,
-    ReplayMismatch,
-    RequestMismatch,
+    NoiseKeyError,
     StateError,
-    StateUnavailable,
-    StreamConflict,
-    WrongKey,
+    StateRolledBackError,
+    StateUnavailableError,
+    StreamMismatchError,
     hide_secrets,
 )
 from counton.base.lazy import NEEDED, missing
@@ -30,56 +30,58 @@ class ExitCode(IntEnum):
     """The exit codes of the command line's process."""
 
     OK = 0
-    FAILED = 1
-    INPUT = 2
-    STATE = 3
-    BUDGET = 4
-    CONFLICT = 5
-    KEY = 6
-    OLD_COPY = 7
-    ROWS = 8
+    ERROR = 1
+    INVALID_INPUT = 2
+    CORRUPT_STATE = 3
+    BUDGET_EXCEEDED = 4
+    CONCURRENT_WRITER = 5
+    NOISE_KEY = 6
+    STATE_ROLLED_BACK = 7
+    INPUT_CHANGED = 8
     UNAVAILABLE = 9
-    ALARM = 10
+    BUDGET_WARNING = 10
 
 
 MEANINGS = {
     ExitCode.OK: "done, even if there was nothing new to release",
-    ExitCode.FAILED: "an unexpected failure: a file that cannot be written, or a defect",
-    ExitCode.INPUT: "an option, a name or the data is not allowed; nothing was released",
-    ExitCode.STATE: "the state is damaged, altered or of another version of counton",
-    ExitCode.BUDGET: "the limit of the privacy budget would be exceeded",
-    ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
-    ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
-    ExitCode.OLD_COPY: "the state is an old copy, or two copies of it went on",
-    ExitCode.ROWS: "rows that were counted have changed or disappeared, or come again",
+    ExitCode.ERROR: "an unexpected failure: a file that cannot be written, or a defect",
+    ExitCode.INVALID_INPUT: "an option, a name or the data is not allowed; nothing was released",
+    ExitCode.CORRUPT_STATE: "the state is damaged, altered or of another version of counton",
+    ExitCode.BUDGET_EXCEEDED: "the limit of the privacy budget would be exceeded",
+    ExitCode.CONCURRENT_WRITER: "another process works on the stream; try again when it has ended",
+    ExitCode.NOISE_KEY: (
+        "the key is missing, badly protected, not the stream's own, or cannot be written"
+    ),
+    ExitCode.STATE_ROLLED_BACK: "the state is an old copy, or two copies of it went on",
+    ExitCode.INPUT_CHANGED: "rows that were counted have changed or disappeared, or come again",
     ExitCode.UNAVAILABLE: "the state, or the events' server, cannot be reached now; try again",
-    ExitCode.ALARM: "an alarm of counton ledger --warn-at",
+    ExitCode.BUDGET_WARNING: "an alarm of counton ledger --warn-at",
 }
 
 #: Codes after which the same command may succeed later, without a change.
-AGAIN = (ExitCode.FAILED, ExitCode.CONFLICT, ExitCode.UNAVAILABLE)
+AGAIN = (ExitCode.ERROR, ExitCode.CONCURRENT_WRITER, ExitCode.UNAVAILABLE)
 #: The code of each kind of error; the first match counts, so subclasses come before `StateError`.
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
-    (InvalidInput, ExitCode.INPUT),
-    (NoiseAddressError, ExitCode.INPUT),
-    (RequestMismatch, ExitCode.INPUT),
-    (OldCopy, ExitCode.OLD_COPY),
-    (StateUnavailable, ExitCode.UNAVAILABLE),
-    (StateError, ExitCode.STATE),
-    (ReplayMismatch, ExitCode.ROWS),
-    (BudgetExceeded, ExitCode.BUDGET),
-    (StreamConflict, ExitCode.CONFLICT),
-    (WrongKey, ExitCode.KEY),
+    (InvalidInputError, ExitCode.INVALID_INPUT),
+    (NoiseAddressError, ExitCode.INVALID_INPUT),
+    (StreamMismatchError, ExitCode.INVALID_INPUT),
+    (StateRolledBackError, ExitCode.STATE_ROLLED_BACK),
+    (StateUnavailableError, ExitCode.UNAVAILABLE),
+    (StateError, ExitCode.CORRUPT_STATE),
+    (InputChangedError, ExitCode.INPUT_CHANGED),
+    (BudgetExceededError, ExitCode.BUDGET_EXCEEDED),
+    (ConcurrentWriterError, ExitCode.CONCURRENT_WRITER),
+    (NoiseKeyError, ExitCode.NOISE_KEY),
 )
 
 
 def exit_code(error: Exception) -> ExitCode:
     """Return the exit code of the process for an error.
 
-    >>> exit_code(InvalidInput("epsilon is -1")).name
-    'INPUT'
+    >>> exit_code(InvalidInputError("epsilon is -1")).name
+    'INVALID_INPUT'
     """
-    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.ERROR)
 
 
 def close_output() -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import TABLE_ENDINGS, json_option, state_or_table_argument
 
 if TYPE_CHECKING:
-    from counton.released.released_numbers import ReleasedNumbers
+    from counton.results.release_data import ReleaseData
 
 #: Largest number of rows on the screen.
 _ROWS = 40
@@ -69,7 +69,7 @@ def export(
     ending = "" if out is None else out.suffix.lower()
     for form, value in chart_form.items():
         if value is not None and ending not in (*PICTURES, *PAGES):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"--{form} is for charts, and no chart is written: give --out with "
                 f"{', '.join((*PICTURES, *PAGES))} too, or leave --{form} out"
             )
@@ -96,9 +96,9 @@ def export(
     _print_release(released, "" if out is None else f"{kind} written to {out}")
 
 
-def _print_json(released: ReleasedNumbers, out: Path | None) -> None:
+def _print_json(released: ReleaseData, out: Path | None) -> None:
     from counton.cli.print_forms import print_json, print_json_rows
-    from counton.released.release_facts import facts_of
+    from counton.results.metadata_codec import facts_of
 
     steps = released.shown_steps
     reach = [steps.start, steps.stop - 1] if released.definition.cut.goes_on else None
@@ -109,7 +109,7 @@ def _print_json(released: ReleasedNumbers, out: Path | None) -> None:
         print_json_rows(report, released.table())
 
 
-def _print_release(released: ReleasedNumbers, written: str) -> None:
+def _print_release(released: ReleaseData, written: str) -> None:
     """Print what a release is, and its last rows unless it was written to a file.
 
     Args:
@@ -117,8 +117,8 @@ def _print_release(released: ReleasedNumbers, written: str) -> None:
         written: words about the written file; "" if there is none.
     """
     from counton.cli.print_forms import Console
-    from counton.released.screen import text_table
-    from counton.released.stream_words import promise_in_words
+    from counton.results.terminal import text_table
+    from counton.results.text import promise_in_words
 
     console = Console()
     description = released.definition

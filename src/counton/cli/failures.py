@@ -39,7 +39,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         return exit_code(error), error.translate(words)
     if isinstance(error, OSError):
         return exit_code(error), str(error)
-    return ExitCode.FAILED, (
+    return ExitCode.ERROR, (
         f"it ended with {type(error).__name__}, which is a defect of counton or of a plug-in; "
         "numbers released before it are kept. To see where it fails, run this job with --only, "
         "and show the output to nobody: it may contain rows"

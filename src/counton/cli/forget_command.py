@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import key_option, state_argument
 
 if TYPE_CHECKING:
-    from counton.run.erasure import Forgetting
+    from counton.run.erasure import UserErasure
 
 
 @click.command("forget", cls=CountonCommand)
@@ -61,7 +61,7 @@ def forget(
         done = erasure.forget_older(state, age, name=name, key=key, wait=wait)
     else:
         stated = "neither is" if person is None else "both are"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the command needs to know whom to forget: give either a person or {field('age')}; "
             f"{stated} given"
         )
@@ -74,7 +74,7 @@ def forget(
     )
 
 
-def _report(forgetting: Forgetting, *, new_users_apart: int) -> str:
+def _report(forgetting: UserErasure, *, new_users_apart: int) -> str:
     """Return what was deleted in a stream; the words do not reveal whether the user was known.
 
     Args:

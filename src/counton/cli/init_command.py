@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.cli.command_class import CountonCommand, SectionedOption, option
 from counton.cli.command_text import command_words
 from counton.cli.parameters import TABLE_ENDINGS
@@ -143,7 +143,7 @@ def init(events: str, save: Path, force: bool, **job_options: Any) -> None:
 
 def _refuse_existing_file(file: Path, *, force: bool) -> None:
     if file.exists() and not force:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(file)!r} exists, and may define a stream: write another file "
             f"({field('save', 'other.toml')}), or overwrite it ({field('force', True)})"
         )
@@ -151,7 +151,7 @@ def _refuse_existing_file(file: Path, *, force: bool) -> None:
 
 def _refuse_standard_input(events: str) -> None:
     if events == "-":
-        raise InvalidInput(
+        raise InvalidInputError(
             "standard input can be read only once, but a job runs every night: name a file"
         )
 
@@ -161,7 +161,7 @@ def _refuse_date_of_one_run(job: CountJob) -> None:
 
     date = date_of_one_run(job)
     if date is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('until', date)} would stop every later night's run at this date, too: leave "
             f"it out, and give it to counton run; or give {field('until', LATEST_ROW)}"
         )

@@ -10,7 +10,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.base.errors import AlreadyEnded, CountonError, field
+from counton.base.errors import CountonError, StreamClosedError, field
 from counton.base.exact import check_integer, figures, percent
 from counton.cli.failures import failure
 from counton.cli.print_forms import Console, print_json, warn_of_weak
@@ -63,7 +63,7 @@ def print_job_plans(file: str, *, size: int | None, as_json: bool) -> None:
                     write_plan(console, plan)
                 description = plan.description
                 warn_of_weak(errors, description.guarantee, description.unit, f"job {name}: ")
-            case AlreadyEnded():
+            case StreamClosedError():
                 reports[name] = {"ended": plan.step}
                 if not as_json:
                     console.write_line(

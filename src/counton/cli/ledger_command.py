@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInputError, field
 from counton.cli.command_class import TwoPageCommand, option
 from counton.cli.exits import ExitCode
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.privacy import Guarantee, Ledger, Limit, Spend
+    from counton.privacy import Guarantee, Ledger, LedgerEntry, Limit
     from counton.privacy.contribution import Relation
     from counton.state import Store
     from counton.state.ledger_rows import LedgerEvent
@@ -31,7 +31,7 @@ _OPTIONS_OF_ADD = {
 
 
 @dataclass(frozen=True)
-class LimitOptions:
+class BudgetOptions:
     """The limit that a command sets, if it sets one.
 
     Attributes:
@@ -169,7 +169,7 @@ def ledger(
     """
     from counton.privacy.guarantees import guarantee_from
 
-    limit = LimitOptions(
+    limit = BudgetOptions(
         guarantee_from(epsilon, delta, rho),
         age=age,
         approximate_delta=approximate_delta,
@@ -199,11 +199,11 @@ def ledger(
                 f"{report.share:.0%} of the limit is spent: --warn-at {warn_at:g} is reached"
             )
     if is_alarm:
-        raise SystemExit(int(ExitCode.ALARM))
+        raise SystemExit(int(ExitCode.BUDGET_WARNING))
 
 
 # ------------------------------------------------------------------- what the options state
-def _check_limit(limit: LimitOptions) -> None:
+def _check_limit(limit: BudgetOptions) -> None:
     """Refuse a limit that no ledger takes, before a state is made for it."""
     from counton.privacy import Ledger
 
@@ -224,7 +224,7 @@ def _check_limit(limit: LimitOptions) -> None:
     }
     for name, value in described.items():
         if value is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field(name, value)} describes a limit of the ledger, and no limit is given; "
                 f"give {field('epsilon')} or {field('rho')} too"
             )
@@ -232,7 +232,7 @@ def _check_limit(limit: LimitOptions) -> None:
 
 def _check_share(warn_at: float | None) -> None:
     if warn_at is not None and not 0 < warn_at <= 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('warn_at', warn_at)} is not a share of the limit; give a number above 0 and "
             "at most 1, such as 0.8"
         )
@@ -256,14 +256,14 @@ def _other_program(
     relation: Relation,
 ) -> OtherProgram | None:
     """Return what another program spent, as ``--add`` states it; None without ``--add``."""
-    from counton.numbers.design import check_name
+    from counton.continual.design import check_name
     from counton.privacy.guarantees import guarantee_from
 
     if name is None:
         described = {"epsilon": epsilon, "delta": delta, "rho": rho, "unit": unit}
         for option_name, value in described.items():
             if value is not None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field(option_name, value)} describes a loss to add to the ledger, and the "
                     f"name of that entry is missing; give {field('add')} too"
                 )
@@ -272,7 +272,7 @@ def _other_program(
     guarantee = guarantee_from(epsilon, delta, rho)
     if guarantee is None or unit is None:
         missing = "epsilon" if guarantee is None else "unit"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('add', name)} adds an entry to the ledger, and {field(missing)} is missing; "
             "give it too"
         )
@@ -281,7 +281,7 @@ def _other_program(
 
 @contextmanager
 def _opened(
-    state: str, limit: LimitOptions, spent_elsewhere: OtherProgram | None, warn_at: float | None
+    state: str, limit: BudgetOptions, spent_elsewhere: OtherProgram | None, warn_at: float | None
 ) -> Iterator[Store]:
     """Open a state, enter the limit and the loss of another program, and yield the state.
 
@@ -301,7 +301,7 @@ def _opened(
                 allow_raise=limit.allow_raise,
             )
         elif warn_at is not None and store.ledger is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('warn_at', warn_at)} is a share of the limit, but {state} has no limit; "
                 f"set a limit with {field('epsilon')} or {field('rho')}"
             )
@@ -327,7 +327,7 @@ class ShownEntry:
         counts_as: guarantee that counts against the limit; None: nothing yet.
     """
 
-    spend: Spend
+    spend: LedgerEntry
     entered: str
     counts_as: Guarantee | None
 

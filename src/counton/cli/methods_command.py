@@ -26,7 +26,7 @@ def methods(state: str, name: str | None, level: float | None, full: bool, as_js
     protected, sources) is --full. A state is enough, or a released table.
     """
     from counton.cli.print_forms import Console, print_json, tell_of_old_copies
-    from counton.released.release_files import read_public
+    from counton.results.release_files import read_public
     from counton.run.exports import methods as methods_of_state
     from counton.state import Store
 

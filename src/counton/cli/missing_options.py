@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.command_text import (
     CommandActions,
     command_text,
     command_words,
 )
-from counton.frame.options import MissingOptions
 from counton.job.common_options import Job
 from counton.run.job_template import look_at, with_examples
 from counton.run.parsing import is_single_table
 from counton.state import Store, state_file
+from counton.windowing.options import MissingOptionError
 
 
-def explain_missing_options(error: MissingOptions, job: Job, actions: CommandActions) -> str:
+def explain_missing_options(error: MissingOptionError, job: Job, actions: CommandActions) -> str:
     """Return the message about missing options, with what the user needs to give them.
 
     It has the columns of the rows, an example of each option, and a whole command to edit. If the
@@ -44,7 +44,7 @@ def explain_missing_options(error: MissingOptions, job: Job, actions: CommandAct
         going_on = command_text(job.with_options(name=streams[0]), actions)
         lines.append(f"{job.state} keeps stream {', '.join(streams)}; to go on: {going_on}")
     lines.append(f"the columns of {_events_in_words(job)}: {', '.join(look.columns)}")
-    lines += [InvalidInput(f"  {example}").translate(words) for example in examples]
+    lines += [InvalidInputError(f"  {example}").translate(words) for example in examples]
     is_at_top = job.statistic in STATISTICS_AT_TOP
     if is_at_top and not job.states("user"):
         period = "" if is_single_table(job) else " --per 1w"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.cli.command_class import TwoPageCommand, option
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
     from counton.job.statistics import CountJob
     from counton.planning import StreamPlan
-    from counton.privacy import Contribution
+    from counton.privacy import ContributionBound
 
 #: Words for the numbers whose variances are ranked, by ``--release``.
 _RANKED_NUMBERS = {
@@ -223,7 +223,7 @@ def _refuse_options_beside(job_file: str, values: dict[str, Any]) -> None:
     """Refuse options that a job file states for its jobs."""
     for name, value in values.items():
         if name not in _WITH_JOB_FILE and value is not None and value is not False:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field(name, value)} does not go with {job_file}, whose jobs state it "
                 "themselves; leave it out"
             )
@@ -233,12 +233,12 @@ def _number_of_windows(asked: str, steps: int | None) -> int:
     """Return the number of windows that stands in place of an option."""
     digits = asked.replace(",", "").replace("_", "")
     if not digits.isdecimal():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{asked!r} is neither a number of windows nor a job file; give one of them, such as "
             "8760 or nightly.toml"
         )
     if steps is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('steps', steps)} and {asked} both give the number of windows: leave one of "
             "them out"
         )
@@ -255,7 +255,7 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
     if "most" not in stated:
         for name in ("per", "most_a_window"):
             if name in stated:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field(name, stated[name])} needs {field('most')}; give it, or leave "
                     f"{field(name)} out"
                 )
@@ -266,13 +266,13 @@ def _checked_options(values: dict[str, Any]) -> CountJob:
 
 def _check_windows(steps: int | None, around: int | None) -> None:
     if steps is None and around is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "--steps is missing: how many windows will the stream ever have? If it has no end, "
             "give --around, the number of first windows to plan for; if the protection of old "
             "events may fade, counton.plan_expiring plans it in Python"
         )
     if steps is not None and around is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"--around {around} plans a stream without an end, and --steps {steps} gives it an "
             "end: leave one of them out"
         )
@@ -287,7 +287,7 @@ def _check_chart(plot: Path | None, width: float | None) -> None:
         check_output(plot, PICTURES)
         check_width(width)
     elif width is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"--width {width:g} is the width of a chart, and no chart is drawn: give --plot too, "
             "or leave --width out"
         )
@@ -300,23 +300,23 @@ def _names_in(text: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
-def _contribution_of(job: CountJob) -> Contribution:
+def _contribution_of(job: CountJob) -> ContributionBound:
     """Return the bound on what one protected unit contributes."""
     from counton.base.lengths import PERIODS
-    from counton.privacy import Contribution
+    from counton.privacy import ContributionBound
     from counton.run.parsing import check_period
 
     if job.most is None:
-        return Contribution.add_remove(unit="count")
+        return ContributionBound.add_remove(unit="count")
     unit = "user"
     if job.per is not None:
         per = str(job.per)
         check_period(per, "UTC")
         unit = f"user's {PERIODS.get(per, per)}"
-    return Contribution.events(job.most, most_a_step=job.most_a_window, unit=unit)
+    return ContributionBound.events(job.most, most_a_step=job.most_a_window, unit=unit)
 
 
-def _unit_in_words(job: CountJob, contribution: Contribution) -> str:
+def _unit_in_words(job: CountJob, contribution: ContributionBound) -> str:
     if job.most is None:
         return "count"
     in_window = ""
@@ -331,8 +331,8 @@ def _target_of(job: CountJob) -> dict[str, Any]:
 
     They may state the half-width of an interval instead, from which the guarantee is found.
     """
-    from counton.frame.options import MissingOptions
     from counton.privacy.guarantees import guarantee_from
+    from counton.windowing.options import MissingOptionError
 
     named = {"level": job.level, "least": job.least, "size": job.size}
     stated = {name: value for name, value in named.items() if value is not None}
@@ -340,7 +340,7 @@ def _target_of(job: CountJob) -> dict[str, Any]:
         return {"within": job.within, "delta": job.delta, **stated}
     guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
     if guarantee is None:
-        raise MissingOptions(
+        raise MissingOptionError(
             f"the privacy loss is missing; give {field('epsilon')}, {field('epsilon')} and "
             f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice",
             ["epsilon"],
@@ -368,7 +368,7 @@ def _print_json(
     *,
     steps: int | None,
     around: int | None,
-    contribution: Contribution,
+    contribution: ContributionBound,
 ) -> None:
     from counton.cli.print_forms import print_json
 
@@ -397,7 +397,7 @@ def _print_plan(
     job: CountJob,
     *,
     around: int | None,
-    contribution: Contribution,
+    contribution: ContributionBound,
     is_full: bool,
 ) -> None:
     from counton.base.exact import figures
@@ -469,7 +469,7 @@ def _print_strategies(console: Console, ranked: StreamPlan) -> None:
 def _print_limits(console: Console, ranked: StreamPlan) -> None:
     """Print how the best strategy compares with the papers' strategies and with lower bounds."""
     from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import named_constants
+    from counton.continual.strategy_text import named_constants
 
     best = ranked.best
     console.write_line(

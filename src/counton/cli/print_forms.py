@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from typing_extensions import override
 
 from counton.base.columns import TextTable, align_lines
-from counton.base.errors import CountonError, InvalidInput, hide_secrets
+from counton.base.errors import CountonError, InvalidInputError, hide_secrets
 from counton.base.exact import readable
 from counton.base.outside_input import printable, shown_name
 from counton.cli.exits import close_output
@@ -193,7 +193,7 @@ def warn_of_witness_beside(
         option: the option for a witness in this command.
         opened: function that returns the `Store` of a state that the caller has open, or None.
     """
-    from counton.state.state_witness import remark_on_witness
+    from counton.state.rollback_guard import remark_on_witness
 
     remarks: dict[str | None, None] = {}
     for state, witness in states:
@@ -202,7 +202,7 @@ def warn_of_witness_beside(
             database = None if store is None else store.database
             remarks[remark_on_witness(state, witness, opened=database)] = None
     for remark in filter(None, remarks):
-        errors.write_line(InvalidInput(remark).translate({"witness": option}))
+        errors.write_line(InvalidInputError(remark).translate({"witness": option}))
 
 
 def warn_of_weak(console: Console, guarantee: Guarantee, unit: str, about: str = "") -> None:

@@ -10,8 +10,8 @@ from counton.base.lengths import days_in
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import AgesWithData
 from counton.privacy.ledger import APART, NEIGHBOURS
-from counton.released.description import Description
-from counton.released.stream_words import promise_in_words
+from counton.results.metadata import ReleaseMetadata
+from counton.results.text import promise_in_words
 from counton.strategies import Expiring
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _YEAR = 365.2425
 _AGES = {"an hour": 1 / 24, "a day": 1, "a week": 7, "a year": _YEAR, "ten years": 10 * _YEAR}
 
 
-def privacy_line(description: Description) -> str:
+def privacy_line(description: ReleaseMetadata) -> str:
     """Return the guarantee of a release in one sentence."""
     loss = None
     if isinstance(description.guarantee, AgesWithData):
@@ -47,7 +47,7 @@ def named_ages(every: str) -> dict[str, int]:
     return {name: math.ceil(number) for name, number in windows.items() if number > 1 - 1e-6}
 
 
-def loss_by_age(description: Description) -> str | None:
+def loss_by_age(description: ReleaseMetadata) -> str | None:
     """Describe the privacy loss of an event at several ages, such as "1 after a day".
 
     Returns:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counton.base.errors import AlreadyEnded, InvalidInput
+from counton.base.errors import InvalidInputError, StreamClosedError
 from counton.cli.command_class import CountonCommand, option
 from counton.cli.exits import ExitCode
 from counton.cli.parameters import JSON_HELP
@@ -58,7 +58,7 @@ def run(
         print_json(schema_of_job_files())
         return
     if file is None:
-        raise InvalidInput("the job file is missing; name it, as in: counton run nightly.toml")
+        raise InvalidInputError("the job file is missing; name it, as in: counton run nightly.toml")
     overrides = _parse_overrides(until=until, yes=yes)
     loaded = load_usable(file)
     publish_to = published_to(file)
@@ -96,16 +96,16 @@ def run(
                 _tell_date_in_file(jobs[name], reports[name], is_silent=as_json)
             chart_error = reports[name]["not_drawn"]
             if chart_error:
-                first_failure = first_failure or ExitCode.FAILED
+                first_failure = first_failure or ExitCode.ERROR
                 if not as_json:
                     errors.write_line(f"counton: job {name}: {chart_error}")
-        except AlreadyEnded as error:
+        except StreamClosedError as error:
             reports[name] = _report_ended(jobs_of_run[name], error.step, is_silent=as_json)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library in another language is no Exception
             code, message = failure(error)
-            if code is ExitCode.FAILED and only is not None and not as_json:
+            if code is ExitCode.ERROR and only is not None and not as_json:
                 raise  # somebody wants to see where it fails
             first_failure = first_failure or code
             reports[name] = failed_report(code, message)
@@ -152,7 +152,7 @@ def _refuse_publishing(
     """
     from counton.run.path_conflicts import refuse_publishing_over
     from counton.state.database import parse_address
-    from counton.state.published import checked_address
+    from counton.state.sql_view import checked_address
 
     refuse_publishing_over(all_jobs, publish_to)
     for job in jobs.values():

@@ -9,17 +9,17 @@ from typing import Any
 
 from counton.base.look_alikes import shown_beside
 from counton.base.outside_input import read_plain
-from counton.frame.windows import ENDLESS, LATE_DAYS
 from counton.job.common_options import Job
 from counton.privacy.guarantees import plural
-from counton.released.besides_noise import besides_noise
-from counton.released.stream_words import people_note
+from counton.results.systematic_errors import systematic_errors
+from counton.results.text import people_note
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.row_numbers import RowNumbers
 from counton.run.run_job import RunResult
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import CountedEvent, Expiring, RankingOfGroups, UserOfCounts
 from counton.statistics.catalogue import statistic_to_dict
+from counton.windowing.windows import ENDLESS, LATE_DAYS
 
 #: Names of columns that often say how many things a row stands for.
 _COUNT_NAMES = {"count", "counts", "n", "number", "total"}
@@ -37,7 +37,9 @@ def progress_line(result: RunResult) -> str:
     """Return a line on how many windows are released, and how many of them are new."""
     new = result.after - result.before
     if result.is_single_table:
-        contents = getattr(result.spec.tally_statistic, "size", result.spec.terms.statistic.name)
+        contents = getattr(
+            result.spec.accumulator_statistic, "size", result.spec.terms.statistic.name
+        )
         if new:
             return f"Released {contents}."
         return f"Nothing new: these {contents} were released before, and are shown again."
@@ -375,7 +377,7 @@ def json_report(
         "until_from_data": result.options.until == "newest",
         "protected": description.contribution.describe(description.unit),
         "people": people_note(description),
-        "besides_noise": besides_noise(description),
+        "systematic_errors": systematic_errors(description),
         "unit": description.unit,
         "contribution": description.contribution.to_dict(),
         "guarantee": description.guarantee.to_dict(),

@@ -14,10 +14,10 @@ from counton.cli.parameters import json_option, state_or_table_argument
 
 if TYPE_CHECKING:
     from counton.cli.print_forms import Console
-    from counton.numbers.design import Design
-    from counton.released.description import Description
-    from counton.released.release import Release
-    from counton.released.released_numbers import ReleasedNumbers
+    from counton.continual.design import Design
+    from counton.results.metadata import ReleaseMetadata
+    from counton.results.release import Release
+    from counton.results.release_data import ReleaseData
     from counton.state import Store
 
 #: Where the account of a promise is: who is protected, from whom, and at what cost.
@@ -38,7 +38,7 @@ def show(state: str, name: str | None, as_json: bool) -> None:
     Shows no secrets and needs no key. A released table carries all that is public about its stream.
     The account of each promise: counton methods --full.
     """
-    from counton.released.release_files import read_public
+    from counton.results.release_files import read_public
 
     release = read_public(state, name=name)
     if release is None:
@@ -64,7 +64,7 @@ class _Steps:
         return self.steps[-1] - self.steps[0] + 1 - len(self.steps)
 
 
-def _steps_of(numbers: ReleasedNumbers) -> _Steps:
+def _steps_of(numbers: ReleaseData) -> _Steps:
     if not numbers.definition.cut.goes_on:
         return _Steps(())
     return _Steps(tuple(numbers.table()["step"].unique().sort().to_list()))
@@ -75,8 +75,8 @@ def _print_table_as_json(release: Release) -> None:
 
     from counton.base.literature import origin_of
     from counton.cli.print_forms import print_json
-    from counton.numbers.strategy_words import mechanism_sources
-    from counton.released.release_facts import promise_of
+    from counton.continual.strategy_text import mechanism_sources
+    from counton.results.metadata_codec import promise_of
 
     numbers = release.numbers
     description = numbers.definition
@@ -170,8 +170,8 @@ def _tell_of_late_rows(store: Store, name: str) -> None:
 
 def _with_local_time(stream: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the public facts of a stream, with its time of creation in the stream's time zone."""
-    from counton.frame.windows import load_zone, parse_time
     from counton.state.ledger_rows import record_in
+    from counton.windowing.windows import load_zone, parse_time
 
     zone = record_in(stream["details"]).get("timezone")
     if zone is None:
@@ -244,14 +244,14 @@ def _print_job_stream(
     console: Console,
     title: str,
     design: Design,
-    description: Description,
-    numbers: ReleasedNumbers | None,
+    description: ReleaseMetadata,
+    numbers: ReleaseData | None,
 ) -> None:
     """Print a stream's last numbers, why they differ from the truth besides noise, its promise and
     its strategy.
     """
     from counton.cli.privacy_words import privacy_line
-    from counton.released.screen import screen_of
+    from counton.results.terminal import screen_of
 
     console.write_line(title, bold=True)
     if numbers is not None:
@@ -277,7 +277,7 @@ def _strategy_line(design: Design, noun: str = "step") -> str:
         noun: the word for a step, such as "window".
     """
     from counton.base.literature import origin_of
-    from counton.numbers.strategy_words import mechanism_sources, strategy_in_words
+    from counton.continual.strategy_text import mechanism_sources, strategy_in_words
 
     strategy = strategy_in_words(design.strategy, noun)
     noise = f"with {design.family.capitalize()} noise"

@@ -33,15 +33,15 @@ from counton.cli.run_report import (
     progress_line,
     time_remarks,
 )
-from counton.frame.options import MissingOptions
+from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
-from counton.released.screen import Screen, screen_of
-from counton.released.stream_words import groups_in_words, statistic_in_words
-from counton.rows.paths import left_in_folders
+from counton.results.terminal import Screen, screen_of
+from counton.results.text import groups_in_words, statistic_in_words
 from counton.run.default_paths import has_default_state
 from counton.run.due_windows import EndedWindows
 from counton.run.parsing import parse_policies
 from counton.run.run_job import PreparedRun, RunResult, run
+from counton.windowing.options import MissingOptionError
 
 #: Name of the events that are read from standard input.
 STANDARD_INPUT = "-"
@@ -60,20 +60,20 @@ def perform(job: Job, actions: CommandActions) -> None:
         actions: what the command does besides, or in place of a run.
 
     Raises:
-        MissingOptions: the job begins a stream, and lacks options; the message has a whole command.
+        MissingOptionError: the job begins a stream, and lacks options; the message has a whole ...
     """
     try:
         if actions.plan:
             _show_plan(job, actions)
         else:
             _release(job, actions)
-    except MissingOptions as error:
+    except MissingOptionError as error:
         if job.events == STANDARD_INPUT:  # which can be read only once
             raise
         from counton.cli.missing_options import explain_missing_options
 
         message = explain_missing_options(error, job, actions)
-        raise MissingOptions(message, error.names) from None
+        raise MissingOptionError(message, error.names) from None
 
 
 def _show_plan(job: Job, actions: CommandActions) -> None:
@@ -221,4 +221,4 @@ def ask_before_first_release(prepared: PreparedRun, ended: EndedWindows, console
         answer = ""
     if answer.lower() not in ("y", "yes"):
         console.write_line("nothing is released or spent")
-        raise SystemExit(int(ExitCode.FAILED))
+        raise SystemExit(int(ExitCode.ERROR))

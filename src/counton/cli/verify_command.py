@@ -46,7 +46,7 @@ def verify(
 
     errors = Console(stderr=True)
     if accept_old_copy:
-        from counton.state.state_witness import accept_old_copy as accept
+        from counton.state.rollback_guard import accept_old_copy as accept
 
         for stream in accept(state, witness):
             errors.write_line(
@@ -64,9 +64,9 @@ def verify(
         _print_releases(releases)
     if is_wrong:
         is_old_copy = any(release.old_copy for release in releases)
-        raise SystemExit(int(ExitCode.OLD_COPY if is_old_copy else ExitCode.STATE))
+        raise SystemExit(int(ExitCode.STATE_ROLLED_BACK if is_old_copy else ExitCode.CORRUPT_STATE))
     if is_skipped:
-        raise SystemExit(int(ExitCode.KEY))
+        raise SystemExit(int(ExitCode.NOISE_KEY))
 
 
 def _print_releases(releases: Sequence[Verification]) -> None:

@@ -403,7 +403,7 @@ class Job(
         """Return a job with other values of some options, or with another statistic, ``what``.
 
         Raises:
-            InvalidInput: an option is wrong.
+            InvalidInputError: an option is wrong.
 
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9)
         AverageJob(steps=9, state='visits.db', lower=Fraction(1, 1))

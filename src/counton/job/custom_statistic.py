@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import create_model
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job import values as v
 from counton.job.common_options import (
     GroupOptions,
@@ -25,7 +25,7 @@ from counton.job.common_options import (
 )
 from counton.job.option_fields import STREAM, option
 from counton.job.shown_numbers import IntervalOptions, OverOptions, ShareOptions
-from counton.statistics import Statistic, TallyStatistic
+from counton.statistics import AccumulatorStatistic, Statistic
 from counton.statistics.catalogue import OWN, is_keyword, statistic_named, statistic_of_kind
 
 #: Argument of a statistic that is no option: jobs name the protected unit of a stream.
@@ -86,7 +86,9 @@ class CustomStatisticJob(OwnStatisticJob):
     @override
     def make_statistic(self) -> Statistic:
         if self.definition is None:
-            raise InvalidInput("a job of a custom statistic needs definition; give the statistic")
+            raise InvalidInputError(
+                "a job of a custom statistic needs definition; give the statistic"
+            )
         statistic: Statistic = self.definition
         return statistic
 
@@ -131,13 +133,13 @@ def package_model(statistic: str) -> type[PackageStatisticJob]:
         statistic: name of the statistic, by which an entry point names its class.
 
     Raises:
-        InvalidInput: the class cannot be loaded, or is no statistic.
+        InvalidInputError: the class cannot be loaded, or is no statistic.
     """
     statistic_class = statistic_named(statistic)
     fields: dict[str, Any] = {"statistic": (Literal[statistic], statistic)}
     needs: list[str] = []
     reads_one_column = (
-        issubclass(statistic_class, TallyStatistic) and len(statistic_class.parts) == 1
+        issubclass(statistic_class, AccumulatorStatistic) and len(statistic_class.parts) == 1
     )
     if reads_one_column:
         fields["value"] = (v.Column | None, option("Column of the values.", STREAM))
@@ -149,7 +151,7 @@ def package_model(statistic: str) -> type[PackageStatisticJob]:
         if name == _UNIT or argument.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             continue
         if name in of_job:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"statistic {statistic!r} has the argument {name!r}, which is an option of its job "
                 "already; rename it in the class"
             )

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.outside_input import parse_json, read_plain
 from counton.base.strategy_names import KINDS, PAPERS, PUBLISHED
-from counton.frame.options import wrong_type
+from counton.windowing.options import wrong_type
 
 if TYPE_CHECKING:
     from counton.strategies.strategy import StreamStrategy
@@ -36,7 +36,7 @@ def check_name(strategy: object) -> None:
     """Refuse the name of a strategy that is not known."""
     named = isinstance(strategy, str) and not is_file_of(strategy)
     if named and strategy not in ("auto", PUBLISHED, *KINDS, *PAPERS):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"strategy {strategy!r} is not known; give auto, or one of "
             f"{', '.join((*KINDS, PUBLISHED, *PAPERS))}, or the file of a strategy of your own, "
             "such as mine.json"
@@ -66,12 +66,12 @@ def own_strategy(given: object) -> StreamStrategy | None:
             read = parse_json(read_plain(given))
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not valid JSON"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('strategy', given)} cannot be read ({why}); write the output of a "
                 f"strategy's to_dict() into it, as JSON"
             ) from error
         if not isinstance(read, dict):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('strategy', given)} does not hold a strategy; write the output of the "
                 "strategy's to_dict() into it, as JSON"
             )
@@ -80,20 +80,20 @@ def own_strategy(given: object) -> StreamStrategy | None:
         raise wrong_type("strategy", given, "a strategy for streams, as Factorisation, or its name")
     text = json.dumps(given.to_dict())
     if len(text) > _MOST_TEXT:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('strategy')} takes {len(text):,} characters as JSON, and at most "
             f"{_MOST_TEXT:,} can be kept in a state; give a strategy of fewer steps"
         )
     try:
         rebuilt = strategy_from_dict(json.loads(text))
-    except InvalidInput as error:
-        raise InvalidInput(
+    except InvalidInputError as error:
+        raise InvalidInputError(
             f"{field('strategy')} is {given!r}, and counton cannot build it again from the output "
             f"of its to_dict() ({error}); pass its matrix C to counton.strategies.Factorisation "
             "instead"
         ) from error
     if rebuilt != given:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('strategy')} is {given!r}, but building it again from the output of its "
             f"to_dict() gives {rebuilt!r}; correct to_dict(), or pass the matrix C to "
             "counton.strategies.Factorisation instead"
@@ -111,7 +111,7 @@ def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> No
     2
     """
     if not is_file_of(os.fspath(path)):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{os.fspath(path)!r} must end in {ENDING}, because it is the file of a strategy; "
             "rename it"
         )

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, field
-from counton.frame.lazy_polars import polars as pl
-from counton.rows.domains import table_columns
-from counton.rows.files import EventFile
-from counton.rows.paths import SUFFIXES, ending, is_file
+from counton.base.errors import InvalidInputError, field
+from counton.io.declared_groups import table_columns
+from counton.io.files import EventFile
+from counton.io.input_paths import SUFFIXES, ending, is_file
+from counton.windowing.lazy_polars import polars as pl
 
 _Path = str | os.PathLike[str]
 
@@ -22,7 +22,7 @@ def read_table(path: _Path, columns: Sequence[str]) -> pl.DataFrame:
     """Read the named columns of a file of public cells, all names, in the file's order."""
     for place, name in enumerate(columns):
         if name in columns[:place]:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {name!r} of {os.fspath(path)} is given for two purposes; give another "
                 "column for one of them"
             )
@@ -51,11 +51,11 @@ def read_tree_table(file: str, levels: Sequence[str]) -> pl.DataFrame:
         levels: columns of the levels, the coarsest first.
 
     Raises:
-        InvalidInput: the path is that of no table, or the table lacks a column.
+        InvalidInputError: the path is that of no table, or the table lacks a column.
     """
     if ending(file) not in SUFFIXES:
         lines = (",".join(row) for row in (levels, [f"{level} A" for level in levels]))
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('domain', file)} is no table; the domain of a hierarchy is a file (.csv, "
             ".parquet or .jsonl) with a column for each level and a row for each of the lowest "
             f"places: places.csv with the lines {' and '.join(map(repr, lines))}"
@@ -76,7 +76,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     if isinstance(domain, Mapping):
         return {column: list(values) for column, values in domain.items()}
     if not isinstance(domain, str | os.PathLike):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('domain')} is of type {type(domain).__name__}; give a dictionary from each "
             "column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
         )
@@ -87,7 +87,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
         for column, labels in labels_of(table, columns).items():
             named = [label for label in labels.tolist() if label is not None]
             if labels.tolist()[: len(named)] != named:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field('domain', text)} has an empty cell among the values of {column!r}: "
                     "list the values from the first row on, without gaps"
                 )
@@ -97,16 +97,16 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     for part in text.split(";"):
         column, equals, values = part.partition("=")
         if not equals or not column.strip():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('domain', part.strip())} is neither a file nor a list of values; write "
                 "sex=f,m;smokes=no,yes for example, or name a table with these columns"
             )
         if column.strip() in found:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('domain')} lists the values of {column.strip()!r} twice; list them once"
             )
         if column.strip() not in columns:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('domain')} lists values of {column.strip()!r}, which is not among "
                 f"{field('columns')}: correct one of them"
             )
@@ -124,7 +124,7 @@ def refuse_counts(domain: Any, value: str | None) -> None:
     if value is None or not isinstance(domain, str | os.PathLike):
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('domain', os.fspath(domain))} has the column of counts, {value!r}, so it "
             "seems to be the private data; the release would show which cells have counts: list "
             "cells that are publicly known to exist"

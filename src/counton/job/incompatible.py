@@ -2,7 +2,7 @@
 
 What a statistic cannot do at all is no option of its model, and is not here. Combinations that only
 a planned stream shows to be impossible are refused where it is planned (`counton.run.planning`,
-`counton.released.description`), and those of a query where it is asked (`counton.run.row_source`).
+`counton.results.metadata`), and those of a query where it is asked (`counton.run.row_source`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.job.common_options import Job, is_stated
 from counton.job.messages import show_option
 
@@ -372,36 +372,36 @@ def refuse_excluded(job: Job) -> None:
         job: a job of a new stream, or a later job that was completed from its stream.
 
     Raises:
-        InvalidInput: two such options are stated.
+        InvalidInputError: two such options are stated.
 
     >>> from counton.job.statistics import CountJob
     >>> refuse_excluded(CountJob(events="visits.csv", around=50, steps=9))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: around=50 does not go with steps=9: a stream without an ...
+    counton.base.errors.InvalidInputError: around=50 does not go with steps=9: a stream without ...
     """
     for rule in EXCLUSIONS:
         if not rule.condition.holds(job):
             continue
         for other in rule.others:
             if other.holds(job):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{rule.condition.show(job)} does not go with {other.show(job)}: "
                     f"{rule.reason}; leave one of them out"
                 )
     for message in _contradictions(job):
-        raise InvalidInput(message)
+        raise InvalidInputError(message)
 
 
 def refuse_unmet_needs(job: Job) -> None:
     """Refuse an option that needs another one, which a job does not state.
 
     Raises:
-        InvalidInput: there is such an option.
+        InvalidInputError: there is such an option.
 
     >>> from counton.job.statistics import CountJob
     >>> refuse_unmet_needs(CountJob(events="visits.csv", time="at", growth=2))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: growth=2 needs expire: it says how protection fades with ...
+    counton.base.errors.InvalidInputError: growth=2 needs expire: it says how protection fades ...
     """
     for rule in _unmet_needs(job):
         needed = [
@@ -409,7 +409,7 @@ def refuse_unmet_needs(job: Job) -> None:
             for other in rule.others
             if other.option != "statistic" and other.option in type(job).model_fields
         ]
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{rule.condition.show(job)} needs {' or '.join(needed)}: {rule.reason}; give it, or "
             f"leave {field(rule.condition.option)} out"
         )

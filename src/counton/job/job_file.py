@@ -26,11 +26,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInputError, field
 from counton.job import values as v
 from counton.job.common_options import Job
 from counton.job.job_file_tables import read_table, read_tables
-from counton.job.messages import RefusedValue, keys_of, parse_options, show_option
+from counton.job.messages import RefusedValueError, keys_of, parse_options, show_option
 from counton.job.option_fields import RUN_ONLY, Section, has_fact, option
 from counton.job.statistics import all_models, model_of
 
@@ -81,7 +81,7 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
         without_rows: True if no row will be read, so that a job need not name events.
 
     Raises:
-        InvalidInput: the file is no job file, or an option is wrong; the message names both.
+        InvalidInputError: the file is no job file, or an option is wrong; the message names both.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
@@ -98,7 +98,7 @@ def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[st
 
 def load_usable(
     path: str | os.PathLike[str], *, without_rows: bool = False
-) -> dict[str, Job | RefusedValue]:
+) -> dict[str, Job | RefusedValueError]:
     """Read the jobs of a file; a job with a wrong value has its error in place of the job.
 
     A wrong value concerns one job, and the others can be run. An unknown key may be the misspelt
@@ -109,11 +109,11 @@ def load_usable(
         without_rows: True if no row will be read, so that a job need not name events.
 
     Raises:
-        InvalidInput: the file is no job file, or a key is unknown, missing or left empty.
+        InvalidInputError: the file is no job file, or a key is unknown, missing or left empty.
     """
-    jobs: dict[str, Job | RefusedValue] = {}
+    jobs: dict[str, Job | RefusedValueError] = {}
     for name, job in load_each(path, without_rows=without_rows).items():
-        if isinstance(job, CountonError) and not isinstance(job, RefusedValue):
+        if isinstance(job, CountonError) and not isinstance(job, RefusedValueError):
             raise job
         jobs[name] = job
     return jobs
@@ -130,20 +130,20 @@ def load_each(
         without_rows: True if no row will be read, so that a job need not name events.
 
     Raises:
-        InvalidInput: the file is no job file.
+        InvalidInputError: the file is no job file.
     """
     file = Path(path)
     tables = read_tables(file)
     job_tables = tables.get("jobs", {})
     report_tables = tables.get("report", {})
     if not job_tables and not report_tables:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} has no jobs; write [jobs.NAME] for a job, [report.NAME] for a "
             "report, and shared options under [defaults]"
         )
     for name in job_tables:
         if name in report_tables:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"job file {str(file)!r} has a job and a report called {name!r}; give each its own "
                 "name"
             )
@@ -156,7 +156,9 @@ def load_each(
             jobs[name] = _parse_job(name, options, file.parent, events, without_rows=without_rows)
         except CountonError as error:
             message = error.translate(file_keys())
-            refusal = RefusedValue if isinstance(error, RefusedValue) else InvalidInput
+            refusal = (
+                RefusedValueError if isinstance(error, RefusedValueError) else InvalidInputError
+            )
             jobs[name] = refusal(f"job {name!r} of {str(file)!r}: {message}")
     return jobs
 
@@ -169,7 +171,7 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
         only: names of jobs, or a text such as A,B.
 
     Raises:
-        InvalidInput: a name is not that of a job.
+        InvalidInputError: a name is not that of a job.
 
     >>> select_jobs({"visits": 1, "paid": 2}, "paid")
     {'paid': 2}
@@ -180,7 +182,7 @@ def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dic
         return dict(jobs)
     for name in names:
         if name.strip() not in jobs:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('only', name)} is not a job of this file; its jobs are {', '.join(jobs)}"
             )
     return {name: job for name, job in jobs.items() if name in wanted}
@@ -203,7 +205,7 @@ def file_keys() -> dict[str, str]:
 def _report_options(name: str, table: Any) -> dict[str, Any]:
     """Return the options of a report, whose statistics are tables within its own."""
     if not isinstance(table, dict):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it is no section; write the line [report.{name}], and its options below"
         )
     members = {
@@ -212,7 +214,7 @@ def _report_options(name: str, table: Any) -> dict[str, Any]:
         if isinstance(value, dict) and key not in _TABLES_OF_REPORT
     }
     if not members:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it contains no statistic; write the line [report.{name}.visits], for example, and "
             "the options of that statistic below"
         )
@@ -226,7 +228,9 @@ def _with_defaults(name: str, options: Any, defaults: Mapping[str, Any]) -> dict
     A default that no statistic has stays, so that it is refused.
     """
     if not isinstance(options, dict):
-        raise InvalidInput(f"it is no section; write the line [jobs.{name}], and its options below")
+        raise InvalidInputError(
+            f"it is no section; write the line [jobs.{name}], and its options below"
+        )
     statistic = options.get("statistic", defaults.get("statistic", "count"))
     keys_of_statistic = keys_of(model_of(statistic))
     all_keys = {key for model in all_models().values() for key in keys_of(model)}
@@ -254,7 +258,7 @@ def _parse_job(
     stated = {"name": name, **options}
     if events is not None:
         if "events" in stated:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('events')} is stated, but here the rows are passed in from outside; leave "
                 "the key out"
             )
@@ -264,7 +268,9 @@ def _parse_job(
         stated["events"] = _NO_ROWS
     for needed in ("events", "state"):
         if needed not in stated:
-            raise InvalidInput(f"it lacks the key {needed!r}; add it there, or under [defaults]")
+            raise InvalidInputError(
+                f"it lacks the key {needed!r}; add it there, or under [defaults]"
+            )
     job: Job = parse_options(model_of(stated["statistic"]), stated, folder)
     if is_for_service:
         refuse_of_service(job)
@@ -281,7 +287,7 @@ def _refuse_empty_lines(options: Mapping[str, Any]) -> None:
             ". Whom to protect is never guessed: user names the column of users, with most and "
             'per; or delete these three lines and write unit = "visit", which protects single rows'
         )
-    raise InvalidInput(
+    raise InvalidInputError(
         f"it leaves empty: {', '.join(empty)}; fill in what the comment above each line says"
         f"{about_users}"
     )
@@ -293,14 +299,14 @@ def refuse_of_service(job: Job) -> None:
     >>> from counton.job.statistics import CountJob
     >>> refuse_of_service(CountJob(plot="visits.png"))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: plot=visits.png is for runs over files; a service ...
+    counton.base.errors.InvalidInputError: plot=visits.png is for runs over files; a service ...
     """
     fields = type(job).model_fields
     for name, value in job.stated_options().items():
         if name == "events" or value == _USUAL_VALUES.get(name):
             continue
         if has_fact(fields[name], RUN_ONLY):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{show_option(name, value)} is for runs over files; a service decides this "
                 "itself: leave it out"
             )
@@ -309,7 +315,7 @@ def refuse_of_service(job: Job) -> None:
     reason = "time goes on"
     if job.until == v.LATEST_ROW:
         reason = "the newest event belongs to a user"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{field('until', job.until)} cannot be used in a service, which releases by its clock, "
         f"because {reason}; leave it out"
     )
@@ -320,7 +326,7 @@ def published_to(path: str | os.PathLike[str]) -> str | None:
     """Return the database in which a job file publishes all its streams; None if it names none.
 
     Raises:
-        InvalidInput: the database cannot be one; nothing was released.
+        InvalidInputError: the database cannot be one; nothing was released.
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[publish]\\nto = "sqlite:///public.db"\\n')
@@ -333,7 +339,7 @@ def published_to(path: str | os.PathLike[str]) -> str | None:
         return None
     to = read_table(file, tables, "publish", PublishTable).to
     if to is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"[publish] of {str(file)!r} does not name the database; add a line such as to = "
             '"public.db"'
         )
@@ -353,4 +359,6 @@ def _refuse_impossible_file(address: str, called: str) -> None:
     elif not file.parent.is_dir():
         reason = "lies in a folder that does not exist"
     if reason:
-        raise InvalidInput(f"{called} is {address!r}, which {reason}; give a database file or URL")
+        raise InvalidInputError(
+            f"{called} is {address!r}, which {reason}; give a database file or URL"
+        )

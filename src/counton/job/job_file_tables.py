@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from counton.base.errors import InvalidInput, is_text
+from counton.base.errors import InvalidInputError, is_text
 from counton.base.outside_input import parse_toml, read_plain
 from counton.job.messages import parse_options
 from counton.job.option_fields import Section
@@ -38,26 +38,26 @@ def read_tables(file: Path) -> dict[str, Any]:
     tables and keys are unchanged.
 
     Raises:
-        InvalidInput: the file is missing or no TOML, a table is unknown, or a variable is not set.
+        InvalidInputError: the file is missing or no TOML, a table is unknown, or a variable is ...
 
     >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "${COUNTON_EXAMPLE}"\\n')
     >>> read_tables(file)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: job file 'nightly.toml' uses environment variables ...
+    counton.base.errors.InvalidInputError: job file 'nightly.toml' uses environment variables ...
     """
     tables = _parse_file(file)
     unset: dict[str, str] = {}
     filled: dict[str, Any] = _replace_variables(tables, "", unset)
     if unset:
         names = ", ".join(f"{name} ({where})" for name, where in unset.items())
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} uses environment variables that are not set: {names}; set them"
         )
     try:
         _refuse_unstorable(filled, "")
-    except InvalidInput as error:
-        raise InvalidInput(
+    except InvalidInputError as error:
+        raise InvalidInputError(
             f"job file {str(file)!r} is not valid TOML: {error}; correct it"
         ) from error
     _refuse_unknown_tables(filled, file)
@@ -74,13 +74,13 @@ def read_table(file: Path, tables: Mapping[str, Any], name: str, model: type[_Mo
         model: the options that the table may have.
 
     Raises:
-        InvalidInput: the table has an unknown key, or a wrong value.
+        InvalidInputError: the table has an unknown key, or a wrong value.
     """
     try:
         parsed: _Model = parse_options(model, tables.get(name, {}), file.parent)
-    except InvalidInput as error:
+    except InvalidInputError as error:
         keys = {option: str(field.alias) for option, field in model.model_fields.items()}
-        raise InvalidInput(f"[{name}] of {str(file)!r}: {error.translate(keys)}") from error
+        raise InvalidInputError(f"[{name}] of {str(file)!r}: {error.translate(keys)}") from error
     return parsed
 
 
@@ -88,12 +88,12 @@ def parse_file_text(file: Path, data: bytes) -> dict[str, Any]:
     """Parse the text of a job file.
 
     Raises:
-        InvalidInput: the text is no TOML, or its tables are nested too deep.
+        InvalidInputError: the text is no TOML, or its tables are nested too deep.
     """
     try:
         return parse_toml(data)
     except ValueError as error:  # also text that is not UTF-8
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} is not valid TOML: {error}; correct it"
         ) from error
 
@@ -102,11 +102,11 @@ def _parse_file(file: Path) -> dict[str, Any]:
     try:
         data = read_plain(file)
     except OSError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
         ) from error
     except ValueError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} has the character NUL in its path; correct the path"
         ) from error
     return parse_file_text(file, data)
@@ -114,20 +114,20 @@ def _parse_file(file: Path) -> dict[str, Any]:
 
 def _refuse_unknown_tables(tables: Mapping[str, Any], file: Path) -> None:
     if _LIMIT in tables:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"[{_LIMIT}] of {str(file)!r} sets no limit; remove the section, and set the limit of "
             "the state by counton ledger"
         )
     unknown = [name for name in tables if name not in TABLES]
     if unknown:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} has the unknown section {', '.join(map(repr, unknown))}; "
             "write [jobs.NAME] for a job, [report.NAME] for a report, and shared options under "
             "[defaults]"
         )
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"job file {str(file)!r}: {name!r} is no section; write the line [{name}], and its "
                 "keys below"
             )
@@ -151,13 +151,13 @@ def _replace_variables(value: Any, where: str, unset: dict[str, str]) -> Any:
     if not isinstance(value, str) or "${" not in value:
         return value
     if where.rpartition(".")[2] == _QUERY:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{where} contains ${{, and environment variables are not put into SQL; use {{since}} "
             "and {until}, whose values are passed safely, or make a view"
         )
     wrong = _NO_VARIABLE.search(value)
     if wrong is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{where} has {wrong[0]!r}, which is not a variable; write ${{NAME}} with letters, "
             "digits and _, or put the whole text into a variable"
         )
@@ -170,7 +170,7 @@ def _replace_variables(value: Any, where: str, unset: dict[str, str]) -> Any:
 def _refuse_unstorable(value: Any, where: str) -> None:
     """Refuse texts and keys that no file and no database can hold, such as a text with NUL."""
     if isinstance(value, str) and not is_text(value):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{where} is {value[:_LONGEST_TEXT]!r}, which is not valid UTF-8 or has the character "
             "NUL"
         )

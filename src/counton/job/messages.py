@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInput, field, is_one
+from counton.base.errors import CountonError, InvalidInputError, field, is_one
 from counton.job.model_registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -25,27 +25,27 @@ _SENTENCES = {
 }
 
 
-class RefusedValue(InvalidInput):
+class RefusedValueError(InvalidInputError):
     """An option has a value that is not allowed; all names of options are known."""
 
 
 def parse_options(
     model: type[Section], options: Mapping[str, Any], folder: Path | None = None
 ) -> Any:
-    """Return options as a model; a refusal is an `InvalidInput` of one sentence.
+    """Return options as a model; a refusal is an `InvalidInputError` of one sentence.
 
     Args:
         folder: folder of the job file that states them, to which paths are relative; the keys of
             a job file have hyphens.
 
     Raises:
-        RefusedValue: a value is not allowed, and nothing else is wrong.
-        InvalidInput: an option is unknown or missing.
+        RefusedValueError: a value is not allowed, and nothing else is wrong.
+        InvalidInputError: an option is unknown or missing.
 
     >>> from counton.job.statistics import CountJob
     >>> parse_options(CountJob, {"events": "visits.csv", "stepz": 30})
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: count has no option 'stepz'; did you mean steps?
+    counton.base.errors.InvalidInputError: count has no option 'stepz'; did you mean steps?
     """
     from pydantic import ValidationError
 
@@ -56,7 +56,7 @@ def parse_options(
     except ValidationError as error:
         kinds = {one["type"] for one in error.errors(include_url=False)}
         is_of_value = not kinds & {"extra_forbidden", "missing"}
-        refusal = RefusedValue if is_of_value else InvalidInput
+        refusal = RefusedValueError if is_of_value else InvalidInputError
         raise refusal(explain_error(error, model)) from None
 
 
@@ -86,10 +86,10 @@ def show_option(name: str, value: Any) -> str:
     """Return an option with its value, as a message shows them; a text that is no word is quoted.
 
     >>> from fractions import Fraction
-    >>> from counton.base.errors import InvalidInput
-    >>> print(InvalidInput(show_option("delta", Fraction(1, 10**6))))
+    >>> from counton.base.errors import InvalidInputError
+    >>> print(InvalidInputError(show_option("delta", Fraction(1, 10**6))))
     delta=1e-6
-    >>> print(InvalidInput(show_option("every", "1 day")))
+    >>> print(InvalidInputError(show_option("every", "1 day")))
     every='1 day'
     """
     if isinstance(value, Fraction):

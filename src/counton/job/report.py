@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, ValidationError, ValidationInfo, create_model
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.job import values as v
 from counton.job.common_options import (
     GroupOptions,
@@ -80,12 +80,12 @@ def refuse_incomplete(job: Job) -> None:
     This is no matter of the model: a misspelt column is told first.
 
     Raises:
-        InvalidInput: a statistic lacks an option.
+        InvalidInputError: a statistic lacks an option.
     """
     for name, member in (job.value_of("statistics") or {}).items():
         missing = _missing_in(member)
         if missing:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('statistics')} lacks {' and '.join(missing)} in {name!r}; add what is "
                 "missing"
             )

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import InvalidInput, field, without_secrets
+from counton.base.errors import InvalidInputError, field, without_secrets
 from counton.base.outside_input import read_plain
 from counton.job import values as v
 from counton.job.common_options import Job
@@ -59,11 +59,11 @@ def save(
             `counton.job.job_file.load` refuses by name.
 
     Raises:
-        InvalidInput: an option is an object in memory, or the file is no job file.
+        InvalidInputError: an option is an object in memory, or the file is no job file.
     """
     import tomlkit
 
-    from counton.state.whole_file import replace_file
+    from counton.state.atomic_file import replace_file
 
     file = Path(path)
     comments = {} if comments is None else comments
@@ -109,7 +109,7 @@ def job_entries(job: Job, folder: Path) -> dict[str, Any]:
         folder: folder of the job file, to which paths are relative.
 
     Raises:
-        InvalidInput: an option is an object in memory.
+        InvalidInputError: an option is an object in memory.
 
     >>> from counton.job.statistics import CountJob
     >>> job_entries(CountJob(events="visits.csv", by="page,day", epsilon="0.5"), Path())
@@ -140,14 +140,14 @@ def _read_document(file: Path) -> TOMLDocument:
     try:
         data = read_plain(file)
     except OSError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} cannot be read ({error.strerror}); save it into another file"
         ) from error
     parse_file_text(file, data)  # refuses what would take too long
     try:
         return tomlkit.parse(data.decode())
     except TOMLKitError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} is not valid TOML: {error}; correct it"
         ) from error
 
@@ -159,7 +159,7 @@ def _refuse_other_defaults(
     keys = keys_of(type(job))
     others = [key for key in defaults if key in keys and key not in entries]
     if others:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"job file {str(file)!r} has options under [defaults] that this job does not state "
             f"({', '.join(others)}), and they would change the job; state them in the job, or save "
             "it into another file"
@@ -205,14 +205,14 @@ def _to_toml(name: str, value: object, folder: Path) -> Any:
             }
         case _:
             remedy = _REMEDIES.get(name, "give it as text")
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field(name)} is an object in memory, which a job file cannot hold; {remedy}"
             )
 
 
 def _to_path(name: str, value: str, folder: Path) -> str:
     """Return a text as a job file states it: paths relative, and addresses without passwords."""
-    from counton.rows.paths import is_file, looks_like_file
+    from counton.io.input_paths import is_file, looks_like_file
 
     beginning = v.QUARANTINE if name == "bad_rows" else ""
     path = value.removeprefix(beginning)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import quote
-from counton.frame.options import split_names
 from counton.job.common_options import Job as Job
 from counton.job.custom_statistic import is_of_package, package_model
 from counton.job.messages import parse_options
@@ -35,6 +34,7 @@ from counton.statistics import (
 )
 from counton.statistics.catalogue import statistic_named
 from counton.tables import Tree
+from counton.windowing.options import split_names
 
 #: Options of a named job by name; None: its statistic has parameters that are no options.
 NamedOptions = dict[str, Any] | None
@@ -57,7 +57,7 @@ def make_job(
         options: the other options by name.
 
     Raises:
-        InvalidInput: an option is wrong, or ``what`` is none of these.
+        InvalidInputError: an option is wrong, or ``what`` is none of these.
 
     >>> make_job("count", "visits.csv", every="1d")
     CountJob(every='1d')
@@ -73,7 +73,7 @@ def make_job(
         case str():
             return _parse(what, stated)
         case _:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"what is {quote(what)}; give a statistic such as Average(0, 200, resolution=1), "
                 'or the name of a statistic such as "count"; the events are the second argument'
             )
@@ -88,7 +88,7 @@ def job_of_statistic(statistic: Statistic, options: Mapping[str, Any]) -> Job:
             reads, in its order.
 
     Raises:
-        InvalidInput: an option is wrong.
+        InvalidInputError: an option is wrong.
 
     >>> job_of_statistic(Average(0, 9, resolution=1), {"value": "paid", "state": "s.db"})
     AverageJob(state='s.db', value='paid', lower=Fraction(0, 1), upper=Fraction(9, 1), ...)
@@ -125,7 +125,7 @@ def _refuse_doubled(
     may_state = (*_DISPLAY, "domain") if isinstance(statistic, TopK) else _DISPLAY
     for name in stated:
         if name in named and name not in may_state:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name(name)} is a parameter of {statistic!r}; state it there, and leave "
                 "it out here"
             )

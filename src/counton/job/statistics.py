@@ -10,7 +10,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import ClassVar, Literal
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.job import values as v
 from counton.job.common_options import (
     DiscoveredGroupOptions,
@@ -329,7 +329,7 @@ def model_of(statistic: object) -> type[Job]:
         statistic: name of the statistic.
 
     Raises:
-        InvalidInput: there is no such statistic; the message suggests the nearest name.
+        InvalidInputError: there is no such statistic; the message suggests the nearest name.
 
     >>> model_of("count").__name__
     'CountJob'
@@ -348,7 +348,7 @@ def model_of(statistic: object) -> type[Job]:
 
     if isinstance(statistic, str) and is_of_package(statistic):
         return package_model(statistic)
-    raise InvalidInput(explain_unknown_statistic(statistic))
+    raise InvalidInputError(explain_unknown_statistic(statistic))
 
 
 def all_models() -> dict[str, type[Job]]:
@@ -358,7 +358,7 @@ def all_models() -> dict[str, type[Job]]:
     models = {name: model_of(name) for name in STATISTIC_NAMES}
     for name in keywords():
         if name not in models:
-            with suppress(InvalidInput):  # who uses a broken package is told
+            with suppress(InvalidInputError):  # who uses a broken package is told
                 models[name] = model_of(name)
     return models
 

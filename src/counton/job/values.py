@@ -191,7 +191,7 @@ def _domain(value: object, info: ValidationInfo) -> object:
     if isinstance(value, os.PathLike):
         return _file(value, info)
     if isinstance(value, str) and value.strip():
-        from counton.rows.paths import is_file, looks_like_file  # help does not need it
+        from counton.io.input_paths import is_file, looks_like_file  # help does not need it
 
         path = path_from_job_file(check_storable(value), info)
         return path if is_file(path) or looks_like_file(value) else value
@@ -325,7 +325,7 @@ def _plain_value(value: object) -> object:
 
 
 def _time_format(value: str) -> str:
-    from counton.rows.timestamps import check_time_format  # imports polars
+    from counton.io.timestamps import check_time_format  # imports polars
 
     check_time_format(value)
     return value

@@ -14,7 +14,7 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from counton.base.errors import InvalidInput, WrongKey, field
+from counton.base.errors import InvalidInputError, NoiseKeyError, field
 from counton.base.outside_input import read_plain
 
 _MAGIC = "counton-key-1:"
@@ -85,8 +85,8 @@ class Key:
     _file: Path | None
 
     def __init__(self, *_: object) -> None:
-        """Raise `WrongKey`: keys are made by `generate` and read by `load`, never constructed."""
-        raise WrongKey(
+        """Raise `NoiseKeyError`: keys are made by `generate` or read by `load`."""
+        raise NoiseKeyError(
             "a key must be random, and nobody may choose it: use Key.generate() or Key.load(path); "
             "for tests and figures use InsecureSeededKey(seed) or "
             "InsecureSeededKey.from_bytes(secret)"
@@ -95,7 +95,7 @@ class Key:
     @classmethod
     def _holding(cls, secret: object) -> Self:
         if not isinstance(secret, bytes) or len(secret) != 32:
-            raise WrongKey("a key must be 32 secret bytes: make one with Key.generate()")
+            raise NoiseKeyError("a key must be 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
         key._secret = secret
         key._salt = None
@@ -153,14 +153,14 @@ class Key:
         """Write the key to a new file that only its owner may read (mode 0600).
 
         Raises:
-            WrongKey: the file exists; an overwritten key could never be recovered.
+            NoiseKeyError: the file exists; an overwritten key could never be recovered.
         """
         refuse_key_as_place(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
             descriptor = os.open(path, flags, 0o600)
         except FileExistsError:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key file {os.fspath(path)} exists already and is never overwritten: "
                 f"load it, or choose another path"
             ) from None
@@ -180,7 +180,7 @@ class Key:
         accident.
 
         Raises:
-            WrongKey: the file is missing, is no key, has hard links, or others can read it.
+            NoiseKeyError: the file is missing, is no key, has hard links, or others can read it.
         """
         refuse_key_as_place(path)
         file = Path(path)
@@ -191,18 +191,18 @@ class Key:
                 return Key.from_text("", f"key file {file}")
             text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key file {file} cannot be read ({type(error).__name__}): put the key file that "
                 f"was made with the state back, or give its path"
             ) from None
         mode = stat.S_IMODE(found.st_mode)
         if found.st_nlink > 1:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key file {file} has {found.st_nlink} names (hard links), so copies of a state "
                 "could use it side by side: remove the other names"
             )
         if os.name == "posix" and mode & 0o077 and mode != 0o440:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key file {file} has mode {mode:04o}, which lets others read it: make it 0600 "
                 f"(chmod 600), or 0440 for its group alone; if somebody may have read it, draw a "
                 f"new key"
@@ -216,19 +216,19 @@ class Key:
         """Read the key from the text that `save` writes, such as a text kept in a vault.
 
         Raises:
-            WrongKey: the text is not a key; the message does not show it.
+            NoiseKeyError: the text is not a key; the message does not show it.
 
         >>> Key.from_text("secret")
         Traceback (most recent call last):
-        counton.base.errors.WrongKey: the text does not hold a counton key ...
+        counton.base.errors.NoiseKeyError: the text does not hold a counton key ...
         """
         body = text.strip().removeprefix(_MAGIC)
         try:
             if body == text.strip():
                 raise ValueError
             return Key._holding(bytes.fromhex(body))
-        except (ValueError, WrongKey):
-            raise WrongKey(
+        except (ValueError, NoiseKeyError):
+            raise NoiseKeyError(
                 f"{origin} does not hold a counton key (64 hexadecimal digits after "
                 f"'{_MAGIC}'): restore it from a copy"
             ) from None
@@ -245,7 +245,7 @@ class Key:
         return hash(self.fingerprint)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise WrongKey(
+        raise NoiseKeyError(
             "keys cannot be pickled: save the key to a file of its own with Key.save(path)"
         )
 
@@ -256,13 +256,13 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse_key_as_place(place: object) -> None:
-    """Raise `WrongKey`, without showing it, if ``place`` is the text of a key."""
+    """Raise `NoiseKeyError`, without showing it, if ``place`` is the text of a key."""
     given: Any = place
     text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
     if text.startswith(("env:", "command:")):
         return
     if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
-        raise WrongKey(
+        raise NoiseKeyError(
             f"{field('key')} is the text of a key, but it must be the place of a key: put the text "
             "into an environment variable and name it, as in env:NAME, or into a file. Whoever saw "
             "the command, its log or a list of processes has the key: for a stream that has "
@@ -271,9 +271,9 @@ def refuse_key_as_place(place: object) -> None:
 
 
 def check_key(key: object) -> Key:
-    """Return ``key`` if it is a `Key`; raise `InvalidInput` for anything else."""
+    """Return ``key`` if it is a `Key`; raise `InvalidInputError` for anything else."""
     if not isinstance(key, Key):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.load(path), "
             f"or Key.generate() for new data"
         )

@@ -87,7 +87,7 @@ class _Powers:
         return low >> self._guard_bits, -(-high >> self._guard_bits)
 
 
-class CumulativeLaw(ABC):
+class CumulativeDistribution(ABC):
     """A distribution on integers, given by bounds of F(j) = P(draw <= j) to any number of bits."""
 
     #: Smallest and largest value; None if the support has no end.
@@ -110,7 +110,7 @@ class CumulativeLaw(ABC):
             extra *= 2
 
 
-class SignedGeometric(CumulativeLaw):
+class SignedGeometric(CumulativeDistribution):
     """The distribution of a discrete Laplace variable divided by 2**block_bits and rounded down."""
 
     # P(value <= s) = q r^(-1-s) / (1+q) for s < 0 and 1 - r^(s+1) / (1+q) for s >= 0, where q =
@@ -135,7 +135,7 @@ class SignedGeometric(CumulativeLaw):
         return (one + ((-high << bits) // (one + q_low)), one - (low << bits) // (one + q_high))
 
 
-class TruncatedGeometric(CumulativeLaw):
+class TruncatedGeometric(CumulativeDistribution):
     """The distribution of one digit of a geometric variable: P(digit <= j) = (1 - p^(j+1)) / (1 -
     p^size), j in 0..size-1.
 
@@ -165,7 +165,7 @@ class TruncatedGeometric(CumulativeLaw):
         return low, high
 
 
-class GaussianBlocks(CumulativeLaw):
+class GaussianBlocks(CumulativeDistribution):
     """A distribution on blocks, by the largest Gaussian weight in each block.
 
     The weight of x is exp(-x^2 / (2 sigma_squared)). Block s has the 2**block_bits integers from s
@@ -237,14 +237,16 @@ class GaussianBlocks(CumulativeLaw):
 
 
 class InverseTable:
-    """A table that draws from a `CumulativeLaw` by inversion, with few random bits for most draws.
+    """A table that draws from a `CumulativeDistribution` by inversion.
+
+    Most draws need few random bits.
 
     For U uniform in [0, 1) the draw is the smallest j with U < F(j). A draw reads sixteen random
     bits of U, then sixty-four, then as many as it needs. Larger ``guard_bits`` compare more draws
     exactly, and change no draw.
     """
 
-    def __init__(self, law: CumulativeLaw, guard_bits: int = 0) -> None:
+    def __init__(self, law: CumulativeDistribution, guard_bits: int = 0) -> None:
         self._law = law
         self._guard = np.uint64((1 << guard_bits) - 1)
         self.lowest, floors = self._thresholds()

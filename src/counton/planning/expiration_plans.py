@@ -13,11 +13,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, check_integer, exact, float_below, percent, quote
 from counton.base.expiry import Expiry, checked_age
-from counton.frame.options import known_arguments
-from counton.numbers.design import Design
+from counton.continual.design import Design
 from counton.planning.expiration_search import (
     CONCENTRATED,
     PURE,
@@ -26,6 +25,7 @@ from counton.planning.expiration_search import (
 )
 from counton.planning.planner import Plan, off_in_words, worst_step
 from counton.strategies import Expiring
+from counton.windowing.options import known_arguments
 
 #: Smallest default number of steps over which errors are averaged.
 _SHORTEST_AVERAGE = 1000
@@ -138,13 +138,13 @@ def plan_expiring(
             losses are limited only at small ages; losses at greater ages become very large.
 
     Raises:
-        InvalidInput: no losses, or an argument is out of range.
+        InvalidInputError: no losses, or an argument is out of range.
 
     >>> plan_expiring(rho={24: "0.1"}).best.family
     'gaussian'
     """
     if epsilon is not None and rho is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('epsilon')} and {field('rho')} measure the privacy loss in two ways: give "
             "only one of them"
         )
@@ -175,14 +175,14 @@ def _positive(name: str, value: Number) -> float:
     """Return an argument above 0 as a float, not rounded up."""
     number = exact(value, name)
     if number <= 0:
-        raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
+        raise InvalidInputError(f"{name} is {quote(value)}; it must be a number above 0")
     near = float(number)
     return near if Fraction(str(near)) <= number else float_below(number)
 
 
 def _check_targets(targets: object) -> dict[int, float]:
     if not isinstance(targets, Mapping) or not targets:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"losses are {quote(targets)}; give the largest loss for at least one age in steps, "
             "such as {24: 1, 8760: 3}"
         )

@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 
 from counton.base.expiry import LARGEST_DELAY, Expiry
-from counton.numbers.design import Design, design_for
-from counton.numbers.intervals import ErrorsOf
-from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.continual.design import Design, design_for
+from counton.continual.intervals import ErrorsOf
+from counton.privacy import ContributionBound, ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_rounded_up
 from counton.strategies import Expiring
 
@@ -116,7 +116,7 @@ class Space:
         return design_for(
             Expiring(expiry.growth, expiry.delay),
             self.form.guarantee(parameter),
-            Contribution.add_remove(),
+            ContributionBound.add_remove(),
             errors_of=ErrorsOf(steps=self.steps, per_step=self.per_step),
             kind="expiring",
         )

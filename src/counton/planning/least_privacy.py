@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal, NamedTuple
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, exact, figures, percent, quote, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
@@ -74,17 +74,17 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
                 "give the size, which must be public" if size is None else "give it as a number"
             )
             why = "no size is stated" if size is None else f"{name} is not a number of rows"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('within', one)} is a share of the number of rows, and {why}: {remedy}"
             )
         number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
         if number <= 0:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('within', one)} is the half-width of an interval, and must be above 0"
             )
         found[name] = float(number * (size or 1) / 100 if part else number)
     if not found:
-        raise InvalidInput("within is empty: give at least one half-width, such as 20")
+        raise InvalidInputError("within is empty: give at least one half-width, such as 20")
     return found
 
 
@@ -100,7 +100,7 @@ def compare_halfwidths(
             names = ["count"] if halfwidths.get("count") else [*halfwidths]
         else:
             known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('within', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
                 f"cannot be planned; names are {known}; half-widths that depend on the number of "
                 f"rows need {field('size')}, which must be public"
@@ -117,7 +117,7 @@ def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) 
     """
     if least == "rho":
         if delta is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('delta', delta)} belongs to the least epsilon, but the least rho is asked "
                 "for; leave one of them out"
             )
@@ -144,7 +144,7 @@ def least_guarantee(
     def factor_at(place: int) -> float:
         try:
             return factor(guarantee_of_loss(_loss_at(place), least, delta))
-        except InvalidInput:
+        except InvalidInputError:
             if place >= highest:
                 raise
             return math.inf
@@ -171,7 +171,7 @@ def least_guarantee(
             stride = min(4 * stride, 9 * _ONE_DECADE)
         high = min(low + stride, highest)
     if factor_at(high) > 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('within')} cannot be reached: even with {least} = {text(_loss_at(highest))}, "
             f"which protects nothing, a number is off by {figures(factor_at(highest))} "
             "times the given half-width; allow a larger error"

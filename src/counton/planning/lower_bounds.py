@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.base.distributions import Family, Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.strategy import Metric, ReleaseForm, check_metric
@@ -47,7 +47,7 @@ from counton.strategies.strategy import Metric, ReleaseForm, check_metric
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from counton.numbers.design import Design
+    from counton.continual.design import Design
 
 #: Sums of more terms than this are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
@@ -77,7 +77,7 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
         release: totals, each step's own count, or both.
 
     Raises:
-        InvalidInput: a horizon below 1 or above 2^62, or an unknown metric or release.
+        InvalidInputError: a horizon below 1 or above 2^62, or an unknown metric or release.
 
     >>> round(least_variance(1024) ** 0.5, 3), round(least_variance(1024, "max") ** 0.5, 3)
     (2.91, 2.91)
@@ -168,7 +168,7 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     proof.
 
     Raises:
-        InvalidInput: another guarantee.
+        InvalidInputError: another guarantee.
 
     >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5))]
     [1.841, 0.582]
@@ -203,7 +203,7 @@ def least_noise_variance(guarantee: Guarantee) -> float:
         return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
     if isinstance(guarantee, ApproxDP):
         return 0.0
-    raise InvalidInput(
+    raise InvalidInputError(
         f"guarantee is {guarantee!r}; give a guarantee such as PureDP(epsilon), "
         "ApproxDP(epsilon, delta) or ZCDP(rho)"
     )
@@ -262,7 +262,7 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
     try:
         bounds = least_std(design, metric)
         least = least_of_any_mechanism(design, metric)
-    except InvalidInput:  # no bound is known of a guarantee or strategy of its kind
+    except InvalidInputError:  # no bound is known of a guarantee or strategy of its kind
         return ()
     achieved = design.errors.by(metric)
     quantity = f"{metric} std"

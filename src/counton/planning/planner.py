@@ -37,19 +37,19 @@ from counton import strategies as known
 from counton.base import strategy_names as names
 from counton.base.columns import TextTable, align_lines, list_in_words
 from counton.base.distributions import Family
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, figures, figures_above, percent
 from counton.base.literature import origin_of, paper_of
-from counton.base.strategy_names import KindOfStrategy
-from counton.numbers.design import Design, check_shape, design_for
-from counton.numbers.intervals import Errors, ErrorsOf
-from counton.numbers.node_law import (
+from counton.base.strategy_names import StrategyFamily
+from counton.continual.design import Design, check_shape, design_for
+from counton.continual.intervals import Errors, ErrorsOf
+from counton.continual.node_distribution import (
     check_addresses,
     check_contribution,
     check_guarantee,
     law_for,
 )
-from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
+from counton.privacy import ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.participation import NORMS, sensitivities
@@ -154,7 +154,7 @@ class Plan(Generic[D]):
         """Return `rows` as a polars data frame.
 
         Raises:
-            MissingExtra: polars is not installed; `rows` needs none.
+            MissingDependencyError: polars is not installed; `rows` needs none.
         """
         from counton.base.columns import data_frame_of_rows
 
@@ -290,7 +290,7 @@ class StreamPlan(Plan[Design]):
     own_halfwidths: Callable[..., dict[str, float]] | None = made(default=None, compare=False)
 
     @property
-    def contribution(self) -> Contribution:
+    def contribution(self) -> ContributionBound:
         """Bound on one unit's change, for all designs of the plan."""
         return self.best.contribution
 
@@ -341,7 +341,7 @@ class StreamPlan(Plan[Design]):
         ``over``: number of the latest steps whose sum is released; None: what the plan releases.
 
         Raises:
-            InvalidInput: the step or the level is out of range.
+            InvalidInputError: the step or the level is out of range.
         """
         step = check_integer("step", step, 1)
         if over is None and self._steps_from_totals:
@@ -359,7 +359,7 @@ class StreamPlan(Plan[Design]):
         """Return the half-width of one number at a step, with the best design, in data units.
 
         Raises:
-            InvalidInput: the step or the level is out of range, or there is no number of this name.
+            InvalidInputError: the step or the level is out of range, or there is no number of ...
 
         >>> from counton import PureDP, plan
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
@@ -368,7 +368,7 @@ class StreamPlan(Plan[Design]):
         found = self.halfwidths(step, level)
         if name not in found:
             known = ", ".join(filter(None, found)) or "one number, without a name"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there is no number {name!r}; the numbers are {known}: give one of these"
             )
         return found[name]
@@ -495,7 +495,7 @@ def plan_stream(
     horizon: int | None,
     guarantee: Guarantee,
     *,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     shape: Sequence[int] = (),
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
@@ -511,7 +511,7 @@ def plan_stream(
     else:
         length = f"{last:,} steps"
     cells = f" of {math.prod(shape):,} cells" if shape else ""
-    protected = Contribution.add_remove() if contribution is None else contribution
+    protected = ContributionBound.add_remove() if contribution is None else contribution
     return StreamPlan(
         choices=tuple(choices),
         words=(
@@ -531,7 +531,7 @@ def ranked_designs(
     horizon: int | None,
     guarantee: Guarantee,
     metric: Metric = "mean",
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy | str] | None = None,
     *,
@@ -546,7 +546,7 @@ def ranked_designs(
     wanted = {one for one in listed or () if isinstance(one, str)}
     known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
     if unknown := sorted(wanted - {"auto", *known_names}):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('strategy', unknown[0])} is not known; give one of "
             f"{', '.join(known_names)}, or auto to compare all kinds"
         )
@@ -556,12 +556,12 @@ def ranked_designs(
     else:
         horizon = check_integer("horizon", horizon, 1)
         if around is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"horizon is {horizon} and around is {around}; around is only for streams without "
                 "a last step: leave around out, or give None as the horizon"
             )
     check_guarantee(guarantee)
-    contribution = Contribution.add_remove() if contribution is None else contribution
+    contribution = ContributionBound.add_remove() if contribution is None else contribution
     check_contribution(contribution)
     cells = check_shape(shape)
 
@@ -574,7 +574,7 @@ def ranked_designs(
         best = _best_known(horizon, metric, release, guarantee, contribution, simple=simple)
         for strategy in best.members:
             # Noise that is too wide for this strategy may not be for another one.
-            with suppress(InvalidInput):
+            with suppress(InvalidInputError):
                 return [design(best.kind, strategy)], []
     of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
     ranks = listed is None or "auto" in wanted
@@ -615,7 +615,7 @@ def ranked_designs(
     given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
     for one in cast("tuple[object, ...]", given):
         if not isinstance(one, StreamStrategy):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a strategy is {one!r}; give strategy objects, such as KAry.best(8760)"
             )
     found = (*found, *(_Contenders(one.saved_name, (one,)) for one in given))
@@ -633,7 +633,7 @@ def ranked_designs(
                 choice = design(kind, strategy)
                 error = choice.errors.by(metric)
                 _ = choice.errors.by(other)
-            except InvalidInput as refusal:
+            except InvalidInputError as refusal:
                 message = f"{kind}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(message, 210, placeholder=" ..."))
                 continue
@@ -653,7 +653,7 @@ def ranked_designs(
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
         reason = notes[0].partition(": ")[2] if notes else f"none has {field('release', release)}"
         named = f" of {field('strategy', ','.join(sorted(wanted)))}" if wanted else ""
-        raise InvalidInput(
+        raise InvalidInputError(
             f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
             "guarantee, or fewer steps, or give auto to compare all kinds"
         )
@@ -666,22 +666,22 @@ def _check_serves(
 ) -> None:
     fades = hasattr(strategy, "expiry")
     if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
-        raise InvalidInput("it has a last step, or its protection fades")
+        raise InvalidInputError("it has a last step, or its protection fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
-        raise InvalidInput(f"it serves fewer than {horizon:,} steps")
+        raise InvalidInputError(f"it serves fewer than {horizon:,} steps")
     if strategy.facts.workload == "windows" != release:
-        raise InvalidInput("it releases no totals")
+        raise InvalidInputError("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)
     held = strategy.facts.buffer_size
     drawn = strategy.facts.drawn_ahead
     if held * cells > MOST_HELD:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a run would keep {held * cells:,} numbers in memory, more than {MOST_HELD:,}: name "
             "the strategy in strategies= to plan it nevertheless"
         )
     if drawn * cells > MOST_DRAWN:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
             f"{MOST_DRAWN:,}: name the strategy in strategies= to plan it nevertheless"
         )
@@ -691,7 +691,7 @@ def _check_serves(
 
 
 class _Question(NamedTuple):
-    """What decides the candidates; the steps of a unit are as in `Contribution`."""
+    """What decides the candidates; the steps of a unit are as in `ContributionBound`."""
 
     horizon: int
     metric: Metric
@@ -763,7 +763,7 @@ def _smooth_trees(horizon: int) -> list[known.SmoothBinary]:
 
 def _square_root(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if norm == 1 and question.horizon > _LONG_SERIES:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"with Laplace noise it is not planned beyond {_LONG_SERIES:,} steps: it needs many "
             f"times the noise of a tree"
         )
@@ -783,7 +783,7 @@ class _StrategyKind(NamedTuple):
             plans include it for comparison only.
     """
 
-    kind: KindOfStrategy
+    kind: StrategyFamily
     make: Callable[[_Question, Norm], Iterable[StreamStrategy]]
     norms: tuple[Norm, ...] = (1, 2)
     contends: tuple[Norm, ...] = (1, 2)
@@ -843,7 +843,7 @@ _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(
         names.OCTAVE,
         lambda question, norm: [
-            known.MultiscaleInterpolation(question.horizon, question.metric, bits)
+            known.MultiscaleStrategy(question.horizon, question.metric, bits)
             for bits in (16, 12)
             if question.horizon >= _SHORTEST_OCTAVE
         ],
@@ -853,7 +853,7 @@ _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(
         names.WHOLE_OCTAVE,
         lambda question, norm: [
-            known.MultiscaleInterpolation(question.horizon, question.metric, bits, whole=True)
+            known.MultiscaleStrategy(question.horizon, question.metric, bits, whole=True)
             for bits in (16, 12)
         ],
         norms=(2,),
@@ -909,7 +909,7 @@ def _endless(
 ) -> tuple[_Contenders, ...]:
     """Return the candidates for a stream without a last step, by kind."""
     if release != "totals":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"release is {release!r}, but a stream without a last step can only be planned for "
             "totals: give a horizon, as large as you need"
         )
@@ -964,7 +964,7 @@ def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, .
     try:
         for norm in reversed(norms):
             members += [one for one in family.make(question, norm) if one not in members]
-    except InvalidInput as error:
+    except InvalidInputError as error:
         note = f"{family.kind.words}: left out, {error}"
     return _Contenders(family.kind.words, tuple(members), note)
 
@@ -974,7 +974,7 @@ def _best_known(
     metric: Metric,
     release: ReleaseForm,
     guarantee: Guarantee,
-    contribution: Contribution,
+    contribution: ContributionBound,
     *,
     simple: bool,
 ) -> _Contenders:

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 
 from counton import tables
 from counton.base.distributions import Family, NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, figures, is_whole, quote, quoted_numbers
-from counton.frame.options import known_arguments
-from counton.numbers.node_law import check_guarantee
+from counton.continual.node_distribution import check_guarantee
 from counton.planning.planner import Plan, loss_of
-from counton.privacy import Contribution, Guarantee, calibrate
+from counton.privacy import ContributionBound, Guarantee, calibrate
 from counton.privacy.guarantees import one_guarantee
 from counton.strategies import Norm
 from counton.strategies.participation import NORMS
@@ -26,6 +25,7 @@ from counton.tables import Grid, LineStrategy, Workload
 from counton.tables.grid import axis_bits
 from counton.tables.line_catalogue import NAMES, build, serves, total_variance
 from counton.tables.table_calibration import noise_kinds, rank_attempts, sensitivity_of_cells
+from counton.windowing.options import known_arguments
 
 Asked = str | Workload | ArrayLike
 
@@ -52,7 +52,7 @@ class CellsDesign:
     strategy: Grid
     law: NoiseDistribution
     guarantee: Guarantee
-    contribution: Contribution
+    contribution: ContributionBound
     workloads: tuple[Workload, ...]
     expected_error: float
 
@@ -78,7 +78,7 @@ def plan_cells(
     epsilon: Number | None = None,
     delta: Number | None = None,
     rho: Number | None = None,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> Plan[CellsDesign]:
@@ -97,21 +97,21 @@ def plan_cells(
             each. The queries of a grid are all products of the axes': boxes, for "ranges".
 
     Raises:
-        InvalidInput: an argument is out of range, or no strategy can give the guarantee.
+        InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
 
     >>> plan_cells(64, epsilon=1, workload="prefixes").best.family
     'laplace'
     """
     shape = _shape(cells)
     guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
-    unit = Contribution.add_remove() if contribution is None else contribution
+    unit = ContributionBound.add_remove() if contribution is None else contribution
     asked: tuple[Asked, ...] = _by_axis("workloads", workload, shape)
     workloads = tuple(tables.workload(*each) for each in zip(asked, shape, strict=True))
     names: Strategies = _by_axis("strategies", line, shape)
     for name in names:
         known = isinstance(name, str) and name in ("auto", *NAMES)
         if not known and not isinstance(name, LineStrategy):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
                 "strategy, or a tuple with one of these for each axis"
             )
@@ -158,7 +158,7 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
     cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
     if not cells or not all(is_whole(count) and count >= 1 for count in cells):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
             "each axis"
         )
@@ -169,7 +169,7 @@ def _by_axis(what: str, given: T | tuple[T, ...], shape: tuple[int, ...]) -> tup
     """Return one item for each axis."""
     each = given if isinstance(given, tuple) else (given,) * len(shape)
     if len(each) != len(shape):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{len(each)} {what} are given for {len(shape)} axes: give one for each axis"
         )
     return each
@@ -205,7 +205,7 @@ def _grid(names: Strategies, workloads: tuple[Workload, ...], norm: Norm) -> tup
             variance *= total_variance(chosen, queries, norm, bits)
             continue
         if name.cells != queries.cells:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the strategy {name.name} measures {name.cells} cells, but there are "
                 f"{queries.cells}: build it for that number"
             )

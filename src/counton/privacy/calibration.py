@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 
@@ -40,7 +40,7 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
     law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
         return Candidate(family, law(parameter()), method)
-    except InvalidInput as error:
+    except InvalidInputError as error:
         return Candidate(family, None, f"{method}: {error}")
     except (ArithmeticError, ValueError):  # budgets near 0 or near infinity
         why = "its noise would be too large to compute with; give another privacy budget"
@@ -236,7 +236,7 @@ def calibrate(
         once: whether a unit changes one step only, which matters if ``causal`` is False.
 
     Raises:
-        InvalidInput: no noise of this family is known to keep the guarantee.
+        InvalidInputError: no noise of this family is known to keep the guarantee.
 
     >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
     >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law
@@ -245,7 +245,7 @@ def calibrate(
     DiscreteLaplace(scale=Fraction(2, 1))
     """
     if family not in (None, "laplace", "gaussian"):
-        raise InvalidInput(f"family is {family!r}; it must be 'laplace', 'gaussian' or None")
+        raise InvalidInputError(f"family is {family!r}; it must be 'laplace', 'gaussian' or None")
     if isinstance(guarantee, PureDP):
         ways = pure(guarantee, sensitivity)
     elif isinstance(guarantee, ZCDP):
@@ -255,7 +255,7 @@ def calibrate(
     elif isinstance(guarantee, ApproxDP):
         ways = approximate(guarantee, sensitivity)
     else:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{guarantee!r} cannot be kept by noise that is equal at every age; give PureDP, "
             "ApproxDP or ZCDP, or use a strategy made for this guarantee"
         )
@@ -263,7 +263,7 @@ def calibrate(
     allowed = [way for way in ranked if family in (None, way.family)]
     best = allowed[0]
     if best.law is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"no {family + ' ' if family else ''}noise is known to give {guarantee} (tried: "
             f"{'; '.join(way.method for way in allowed)}). Give another guarantee or kind of "
             "noise"

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
@@ -107,7 +107,7 @@ def concentrated_by_pure(epsilon: Fraction) -> Fraction:
     epsilon.
     """
     if epsilon < 0:
-        raise InvalidInput(f"epsilon is {text(epsilon)}; it must be at least 0")
+        raise InvalidInputError(f"epsilon is {text(epsilon)}; it must be at least 0")
     return min(epsilon**2 / 2, epsilon)
 
 

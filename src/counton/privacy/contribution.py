@@ -22,7 +22,7 @@ from counton.base.distributions import (
     pattern_to_dict,
     scaled_norms,
 )
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import (
     Number,
     check_integer,
@@ -37,7 +37,7 @@ from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
 #: Values of ``once``: with "group" no two events of one unit are in one cell.
-Once = Literal["group"]
+SingleTableWindow = Literal["group"]
 
 _ONCE = ("group",)
 #: Relation, cells and steps of a contribution that bounds only the number of events.
@@ -58,9 +58,9 @@ _MOST = 2**40  # noise for a larger change could not be summed in int64
 
 
 def check_relation(name: str, relation: object) -> None:
-    """Raise `InvalidInput` unless a neighbouring relation is "add_remove" or "replace"."""
+    """Raise `InvalidInputError` unless a neighbouring relation is "add_remove" or "replace"."""
     if relation not in ("add_remove", "replace"):
-        raise InvalidInput(f"{name} is {quote(relation)}; give 'add_remove' or 'replace'")
+        raise InvalidInputError(f"{name} is {quote(relation)}; give 'add_remove' or 'replace'")
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
@@ -73,12 +73,12 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     given = unicodedata.normalize("NFKC", noun).strip()
     word = " ".join(part for part in given.split(" ") if part)
     if not word or not (word + clock).isprintable():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{what} is {quote(unit)}; it is the name of the protected unit: give a word such as "
             "'visitor', without control characters"
         )
     if len(word) > _LONGEST_UNIT:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{what} has {len(word)} characters; it may have at most {_LONGEST_UNIT}: choose a "
             f"shorter word"
         )
@@ -157,7 +157,7 @@ def unit_without_period(unit: str, per: str | None) -> str:
     A unit that states no period is unchanged, as is any unit if ``per`` is None.
 
     Raises:
-        InvalidInput: the unit names another period.
+        InvalidInputError: the unit names another period.
 
     >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
     ('reader', "reader's day")
@@ -166,7 +166,7 @@ def unit_without_period(unit: str, per: str | None) -> str:
         return unit
     whole = base_unit(unit)
     if unit != f"{whole}'s {PERIODS.get(per, per)}":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('unit', unit)} names another period than {field('per', per)}; give "
             f"{field('unit', whole)}, because per decides the period"
         )
@@ -217,7 +217,7 @@ def _lies_within(short: str | None, long: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class ContributionBound:
     """The contribution bound: protected unit, neighbouring relation, and change by one unit.
 
     Build it with a class method. Units that exceed the limits are not protected as stated: keep
@@ -250,7 +250,7 @@ class Contribution:
         pattern: how one unit changes the counts over the steps; see `of_pattern`.
         words: the pattern in words.
 
-    >>> print(Contribution.add_remove(steps=3, separation=7, unit="visitor"))
+    >>> print(ContributionBound.add_remove(steps=3, separation=7, unit="visitor"))
     one visitor added or removed, counted in one cell of each of up to 3 steps, at least 7 apart, by
     at most 1
     """
@@ -266,7 +266,7 @@ class Contribution:
     every: int | None = None
     unit: str = "unit"
     most: int | None = None
-    once: Once | None = None
+    once: SingleTableWindow | None = None
     pattern: Pattern | None = None
     words: str = ""
     most_a_step: int | None = None
@@ -283,7 +283,7 @@ class Contribution:
         if self.most_a_step is not None:
             self._check_most_a_step()
         elif self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"most is {self.most}, which bounds the events of a unit, so cells and steps "
                 "cannot be bounded too: leave cells and steps out, and count units as added or "
                 "removed"
@@ -293,23 +293,23 @@ class Contribution:
             or self.resolution is not None
             or not self.words
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"pattern is {self.pattern!r}, which already states the whole change by a unit: "
                 "leave cells, steps and bounds out, and describe the pattern in words"
             )
         if self.once is not None and (self.most is None or self.once not in _ONCE):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"once is {self.once!r}; give {' or '.join(map(repr, _ONCE))}, together with most, "
                 "or None"
             )
         if self.every is not None and self.separation != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"separation is {self.separation} and every is {self.every}, but with every a unit "
                 "follows a fixed schedule, which already states the distance of its steps: leave "
                 "separation out"
             )
         if self.every is not None and self.steps == 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"every is {self.every} and steps is 1, but a schedule needs at least 2 steps: "
                 "give the number of consecutive steps of the schedule, or leave steps out for no "
                 "limit"
@@ -320,7 +320,7 @@ class Contribution:
 
     def _check_most_a_step(self) -> None:
         if self.most is None or self.most_a_step is None or self.most < self.most_a_step:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"most_a_step is {self.most_a_step} and most is {self.most}, but a unit cannot "
                 "have more events in one step than in all steps: give most, at least as large as "
                 "most_a_step"
@@ -331,7 +331,7 @@ class Contribution:
             or self.steps not in (1, steps)
             or ((self.separation, self.every, self.once) != (1, None, None))
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"most_a_step is {self.most_a_step} and most is {self.most}, which already bounds "
                 f"a unit to {steps} steps: leave steps, cells, separation, every and once out, and "
                 "count units as added or removed"
@@ -347,13 +347,13 @@ class Contribution:
         separation: int = 1,
         every: int | None = None,
         unit: str = "unit",
-    ) -> Contribution:
+    ) -> ContributionBound:
         """Return the bound for a unit that is added or removed, with all its counts.
 
         It counts in up to ``cells`` cells of each of its steps, by up to ``per_cell`` each.
 
         Raises:
-            InvalidInput: an amount is not in 1..2^40, amounts contradict each other, or the name of
+            InvalidInputError: an amount is not in 1..2^40, amounts contradict each other, or ...
                 the unit is empty or unprintable.
         """
         return cls("add_remove", cells, per_cell, None, None, None, steps, separation, every, unit)
@@ -367,7 +367,7 @@ class Contribution:
         separation: int = 1,
         every: int | None = None,
         unit: str = "unit",
-    ) -> Contribution:
+    ) -> ContributionBound:
         """Return the bound for a unit that is replaced by another one.
 
         Old and new unit count in the same steps, in up to ``cells`` cells of each, so up to ``2 *
@@ -375,7 +375,7 @@ class Contribution:
         one is removed, one is added.)
 
         Raises:
-            InvalidInput: as for `add_remove`.
+            InvalidInputError: as for `add_remove`.
         """
         return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
 
@@ -390,7 +390,7 @@ class Contribution:
         separation: int = 1,
         every: int | None = None,
         unit: str = "unit",
-    ) -> Contribution:
+    ) -> ContributionBound:
         """Return the bound for a unit that adds one real value to one cell in each of its steps.
 
         Values are clipped to [``lower``, ``upper``] and rounded to multiples of ``resolution``, in
@@ -398,24 +398,24 @@ class Contribution:
         resolution``. A replaced unit may also change it by ``(upper - lower) / resolution``.
 
         Raises:
-            InvalidInput: bounds that are not finite, ascending multiples of ``resolution``, or a
+            InvalidInputError: bounds that are not finite, ascending multiples of ...
                 resolution that is not above 0, or too fine.
 
-        >>> Contribution.values(-5, 100, resolution=0.01).per_cell
+        >>> ContributionBound.values(-5, 100, resolution=0.01).per_cell
         10000
         """
         low = exact(lower, "lower")
         high = exact(upper, "upper")
         step = check_positive("resolution", resolution, "state the finest difference that matters")
         if low >= high:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"lower is {_short(low)} and upper is {_short(high)}, but lower must be below "
                 "upper: swap the bounds or widen them"
             )
         for name, bound in (("lower", low), ("upper", high)):
             if (bound / step).denominator != 1:
                 below = (bound // step) * step
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{name} is {_short(bound)}, which is not a multiple of the resolution "
                     f"{_short(step)}; give {_short(below)} or {_short(below + step)}, the nearest "
                     "multiples"
@@ -427,7 +427,7 @@ class Contribution:
             cells = Fraction(change // step)
             while change / least > _MOST:
                 least *= 1000
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"resolution is {_short(step)}, so one unit may change a sum by {_short(cells)} "
                 "times the resolution; at most 2^40 times are allowed: give a resolution of at "
                 f"least {_short(least)}, or narrower bounds"
@@ -441,10 +441,10 @@ class Contribution:
         most: int,
         *,
         most_a_step: int | None = None,
-        once: Once | None = None,
-        bounds: Contribution | None = None,
+        once: SingleTableWindow | None = None,
+        bounds: ContributionBound | None = None,
         unit: str = "unit",
-    ) -> Contribution:
+    ) -> ContributionBound:
         """Return the bound for a unit added or removed with up to ``most`` events in any cells and
         steps.
 
@@ -456,10 +456,10 @@ class Contribution:
         ``bounds`` is the clipping of each event's value (`values`); None for counts.
 
         Raises:
-            InvalidInput: ``most`` is not in 1..2^40, the name of the unit is empty or unprintable,
+            InvalidInputError: ``most`` is not in 1..2^40, the name of the unit is empty or ...
                 or ``most_a_step`` exceeds ``most``.
 
-        >>> print(Contribution.events(20, most_a_step=2, unit="visitor"))
+        >>> print(ContributionBound.events(20, most_a_step=2, unit="visitor"))
         one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
         of them in one step, in any cells and steps
         """
@@ -475,10 +475,10 @@ class Contribution:
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
 
-    def in_steps(self, times: int) -> Contribution:
+    def in_steps(self, times: int) -> ContributionBound:
         """Return the bound for a unit that counts in up to ``times`` steps as it does here in one.
 
-        >>> print(Contribution.add_remove(unit="visit").in_steps(3))
+        >>> print(ContributionBound.add_remove(unit="visit").in_steps(3))
         one visit added or removed, counted in one cell of each of up to 3 steps by at most 1
         """
         if isinstance(self.pattern, BoundedChange):
@@ -492,14 +492,14 @@ class Contribution:
         return replace(self, steps=self.steps * times, separation=1)
 
     @property
-    def without_step_limit(self) -> Contribution:
+    def without_step_limit(self) -> ContributionBound:
         """This bound without the limit ``most_a_step``."""
         return replace(self, most_a_step=None, steps=1)
 
     @classmethod
     def of_pattern(
         cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
-    ) -> Contribution:
+    ) -> ContributionBound:
         """Return the bound for a unit whose changes of the counts follow a pattern over the steps.
 
         A pattern may lower counts as well as raise them.
@@ -509,11 +509,11 @@ class Contribution:
             words: the change by one unit in words that follow its name.
 
         Raises:
-            InvalidInput: ``words`` is empty, or the name of the unit is empty or unprintable.
+            InvalidInputError: ``words`` is empty, or the name of the unit is empty or unprintable.
 
         >>> from counton.base.distributions import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
-        >>> print(Contribution.of_pattern(BoundedChange(4, 8), weight, unit="edge"))
+        >>> print(ContributionBound.of_pattern(BoundedChange(4, 8), weight, unit="edge"))
         one edge added or removed, which changes the weight of the forest by at most 2, up and then
         down
         """
@@ -549,7 +549,7 @@ class Contribution:
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """Return protected unit and neighbouring relation in words; a table has no ``steps``.
 
-        >>> Contribution.replace(cells=2).describe("visitor", steps=False)
+        >>> ContributionBound.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
         """
         one = f"one {unit or self.unit}"
@@ -561,7 +561,7 @@ class Contribution:
     def change_in_words(self, *, steps: bool = True) -> str:
         """Return the most that one unit changes, as words that can follow the unit's name.
 
-        >>> Contribution.add_remove().change_in_words()
+        >>> ContributionBound.add_remove().change_in_words()
         'counted in one cell of one step by at most 1'
         """
         if self.pattern is not None:
@@ -626,20 +626,22 @@ class Contribution:
             cells: number of cells of a step.
 
         Raises:
-            InvalidInput: no cells, or a pattern over several steps, whose change a strategy knows.
+            InvalidInputError: no cells, or a pattern over several steps, whose change a ...
 
-        >>> Contribution.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
+        >>> ContributionBound.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
         Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
         """
         # A unit changes step s by a vector d_s, hence the nodes by the sum of (column s of C) x
         # d_s. Norms multiply: |C e_s| |d_s| in the 1-norm, <C e_s, C e_t> <d_s, d_t> in the squared
         # 2-norm.
         if cells < 1:
-            raise InvalidInput(f"the vector of a step has {cells} cells; it must have at least 1")
+            raise InvalidInputError(
+                f"the vector of a step has {cells} cells; it must have at least 1"
+            )
         if isinstance(self.pattern, BoundedChange) and self.pattern.once:
             return Sensitivity(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the contribution is {self}, a pattern over the steps of a stream, but a table "
                 "has no steps: release a stream"
             )
@@ -686,10 +688,10 @@ class Contribution:
         """Return values of single units as they are counted: clipped and rounded, in data units.
 
         Raises:
-            InvalidInput: NaN, infinity or no number; for counts fractions and values beyond
+            InvalidInputError: NaN, infinity or no number; for counts fractions and values beyond
                 ``per_cell``.
 
-        >>> Contribution.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
+        >>> ContributionBound.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
         """
         return np.asarray(to_data(self.to_grid(values), self._step), dtype=np.float64)
@@ -700,9 +702,9 @@ class Contribution:
         Counts are never clipped: they are integers of at most ``per_cell``.
 
         Raises:
-            InvalidInput: as for `clip`, with position and value.
+            InvalidInputError: as for `clip`, with position and value.
 
-        >>> Contribution.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
+        >>> ContributionBound.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
         """
         if self.value_bounds is None:
@@ -716,10 +718,10 @@ class Contribution:
         rounding of float sums; without a resolution they are refused.
 
         Raises:
-            InvalidInput: a total is no multiple of the resolution, NaN, infinite, or no number.
-            SumOverflow: a total beyond 2^62 times the resolution.
+            InvalidInputError: a total is no multiple of the resolution, NaN, infinite, or no ...
+            SumOverflowError: a total beyond 2^62 times the resolution.
 
-        >>> Contribution.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
+        >>> ContributionBound.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
         array(3)
         """
         return np.asarray(value_grid.totals_and_extremes(totals, self.resolution)[0])
@@ -736,7 +738,7 @@ class Contribution:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` rebuilds the contribution, without defaults.
 
-        >>> Contribution.add_remove(steps=3).to_dict()
+        >>> ContributionBound.add_remove(steps=3).to_dict()
         {'neighbours': 'add_remove', 'cells': 1, 'per_cell': 1, 'steps': 3}
         """
         saved: dict[str, Any] = {"neighbours": self.relation}
@@ -745,7 +747,7 @@ class Contribution:
         else:
             names = ("lower", "upper", "resolution")
             saved |= zip(names, map(text, self.value_bounds), strict=True)
-        usual = Contribution(self.relation, 1, 1)
+        usual = ContributionBound(self.relation, 1, 1)
         for name in ("steps", "separation", "every", "unit", "most", "most_a_step", "once"):
             value = getattr(self, name)
             if value not in (None, getattr(usual, name)):
@@ -755,11 +757,11 @@ class Contribution:
         return saved
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Contribution:
+    def from_dict(cls, saved: dict[str, Any]) -> ContributionBound:
         """Rebuild the contribution from `to_dict`.
 
         Raises:
-            InvalidInput: missing, unknown or invalid parameters.
+            InvalidInputError: missing, unknown or invalid parameters.
         """
         try:
             if "resolution" in saved:
@@ -777,7 +779,7 @@ class Contribution:
                 **parameters,
             )
         except (KeyError, TypeError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the saved contribution {saved} cannot be read ({error}): restore it from a copy"
             ) from error
 

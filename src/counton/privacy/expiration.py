@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
@@ -44,16 +44,16 @@ class ExpiringGuarantee(Guarantee):
         """Return this guarantee with the growth and delay of a strategy, which decide its loss.
 
         Raises:
-            InvalidInput: the strategy's guarantee does not expire, or this one has another expiry.
+            InvalidInputError: the strategy's guarantee does not expire, or this one has ...
         """
         expiry = getattr(strategy, "expiry", None)
         if not isinstance(expiry, Expiry):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{strategy!r} cannot give {self}, because its noise does not depend on age; use "
                 "the strategy counton.strategies.Expiring, or a guarantee PureDP, ApproxDP or ZCDP"
             )
         if self.expiry not in (None, expiry):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self!r} was made for another growth or delay than {strategy!r} has: give a "
                 "guarantee without them, and they are taken from the strategy"
             )
@@ -66,14 +66,14 @@ class ExpiringGuarantee(Guarantee):
         The analysis "exact" gives the loss of `at_age`; `expiration_loss` describes the others.
 
         Raises:
-            InvalidInput: the guarantee is not bound to a strategy, or there are no ages.
+            InvalidInputError: the guarantee is not bound to a strategy, or there are no ages.
         """
 
     @property
     def bound_expiry(self) -> Expiry:
         """The expiry that `bound_to` has set."""
         if self.expiry is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self!r} is not bound to a strategy, whose growth and delay decide its loss by "
                 f"age: use guarantee.bound_to(strategy)"
             )
@@ -95,7 +95,7 @@ def _expiry(value: object) -> Expiry | None:
     if isinstance(value, Mapping):
         return Expiry.from_dict(value)
     if value is not None and not isinstance(value, Expiry):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"expiry is {value!r}; give the expiry of a strategy, or leave it out: it is then "
             "taken from the counter's strategy"
         )
@@ -114,7 +114,7 @@ class ExpiringDP(ExpiringGuarantee):
         expiry: growth and delay of the strategy; None: `bound_to` sets them.
 
     Raises:
-        InvalidInput: epsilon is not a finite number above 0, or ``expiry`` is no `Expiry`.
+        InvalidInputError: epsilon is not a finite number above 0, or ``expiry`` is no `Expiry`.
 
     >>> from counton.strategies import Expiring
     >>> guarantee = ExpiringDP(epsilon=0.5).bound_to(Expiring(growth=1, delay=24))
@@ -137,7 +137,7 @@ class ExpiringDP(ExpiringGuarantee):
         """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
         Raises:
-            InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
+            InvalidInputError: not bound to a strategy, or age is not an integer in 0..2^62.
         """
         from counton.privacy.loss_by_age import loss_rounded_up
 
@@ -169,7 +169,7 @@ class ExpiringZCDP(ExpiringGuarantee):
     bounded, as by `ZCDP`.
 
     Raises:
-        InvalidInput: rho is not a finite number above 0, or ``expiry`` is no `Expiry`.
+        InvalidInputError: rho is not a finite number above 0, or ``expiry`` is no `Expiry`.
 
     >>> from counton.strategies import Expiring
     >>> ExpiringZCDP(rho=0.5).bound_to(Expiring(growth=1)).at_age(0)
@@ -189,7 +189,7 @@ class ExpiringZCDP(ExpiringGuarantee):
         """Return the guarantee for an item that entered ``age`` steps ago; None: not yet counted.
 
         Raises:
-            InvalidInput: not bound to a strategy, or age is not an integer in 0..2^62.
+            InvalidInputError: not bound to a strategy, or age is not an integer in 0..2^62.
         """
         from counton.privacy.loss_by_age import concentrated_loss
 
@@ -244,7 +244,7 @@ def calibrate_expiring(
         method = "Gaussian of variance l2^2 / (2 rho) times a factor each level"
         law = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
     if family not in (None, needed):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{guarantee} needs {needed} noise, not {family} noise: leave family out, or use "
             f"{'ExpiringZCDP' if needed == 'laplace' else 'ExpiringDP'}"
         )

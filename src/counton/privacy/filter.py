@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, exact, text
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
@@ -66,7 +66,7 @@ class RenyiOrder(NamedTuple):
         return cls(order, delta, renyi_within(limit.epsilon, delta, order))
 
 
-class Filter(NamedTuple):
+class PrivacyFilter(NamedTuple):
     """A limit on privacy loss, and the sums of what is spent so far; immutable.
 
     Attributes:
@@ -79,7 +79,7 @@ class Filter(NamedTuple):
         rho: sum of rho; if the limit is ZCDP, also of pure guarantees, converted to rho.
         losses: for each of ``orders``, the sum of Renyi divergences over all guarantees.
 
-    >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
+    >>> filter = PrivacyFilter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
     >>> filter.after(ZCDP(0.01)).within, filter.after(ZCDP(0.03)).within
     (True, False)
     """
@@ -106,11 +106,11 @@ class Filter(NamedTuple):
                 of their deltas if this is larger.
 
         Raises:
-            InvalidInput: ``approximate_delta`` is out of range, or the limit has no delta.
+            InvalidInputError: ``approximate_delta`` is out of range, or the limit has no delta.
         """
         if not isinstance(limit, ApproxDP):
             if approximate_delta is not None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"approximate_delta is {approximate_delta}, but the limit is {limit}, which "
                     "has no delta to divide: leave approximate_delta out"
                 )
@@ -122,7 +122,7 @@ class Filter(NamedTuple):
         if approximate_delta is not None:
             kept = exact(approximate_delta, "approximate_delta")
             if not 0 <= kept <= limit.delta:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"approximate_delta is {text(kept)}; it must be from 0 to the limit's delta, "
                     f"{text(limit.delta)}"
                 )
@@ -240,13 +240,13 @@ class Filter(NamedTuple):
             kept = Fraction(saved["approximate_delta"])
             pairs = [(Fraction(one["order"]), Fraction(one["delta"])) for one in saved["orders"]]
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"saved shares of a limit cannot be read ({error!r}): restore them from a copy"
             ) from error
         shares = [kept, *(delta for _, delta in pairs)]
         whole = all(order > 1 == order.denominator and delta > 0 for order, delta in pairs)
         if not whole or kept < 0 or sum(shares) > limit.delta:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"saved shares of a limit of {limit} are {', '.join(map(text, shares))}; each must "
                 f"be above 0 and belong to an order 2, 3, ..., and together they may be at most "
                 f"the limit's delta: restore them from a copy"

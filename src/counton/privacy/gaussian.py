@@ -62,7 +62,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_positive, exact, float_below, rounded_up, text
 
 #: Relative error allowed to each of erfcx, ndtr and exp; documented or measured errors are smaller.
@@ -79,7 +79,7 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
     never below the true value.
 
     Raises:
-        InvalidInput: epsilon not above 0, delta not within (0, 1) or too small for float64.
+        InvalidInputError: epsilon not above 0, delta not within (0, 1) or too small for float64.
 
     >>> analytic_gaussian_sigma(1, 1e-6)
     4.22467888...
@@ -87,14 +87,14 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
     budget = check_positive("epsilon", epsilon, "try epsilon=1")
     rest = exact(delta, "delta")
     if not 0 < rest < 1:
-        raise InvalidInput(f"delta is {text(rest)}; it must be above 0 and below 1: try 1e-9")
+        raise InvalidInputError(f"delta is {text(rest)}; it must be above 0 and below 1: try 1e-9")
     return _sigma(float_below(budget), float_below(rest))
 
 
 @lru_cache(maxsize=4096)
 def _sigma(epsilon: float, delta: float) -> float:
     if delta < _SMALLEST_DELTA:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"delta is {delta:g}; Gaussian noise is calibrated down to {_SMALLEST_DELTA:g}: use "
             f"Laplace noise, which needs no delta"
         )
@@ -104,7 +104,7 @@ def _sigma(epsilon: float, delta: float) -> float:
         low = high
         high = high * 2
         if high > _LARGEST_SIGMA:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"epsilon {epsilon:g} with delta {delta:g} needs Gaussian noise with a standard "
                 f"deviation beyond 2^60: raise epsilon or delta"
             )
@@ -151,7 +151,7 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
     """Return a variance of discrete Gaussian noise that keeps (epsilon, delta) at this sensitivity.
 
     Raises:
-        InvalidInput: delta is too small or the noise too large for float64.
+        InvalidInputError: delta is too small or the noise too large for float64.
     """
     # A larger rounding variance tau^2 (see the beginning of this file) adds noise and costs less
     # epsilon; the best of nine values is taken.
@@ -177,7 +177,7 @@ def variance_around(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Frac
     beginning of this file have the proof, under "Around any centre".
 
     Raises:
-        InvalidInput: delta is too small or the noise too large for float64.
+        InvalidInputError: delta is too small or the noise too large for float64.
     """
     sigma = _sigma_around(float_below(epsilon), float_below(delta))
     return rounded_up(l2_squared * sigma**2 * (1 + 1e-14))

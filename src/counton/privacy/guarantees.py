@@ -1,7 +1,7 @@
 """Guarantees as immutable objects: pure, approximate and zero-concentrated differential privacy.
 
 A guarantee bounds how much the distribution of all releases may change when one protected unit is
-added, removed or replaced (`Contribution` states which).
+added, removed or replaced (`ContributionBound` states which).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.base.distributions import Family
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, check_positive, exact, float_above, readable, text
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     """Rebuild a guarantee of any kind from its ``to_dict``.
 
     Raises:
-        InvalidInput: an unknown kind, or missing or invalid parameters.
+        InvalidInputError: an unknown kind, or missing or invalid parameters.
 
     >>> guarantee_from_dict(PureDP(0.1).to_dict())
     PureDP(epsilon=0.1)
@@ -119,11 +119,11 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     kind = saved.get("guarantee")
     if kind not in Guarantee._kinds:
         known = ", ".join(sorted(Guarantee._kinds))
-        raise InvalidInput(f"there is no guarantee of kind {kind!r}; give one of {known}")
+        raise InvalidInputError(f"there is no guarantee of kind {kind!r}; give one of {known}")
     try:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the parameters of a {kind} guarantee cannot be read ({error}): give what to_dict "
             "wrote"
         ) from error
@@ -157,7 +157,7 @@ class PureDP(Guarantee):
     other.
 
     Raises:
-        InvalidInput: epsilon is not a finite number above 0.
+        InvalidInputError: epsilon is not a finite number above 0.
 
     >>> print(PureDP(epsilon=1.0))
     pure differential privacy with epsilon = 1
@@ -184,7 +184,7 @@ class ApproxDP(Guarantee):
     probability on the other, plus delta.
 
     Raises:
-        InvalidInput: epsilon is not a finite number above 0, or delta not within (0, 1).
+        InvalidInputError: epsilon is not a finite number above 0, or delta not within (0, 1).
 
     >>> print(ApproxDP(epsilon=1, delta=1e-6))
     approximate differential privacy with epsilon = 1 and delta = 1e-6
@@ -198,7 +198,7 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
         number = exact(delta, "delta")
         if not 0 < number < 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"delta is {text(number)}; it must be above 0 and below 1: try 1e-9, or give "
                 "PureDP for no delta"
             )
@@ -223,7 +223,7 @@ class ZCDP(Guarantee):
     causal strategies and for tables this holds at all orders above 1.
 
     Raises:
-        InvalidInput: rho is not a finite number above 0.
+        InvalidInputError: rho is not a finite number above 0.
 
     >>> print(ZCDP(rho=0.5))
     zero-concentrated differential privacy with rho = 0.5
@@ -347,7 +347,7 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
         return ZCDP(_CHANGES**2 * guarantee.rho)
     delta = _delta_factor(guarantee.epsilon) * guarantee.delta
     if delta >= 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{guarantee} for a unit that is added or removed promises nothing to a unit that is "
             f"replaced, because its delta of {text(guarantee.delta)} grows to 1 or more; give a "
             "smaller delta or epsilon"
@@ -408,14 +408,14 @@ LARGEST_DELTA = Fraction(1, 1000)
 
 
 def check_delta(delta: Number | None) -> None:
-    """Raise `InvalidInput` if delta is so large that the guarantee promises next to nothing.
+    """Raise `InvalidInputError` if delta is so large that the guarantee promises next to nothing.
 
     >>> check_delta("1e-6")
     """
     if delta is None:
         return
     if LARGEST_DELTA < exact(delta, "delta") < 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('delta')} is {delta}, the probability with which the guarantee may fail "
             "altogether, and publishing each row with this probability would be allowed; give at "
             f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
@@ -435,14 +435,16 @@ def guarantee_from(
     if rho is not None:
         if epsilon is not None or delta is not None:
             other = field("delta", delta) if epsilon is None else field("epsilon", epsilon)
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('rho', rho)} and {other} state the privacy loss in two ways; give only "
                 "one of them"
             )
         return ZCDP(rho)
     if epsilon is None:
         if delta is not None:
-            raise InvalidInput(f"{field('delta', delta)} needs {field('epsilon')} too: give both")
+            raise InvalidInputError(
+                f"{field('delta', delta)} needs {field('epsilon')} too: give both"
+            )
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
 
@@ -463,7 +465,7 @@ def one_guarantee(
         return guarantee_from(epsilon, delta, rho)
     for name, value in given.items():
         if value is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"guarantee is {guarantee!r}, and {field(name, value)} states the privacy loss "
                 "too: leave one of them out"
             )

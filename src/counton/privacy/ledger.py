@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from counton.base.errors import BudgetExceeded, InvalidInput, field
+from counton.base.errors import BudgetExceededError, InvalidInputError, field
 from counton.base.exact import Number, exact, text
 from counton.base.expiry import checked_age
 from counton.privacy.contribution import (
@@ -23,7 +23,7 @@ from counton.privacy.contribution import (
     states_period,
     without_clock,
 )
-from counton.privacy.filter import Filter, Limit
+from counton.privacy.filter import Limit, PrivacyFilter
 from counton.privacy.guarantees import (
     ZCDP,
     AgesWithData,
@@ -43,7 +43,7 @@ NEIGHBOURS: Final[Mapping[Relation, str]] = {
 }
 
 
-class Spend(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One entry of a ledger: a stream or table, and the guarantee that it spends.
 
     Attributes:
@@ -52,7 +52,7 @@ class Spend(NamedTuple):
         unit: the name of one protected unit.
         relation: the neighbouring relation: "add_remove" or "replace".
 
-    >>> Spend("visits", PureDP(1), "visitor").relation
+    >>> LedgerEntry("visits", PureDP(1), "visitor").relation
     'add_remove'
     """
 
@@ -67,13 +67,13 @@ class Spend(NamedTuple):
         return {**about, **self.guarantee.to_dict()}
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
+    def from_dict(cls, saved: Mapping[str, Any]) -> LedgerEntry:
         """Rebuild an entry from `to_dict`."""
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a saved entry of a ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         return cls(name, guarantee_from_dict(values), unit, relation)
@@ -83,7 +83,7 @@ class _Account(NamedTuple):
     """The loss of one kind of unit, added up under one neighbouring relation."""
 
     relation: Relation
-    filter: Filter
+    filter: PrivacyFilter
 
     def after(self, counted: Limit | None) -> _Account:
         """Return the account after one more guarantee, for units of this relation."""
@@ -120,7 +120,7 @@ class Ledger:
             total. Once a clock is decided, it is part of the name: "reader's month (UTC, time)".
 
     Raises:
-        InvalidInput: the limit is not PureDP, ApproxDP or ZCDP, the age is negative, the relation
+        InvalidInputError: the limit is not PureDP, ApproxDP or ZCDP, the age is negative, the ...
             is unknown, or the share exceeds the limit's delta.
 
     >>> ledger = Ledger(PureDP(1))
@@ -140,16 +140,18 @@ class Ledger:
         unit: str | None = None,
     ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
-            raise InvalidInput(f"limit of a ledger is {limit!r}; give PureDP, ApproxDP or ZCDP")
+            raise InvalidInputError(
+                f"limit of a ledger is {limit!r}; give PureDP, ApproxDP or ZCDP"
+            )
         if relation is not None:
             check_relation("relation", relation)
-        Filter.start(limit, (), approximate_delta)
+        PrivacyFilter.start(limit, (), approximate_delta)
         self.limit = limit
         self.age = None if age is None else checked_age(age)
         self.relation = relation
         self.unit = None if unit is None else checked_unit(unit, "unit of the ledger")
         if self.unit == ANY_UNIT:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"unit of the ledger is {self.unit!r}, which is not the name of a unit: give the "
                 "unit that the limit protects, such as 'reader'"
             )
@@ -157,7 +159,7 @@ class Ledger:
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
         )
         self._accounts: dict[str, _Account] = {}
-        self._spends: list[Spend] = []
+        self._spends: list[LedgerEntry] = []
 
     def __repr__(self) -> str:
         return f"Ledger({self.limit!r}, {len(self.spends):,} entries)"
@@ -177,7 +179,7 @@ class Ledger:
         return "\n".join(lines)
 
     @property
-    def spends(self) -> tuple[Spend, ...]:
+    def spends(self) -> tuple[LedgerEntry, ...]:
         """All entries, in the order in which they were added."""
         return tuple(self._spends)
 
@@ -205,23 +207,23 @@ class Ledger:
             relation: "add_remove" or "replace".
 
         Raises:
-            BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: the guarantee cannot be counted against this limit.
+            BudgetExceededError: the total would exceed the limit; nothing is recorded.
+            InvalidInputError: the guarantee cannot be counted against this limit.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
         >>> ledger.spend("sales", PureDP(0.5))
         Traceback (most recent call last):
         ...
-        counton.base.errors.BudgetExceeded: release 'sales' asks for pure differential privacy with
+        counton.base.errors.BudgetExceededError: release 'sales' asks for pure differential ...
         epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
         epsilon = 1; the limit is pure differential privacy with epsilon = 1 for one unit replaced,
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        self._enter(_check_spend(Spend(name, guarantee, unit, relation)))
+        self._enter(_check_spend(LedgerEntry(name, guarantee, unit, relation)))
 
-    def _enter(self, entry: Spend) -> None:
+    def _enter(self, entry: LedgerEntry) -> None:
         """Add an entry to the totals, or raise an error and leave the ledger as it was."""
         before = self.unit
         self.unit = self._with_clock_of(entry)
@@ -231,8 +233,8 @@ class Ledger:
             self.unit = before
             raise
 
-    def _spend(self, entry: Spend, known_as: str) -> None:
-        """Add an entry to the total of its unit, ``known_as``, or raise `BudgetExceeded`."""
+    def _spend(self, entry: LedgerEntry, known_as: str) -> None:
+        """Add an entry to the total of its unit, ``known_as``, or raise `BudgetExceededError`."""
         entry = self._spelt_as_known(entry)
         unit = self.unit or entry.unit
         known_as = unit if self.unit is None else known_as
@@ -240,12 +242,12 @@ class Ledger:
         counted = self._cost_of_entry(entry, account.relation)
         after = account.after(counted)
         if not after.filter.within:
-            raise BudgetExceeded(self._refusal(entry, counted, account))
+            raise BudgetExceededError(self._refusal(entry, counted, account))
         self._spends.append(entry)
         self._accounts.pop(known_as, None)
         self._accounts[unit] = after
 
-    def _with_clock_of(self, entry: Spend) -> str | None:
+    def _with_clock_of(self, entry: LedgerEntry) -> str | None:
         """Return the unit of the limit, with the clock that ``entry`` is the first to name."""
         about = self.unit
         clock = clock_of(entry.unit)
@@ -256,7 +258,7 @@ class Ledger:
         timed = f"{about} {clock}"
         return timed if is_part(timed, entry.unit) else about
 
-    def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
+    def entries_with_costs(self) -> tuple[tuple[LedgerEntry, Limit | None], ...]:
         """Return all entries, each with the guarantee that it adds to the total of its unit.
 
         It depends on the total's relation and on the ledger's age; None: it has no loss yet.
@@ -277,7 +279,7 @@ class Ledger:
             unit: the kind of unit; needed if the ledger has several.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``.
+            InvalidInputError: several kinds of units and no ``unit``.
         """
         account = self._account(unit)
         return None if account is None else account.filter.cost
@@ -297,7 +299,7 @@ class Ledger:
             relation: that of the next release; None: the ledger's own.
 
         Raises:
-            InvalidInput: several kinds of units and no ``unit``, or a relation that cannot be
+            InvalidInputError: several kinds of units and no ``unit``, or a relation that cannot be
                 counted.
 
         >>> ledger = Ledger(ApproxDP(1, 1e-6))
@@ -309,9 +311,9 @@ class Ledger:
         if account is None:
             first = ZCDP(1) if kind is ZCDP else self.limit
             by = self.relation or relation or "add_remove"
-            account = _Account(by, Filter.start(self.limit, [first], self.approximate_delta))
+            account = _Account(by, PrivacyFilter.start(self.limit, [first], self.approximate_delta))
         if relation == "replace" and account.relation == "add_remove":
-            raise InvalidInput(_replacement_refusal(unit or "unit", "what remains"))
+            raise InvalidInputError(_replacement_refusal(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
         if rest is not None and account.relation == "replace" and relation == "add_remove":
             rest = promised_when_replaced(rest)
@@ -342,17 +344,17 @@ class Ledger:
         """Rebuild a ledger from `to_dict`.
 
         Raises:
-            InvalidInput: a value is missing or invalid.
-            BudgetExceeded: the entries exceed the limit.
+            InvalidInputError: a value is missing or invalid.
+            BudgetExceededError: the entries exceed the limit.
         """
         try:
             limit: Any = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
-            entries = [Spend.from_dict(one) for one in saved["spends"]]
+            entries = [LedgerEntry.from_dict(one) for one in saved["spends"]]
             fixed = dict(saved["units"])
             about = saved.get("unit")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the saved ledger cannot be read ({error!r}): restore it from a copy"
             ) from error
         terms = {"age": age, "relation": relation, "approximate_delta": share, "unit": about}
@@ -360,21 +362,21 @@ class Ledger:
         ledger._accounts = _accounts_of(ledger.limit, fixed)
         try:
             ledger.enter_all(entries)
-        except BudgetExceeded as error:
-            raise BudgetExceeded(
+        except BudgetExceededError as error:
+            raise BudgetExceededError(
                 f"the saved ledger was altered, since it breaks its own limit ({error}): restore "
                 "it from a copy"
             ) from error
         return ledger
 
-    def enter_all(self, entries: Iterable[Spend]) -> None:
+    def enter_all(self, entries: Iterable[LedgerEntry]) -> None:
         """Spend several entries together, such as those made before a limit was set.
 
         They decide together the rules of a kind of unit that has no entry yet.
 
         Raises:
-            BudgetExceeded: the total exceeds the limit; do not use the ledger afterwards.
-            InvalidInput: a guarantee cannot be counted against this limit.
+            BudgetExceededError: the total exceeds the limit; do not use the ledger afterwards.
+            InvalidInputError: a guarantee cannot be counted against this limit.
         """
         entries = [_check_spend(entry) for entry in entries]
         words = dict.fromkeys(self._accounts)
@@ -391,10 +393,12 @@ class Ledger:
                 self._accounts[unit] = self._open_account(same)
             self._enter(entry)
 
-    def _spelt_as_known(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
+    def _spelt_as_known(
+        self, entry: LedgerEntry, words: Iterable[str] | None = None
+    ) -> LedgerEntry:
         """Return an entry with its unit's name spelt as in ``words``, or as in the totals.
 
-        Raises `InvalidInput` if the limit is about a unit that this entry does not protect.
+        Raises `InvalidInputError` if the limit is about a unit that this entry does not protect.
         """
         known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=known_unit(entry.unit, known))
@@ -407,25 +411,27 @@ class Ledger:
         ):
             less = "a period by another clock, of which one meets several of the other"
             remedy = f"count by that time zone and column, protect one {base_unit(self.unit)}"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"release {entry.name!r} protects one {entry.unit}, but the limit of this ledger is "
             f"about one {self.unit}: that is {less}, so this limit cannot count the release; "
             f"{remedy}, or use another ledger"
         )
 
-    def _open_account(self, known: list[Spend]) -> _Account:
+    def _open_account(self, known: list[LedgerEntry]) -> _Account:
         """Return an empty account whose rules some entries, chosen beforehand, decide."""
         replaced = any(entry.relation == "replace" for entry in known)
         relation = self.relation or ("replace" if replaced else "add_remove")
         counted = [self._cost_of_entry(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
-        return _Account(relation, Filter.start(self.limit, guarantees, self.approximate_delta))
+        return _Account(
+            relation, PrivacyFilter.start(self.limit, guarantees, self.approximate_delta)
+        )
 
     def _account(self, unit: str | None) -> _Account | None:
         """Return the account of a kind of unit; None: nothing is spent."""
         accounts = self._accounts
         if unit is None and len(accounts) > 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"this ledger has separate totals for {' and '.join(map(repr, accounts))}; choose "
                 f"one with {field('unit')}={next(iter(accounts))!r}"
             )
@@ -436,19 +442,19 @@ class Ledger:
             short = {one: without_clock(one) for one in accounts}
             alike = [one for one in short if short[one] == known_unit(unit, short.values())]
             if len(alike) > 1:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
                     f"by its own clock; choose one with {field('unit', alike[0])}"
                 )
             found = next(iter(alike), found)
         return accounts.get(found)
 
-    def _cost_of_entry(self, entry: Spend, relation: Relation) -> Limit | None:
+    def _cost_of_entry(self, entry: LedgerEntry, relation: Relation) -> Limit | None:
         """Return what an entry adds to a total of this relation; None: it has no loss yet."""
         guarantee: object = entry.guarantee
         if isinstance(guarantee, AgesWithData):
             if self.age is None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"release {entry.name!r} asks for {guarantee}, which weakens as data ages and "
                     f"can be added to other guarantees only at a fixed age: give {field('age')} of "
                     "the limit"
@@ -457,13 +463,13 @@ class Ledger:
         if guarantee is None:
             return None
         if not isinstance(guarantee, (PureDP, ApproxDP, ZCDP)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"release {entry.name!r} asks for {guarantee}, which a ledger cannot add up: give "
                 "PureDP, ApproxDP or ZCDP"
             )
         addable = isinstance(guarantee, (PureDP, type(self.limit)))
         if not addable and not isinstance(self.limit, ApproxDP):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"release {entry.name!r} asks for {guarantee}, which a limit of {self.limit} never "
                 "covers, however large: give "
                 f"{'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, or give the "
@@ -472,15 +478,15 @@ class Ledger:
         if entry.relation == relation and not self._is_of_whole(entry, relation):
             return guarantee
         if entry.relation == "replace":
-            raise InvalidInput(_replacement_refusal(entry.unit, f"release {entry.name!r}"))
+            raise InvalidInputError(_replacement_refusal(entry.unit, f"release {entry.name!r}"))
         return when_replaced(guarantee)
 
-    def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
+    def _is_of_whole(self, entry: LedgerEntry, relation: Relation) -> bool:
         """Return whether the guarantee is of a larger unit and has to be converted."""
         return relation == "add_remove" and self.unit not in (None, entry.unit)
 
-    def _refusal(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
-        """Return the message of `BudgetExceeded`: the request, its cost, the spent and the rest."""
+    def _refusal(self, entry: LedgerEntry, counted: Limit | None, account: _Account) -> str:
+        """Return the message of `BudgetExceededError`: the request, its cost and the rest."""
         request = str(entry.guarantee)
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
@@ -508,7 +514,7 @@ class Ledger:
         )
 
     def _remedy(
-        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None
+        self, entry: LedgerEntry, counted: Limit | None, account: _Account, left: Limit | None
     ) -> str:
         shares = account.filter
         share = field("approximate_delta")
@@ -534,7 +540,7 @@ class Ledger:
             )
         return remedy
 
-    def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
+    def _fitting(self, entry: LedgerEntry, account: _Account, left: Limit) -> Guarantee | None:
         """Return the largest such guarantee of few digits known to fit in ``left``, or None."""
         requested = entry.guarantee
         by = account.relation
@@ -594,15 +600,15 @@ def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
     found = {}
     for unit, one in fixed.items():
         if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the saved ledger cannot be read ({one!r} of unit {unit!r}): restore it from a "
                 "copy"
             )
-        found[unit] = _Account(one["relation"], Filter.from_dict(limit, dict(one)))
+        found[unit] = _Account(one["relation"], PrivacyFilter.from_dict(limit, dict(one)))
     return found
 
 
-def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
+def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | None]]:
     """Return the total privacy loss of all releases, for each kind of unit; no limit is enforced.
 
     Guarantees add up by basic composition; if some are zero-concentrated, pure ones are converted
@@ -612,10 +618,11 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     A total is None if some guarantees weaken with age, or if there are both zero-concentrated and
     approximate ones.
 
-    >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
+    >>> sales = LedgerEntry("sales", PureDP("0.5"), relation="replace")
+    >>> totals([LedgerEntry("visits", PureDP(1)), sales])
     {'unit': ('replace', PureDP(epsilon=2.5))}
     """
-    units: dict[str, list[Spend]] = {}
+    units: dict[str, list[LedgerEntry]] = {}
     for entry in map(_check_spend, spends):
         units.setdefault(known_unit(entry.unit, units), []).append(entry)
     return {unit: _total(entries) for unit, entries in units.items()}
@@ -636,7 +643,7 @@ def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[
     return [*lines, f"{APART}; they do not add up to one promise"]
 
 
-def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
+def _total(entries: list[LedgerEntry]) -> tuple[Relation, Limit | None]:
     replaced = any(entry.relation == "replace" for entry in entries)
     relation: Relation = "replace" if replaced else "add_remove"
     if not all(isinstance(entry.guarantee, PureDP | ApproxDP | ZCDP) for entry in entries):
@@ -644,16 +651,16 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     kinds = {type(entry.guarantee) for entry in entries}
     if {ZCDP, ApproxDP} <= kinds:
         return relation, None
-    found = Filter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
+    found = PrivacyFilter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
-        found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
+        found = PrivacyFilter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
     total = _Account(relation, found)
     for entry in entries:
         guarantee = cast("Limit", entry.guarantee)
         total = total.after(guarantee if entry.relation == relation else when_replaced(guarantee))
     try:
         return relation, total.filter.cost
-    except InvalidInput:  # a delta of 1 or more promises nothing
+    except InvalidInputError:  # a delta of 1 or more promises nothing
         return relation, None
 
 
@@ -665,6 +672,6 @@ def _replacement_refusal(unit: str, what: str) -> str:
     )
 
 
-def _check_spend(entry: Spend) -> Spend:
+def _check_spend(entry: LedgerEntry) -> LedgerEntry:
     check_relation("relation", entry.relation)
     return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))

@@ -64,7 +64,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above
 from counton.base.expiry import Expiry, checked_age, checked_ages
 
@@ -135,22 +135,24 @@ def expiration_loss(
     array([2.])
 
     Raises:
-        InvalidInput: not an expiring strategy, ages that are no collection of integers in 0..2^62,
+        InvalidInputError: not an expiring strategy, ages that are no collection of integers in ...
             an unknown analysis, or a position that is below 1 or given with another analysis.
     """
     expiry = getattr(strategy, "expiry", None)
     if not isinstance(expiry, Expiry):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{strategy!r} gives a guarantee that does not expire, so its loss is equal at every "
             "age; use counton.strategies.Expiring"
         )
     if analysis not in get_args(Analysis):
-        raise InvalidInput(f"analysis is {analysis!r}; give one of {', '.join(get_args(Analysis))}")
+        raise InvalidInputError(
+            f"analysis is {analysis!r}; give one of {', '.join(get_args(Analysis))}"
+        )
     checked = checked_ages(ages)
     if position is None:
         return np.array([loss_at(expiry, age, analysis) for age in checked], np.float64)
     if analysis not in ("exact", "concentrated") or checked_age(position) < 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"position is {position!r} and analysis is {analysis!r}; a position is at least 1, and "
             "only the analyses 'exact' and 'concentrated' look at single positions"
         )

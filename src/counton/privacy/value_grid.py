@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base.arrays import extremes
-from counton.base.errors import CountonError, InvalidInput, SumOverflow
+from counton.base.errors import CountonError, InvalidInputError, SumOverflowError
 from counton.base.exact import quote, text, without_mask
 
 #: Types of numbers that are accepted: arrays of numpy, and exact Python numbers, alone or in
@@ -81,7 +81,7 @@ def totals_and_extremes(
                 numbers,
                 "total",
                 "sums are exact only up to 2^62: give a coarser resolution, or split the stream",
-                SumOverflow,
+                SumOverflowError,
             )
         return numbers.astype(np.int64, copy=False), smallest, largest
     if numbers.dtype.kind == "f":
@@ -105,7 +105,7 @@ def number_array(
     try:
         numbers = np.asarray(held)
     except (ValueError, TypeError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
     if numbers.size > 1 and isinstance(held, list | tuple):  # numpy counts a True among them as 1
@@ -116,7 +116,7 @@ def number_array(
         if not {bool, np.bool_}.isdisjoint(map(type, chain.from_iterable(some))):
             numbers = np.asarray(held, object)
     if numbers.dtype.kind not in "iufO":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{what} have type {numbers.dtype}; they must be numbers: convert them first"
         )
     return numbers
@@ -126,14 +126,14 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     if isinstance(value, (float, np.floating)):
         return int(_float_cells(np.array([value], dtype=np.float64), resolution)[0])
     if isinstance(value, bool) or not isinstance(value, (Rational, Decimal)):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it has type {type(value).__name__}, which is not an exact number: convert it first"
         )
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise InvalidInput(f"{value} is not finite: remove or correct it first")
+            raise InvalidInputError(f"{value} is not finite: remove or correct it first")
         if value and abs(value.adjusted()) > _DIGITS:  # the digits would fill the memory
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"it has more than {_DIGITS} digits before or after the point: round it, or use a "
                 "larger unit"
             )
@@ -143,11 +143,11 @@ def _exact_cells(value: Any, resolution: Fraction | None) -> int:
     step = _ONE if resolution is None else resolution
     cells = number / step
     if cells.denominator != 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{text(number)} is not a multiple of the resolution {text(step)}: round it first"
         )
     if abs(cells) > _MOST:
-        raise SumOverflow(
+        raise SumOverflowError(
             f"{text(number)} is more than 2^62 times the resolution {text(step)}: give a larger "
             "resolution"
         )
@@ -194,8 +194,8 @@ def _each(
     for position, value in np.ndenumerate(numbers):
         try:
             converted[position] = convert(value)
-        except (InvalidInput, TypeError, ValueError, OverflowError) as error:
-            kind = SumOverflow if isinstance(error, SumOverflow) else InvalidInput
+        except (InvalidInputError, TypeError, ValueError, OverflowError) as error:
+            kind = SumOverflowError if isinstance(error, SumOverflowError) else InvalidInputError
             raise kind(f"{what} {quote(value)}{_at(position)}: {error}") from error
     return converted
 
@@ -209,7 +209,7 @@ def _refuse(
     numbers: NDArray[Any],
     what: str,
     remedy: str,
-    kind: type[CountonError] = InvalidInput,
+    kind: type[CountonError] = InvalidInputError,
 ) -> None:
     if wrong.any():
         position = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -38,9 +38,9 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.job.statistic_objects import Job as Job
-    from counton.released.read_options import View as View
-    from counton.released.release import Release as Release
-    from counton.released.release_files import read as read
+    from counton.results.display import DisplaySelection as DisplaySelection
+    from counton.results.release import Release as Release
+    from counton.results.release_files import read as read
     from counton.run.api import release as release
     from counton.run.exports import Publication as Publication
     from counton.run.exports import export as export
@@ -53,5 +53,5 @@ if TYPE_CHECKING:
     from counton.run.run_job import run as run
     from counton.run.stream_spec import StreamSpec as StreamSpec
 
-# All but a job needs `counton.rows`, which asks for polars.
+# All but a job needs `counton.io`, which asks for polars.
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -9,26 +9,26 @@ from dataclasses import replace
 from typing import Any, Unpack, cast
 
 from counton.base.errors import (
+    ChartWarning,
     CountonError,
-    InvalidInput,
-    NotDrawnWarning,
+    InvalidInputError,
     hide_secrets,
 )
 from counton.base.errors import field as option_name
 from counton.base.exact import quote, text
-from counton.frame.options import MissingOptions, with_keywords
+from counton.io.input_paths import left_in_folders
 from counton.job.common_options import Job
 from counton.job.statistic_objects import make_job
 from counton.job.typed_kwargs import EventSource, JobFields, StatisticName
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
-from counton.released.release import Release
-from counton.rows.paths import left_in_folders
+from counton.results.release import Release
 from counton.run.default_paths import default_state, is_named, state_beside
 from counton.run.input_notes import differing_rows_note, number_missing
 from counton.run.job_template import look_at, with_examples
 from counton.run.run_job import Progress, RunResult, no_progress, run
 from counton.run.terms import Revised, SingleTable
 from counton.statistics import Statistic
+from counton.windowing.options import MissingOptionError, with_keywords
 
 
 @with_keywords(JobFields, {"yes": False, "expire": False, "simple": False, "append": False})
@@ -114,25 +114,27 @@ def release(
     """
     stated = cast("dict[str, Any]", more)
     if "what" in stated:
-        raise InvalidInput("release has no argument 'what'; give the statistic first, by position")
+        raise InvalidInputError(
+            "release has no argument 'what'; give the statistic first, by position"
+        )
     if guarantee is not None:
         stated |= _options_of_guarantee(guarantee, stated)
     job = make_job(what, events, state, **stated)
     if job.events is None:
-        raise InvalidInput(f"{option_name('events')} is missing. Name the files of the rows")
+        raise InvalidInputError(f"{option_name('events')} is missing. Name the files of the rows")
     has_default_state = job.state is None
     if has_default_state:
         job = job.with_options(state=_default_state(job))
     try:
         result = run(job, progress=progress)
-    except MissingOptions as error:
+    except MissingOptionError as error:
         raise explain_missing(job, error) from None
     notes = [left_in_folders(job.events, job.file_format)]
     notes.append("; ".join(_notes_on_other_rows(result, has_default_state=has_default_state)))
     for note in filter(None, notes):
         warnings.warn(note, stacklevel=2)
     if result.chart_error is not None:
-        warnings.warn(NotDrawnWarning(result.chart_error), stacklevel=2)
+        warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     shown_state = hide_secrets(os.fspath(str(job.state)))
     return Release(replace(result.release.numbers, kept_in=shown_state))
 
@@ -188,7 +190,7 @@ def _notes_on_other_rows(result: RunResult, *, has_default_state: bool) -> Itera
         )
 
 
-def explain_missing(job: Job, error: MissingOptions) -> MissingOptions:
+def explain_missing(job: Job, error: MissingOptionError) -> MissingOptionError:
     """Extend an error by all options that the first release needs, with examples to edit.
 
     Unchanged if the events cannot be read, or are standard input, which is read only once.
@@ -201,7 +203,7 @@ def explain_missing(job: Job, error: MissingOptions) -> MissingOptions:
         return error
     examples, _ = with_examples(job, error.names, look)
     columns = f"the columns are {', '.join(look.columns)}"
-    return MissingOptions("\n  ".join([f"{error.template}\n{columns}", *examples]), error.names)
+    return MissingOptionError("\n  ".join([f"{error.template}\n{columns}", *examples]), error.names)
 
 
 def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,11 +214,11 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict
         options: options that are stated beside it.
 
     Raises:
-        InvalidInput: these state the privacy loss, too.
+        InvalidInputError: these state the privacy loss, too.
     """
     for name in ("epsilon", "delta", "rho"):
         if options.get(name) is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('guarantee')} and {option_name(name, options[name])} both state the "
                 "privacy loss; give one of them"
             )
@@ -227,7 +229,7 @@ def _options_of_guarantee(guarantee: object, options: Mapping[str, Any]) -> dict
         if guarantee.expiry is not None:
             of_age = {"growth": guarantee.expiry.growth, "delay": guarantee.expiry.delay}
         return {"expire": True, **guarantee.losses, **of_age}
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), "
         "ApproxDP(epsilon, delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
     )

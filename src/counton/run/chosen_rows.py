@@ -12,10 +12,9 @@ from functools import reduce
 
 import numpy as np
 
-from counton.frame.lazy_polars import polars as pl
-from counton.released.periods import period_of
-from counton.rows.row_reading import Adds
-from counton.rows.tally import added_up
+from counton.io.aggregation import added_up
+from counton.io.row_assignment import Adds
+from counton.results.periods import period_of
 from counton.run.contribution_choice import (
     ChoiceCounts,
     first_of_each_id,
@@ -32,7 +31,8 @@ from counton.run.planned_steps import NewRowsOfRun
 from counton.run.remembered_rows import DAY, FirstOpen, RememberedRows, change_of_memory
 from counton.run.row_buffer import RowBuffer
 from counton.run.terms import StreamTerms
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
+from counton.windowing.lazy_polars import polars as pl
 
 #: Numbers of rows of a window, beside those that were counted before.
 _NUMBERS = ("kept", "retracted", "added")

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.frame.lazy_polars import polars as pl
 from counton.run.stream_spec import StreamSpec, amend_public_notes
 from counton.run.terms import SingleTable
 from counton.state import Store
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
+from counton.windowing.lazy_polars import polars as pl
 
 
 @name_alone
@@ -83,7 +83,7 @@ def end_stream(
 
     Raises:
         StateError: the stream of events is missing, or the state cannot be used.
-        InvalidInput: rows would be dropped without permission, the stream is a table that was
+        InvalidInputError: rows would be dropped without permission, the stream is a table that was
             released once and is not withdrawn, or the words of the withdrawal are empty.
     """
     if not isinstance(state, Store):
@@ -93,7 +93,7 @@ def end_stream(
     spec = StreamSpec.of_stream(reader)
     is_single_table = isinstance(spec.terms.windowing, SingleTable)
     if withdrawn is None and is_single_table:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{name!r} is a table that is released once, so it needs no end; leave it as it is: "
             "its numbers can be written again from the state"
         )
@@ -119,7 +119,7 @@ def end_stream(
 
 def _check_withdrawal(words: str) -> None:
     if not words.strip() or not words.isprintable():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('withdrawn')} is {words!r}; give one line that says why the numbers are "
             "withdrawn, and what replaces them"
         )
@@ -130,7 +130,7 @@ def _refuse_dropped(name: str, waiting: Private[int]) -> None:
     if not rows:
         return
     wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{wait} in stream {name!r} and would never be counted; release their windows first (late "
         f"rows count in the next release), or give {option_name('drop_waiting', True)} to drop them"
     )

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from counton.frame.windows import NO_MOMENT, microseconds
-from counton.rows.timestamps import EPOCH_FORMATS, moments
+from counton.io.timestamps import EPOCH_FORMATS, moments
+from counton.windowing.windows import NO_MOMENT, microseconds
 
 #: Number of values that are tried.
 _TRIED = 1000

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from counton.frame.lazy_polars import polars as pl
 from counton.run.terms import DistinctUser, PrivacyUnit, User
-from counton.statistics.tally_statistic import RankDigit
+from counton.statistics.accumulator_statistic import RankDigit
+from counton.windowing.lazy_polars import polars as pl
 
 #: Columns that tell units apart.
 UNIT = ("user", "period")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from counton.frame.lazy_polars import polars as pl
 from counton.run.contribution_choice import EFFECT, UNIT
+from counton.windowing.lazy_polars import polars as pl
 
 _EMPTY = ("step", "group", "total")
 _place_in_unit = pl.int_range(pl.len()).over(UNIT)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counton.base.errors import field
-from counton.frame.options import MissingOptions
-from counton.rows.paths import is_database, is_table
+from counton.io.input_paths import is_database, is_table
+from counton.windowing.options import MissingOptionError
 
 #: Ending of a state's default path.
 _STATE = ".counton.db"
@@ -36,7 +36,7 @@ def state_beside(events: object, *, append: bool) -> str:
         append: whether each file holds new events.
 
     Raises:
-        MissingOptions: the path cannot be derived from the events. They have no lasting name, or
+        MissingOptionError: the path cannot be derived from the events. They have no lasting ...
             each file has only new events and all files need one state, or they are a link to a file
             that has a state.
 
@@ -44,7 +44,7 @@ def state_beside(events: object, *, append: bool) -> str:
     'library/loans.counton.db'
     >>> state_beside("night-7.csv", append=True)
     Traceback (most recent call last):
-    counton.frame.options.MissingOptions: state is missing: each file has new events, and ...
+    counton.windowing.options.MissingOptionError: state is missing: each file has new events, ...
     """
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]
@@ -67,7 +67,7 @@ def state_beside(events: object, *, append: bool) -> str:
             "another stream would spend privacy again"
         )
         example = field("state", other_state)
-    raise MissingOptions(
+    raise MissingOptionError(
         f"{field('state')} is missing: {reason}; give it, as in {example}", ["state"]
     )
 
@@ -82,7 +82,7 @@ def has_default_state(state: object, events: object, *, append: bool) -> bool:
         return False
     try:
         return str(state) == state_beside(events, append=append)
-    except MissingOptions:
+    except MissingOptionError:
         return False
 
 

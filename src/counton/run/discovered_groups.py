@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from counton.base.private import open_private
-from counton.frame.groups import GroupNames
-from counton.frame.lazy_polars import polars as pl
-from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading, collect, mark_rows
-from counton.rows.sources import Source
+from counton.io.remote_rows import RemoteRows
+from counton.io.row_assignment import RowMapping, collect, mark_rows
+from counton.io.sources import Source
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class GroupNamesOfRun:
         return renumbered, GroupNamesOfRun(self.kept, names)
 
 
-def find_group_names(source: Source, reading: RowReading, kept: tuple[str, ...]) -> GroupNamesOfRun:
+def find_group_names(source: Source, reading: RowMapping, kept: tuple[str, ...]) -> GroupNamesOfRun:
     """Return the names of groups in the rows, new ones by their first window and then by name.
 
     Args:
@@ -68,7 +68,7 @@ def find_group_names(source: Source, reading: RowReading, kept: tuple[str, ...])
         reading: how they are read.
         kept: the names that the state has.
     """
-    if isinstance(source, Spread):
+    if isinstance(source, RemoteRows):
         names = open_private(source.labels(reading))
     else:
         is_inside = pl.col("step").is_between(1, reading.windows.steps)

@@ -54,7 +54,7 @@ def dry_run(job: Job, progress: Progress = no_progress) -> DryRun:
     do that. Unreadable rows are written to no file.
 
     Raises:
-        InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: see
+        InvalidInputError, StateError, BudgetExceededError, InputChangedError, SumOverflowError: see
             `counton.run.run_job.run`.
 
     >>> from counton.job.statistics import CountJob

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.base.errors import field as option_name
-from counton.frame.windows import Windows, microseconds, moment
 from counton.run.terms import RunOptions, Snapshot
+from counton.windowing.windows import Windows, microseconds, moment
 
 #: A stream that ended longer ago holds data of the past, so that the clock does not decide.
 _PAST = timedelta(days=31)
@@ -82,9 +82,9 @@ def ended_windows(
         allows_missing_rows: whether any number of windows without a row is released.
 
     Raises:
-        InvalidInput: the stated time is in the future or before the first window begins; the
+        InvalidInputError: the stated time is in the future or before the first window begins; the
             stream is of the past; or more windows than ``quiet`` have ended since the newest row.
-        HorizonExceeded: the stated time, or the newest row, is after the last window.
+        HorizonExceededError: the stated time, or the newest row, is after the last window.
     """
     if released >= windows.steps or run.until == "end":
         return EndedWindows(windows.steps, windows.end)
@@ -123,12 +123,12 @@ def _stated_time(
     until = microseconds(run.until)
     stated = option_name("until", windows.at(until))
     if until > microseconds(now):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{stated} lies in the future, so rows would be missing. Give a time in the past"
         )
     if until > last_release:
         last = windows.at(min(last_release, _LATEST))
-        raise HorizonExceeded(
+        raise HorizonExceededError(
             f"{stated} is after the last window of the stream, {windows.steps:,}, which is "
             f"released at {last}. Give {option_name('until', last)} for the rest of this stream. "
             "Begin another stream for later rows"
@@ -136,14 +136,14 @@ def _stated_time(
     return until
 
 
-def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> InvalidInput:
+def _data_of_the_past(windows: Windows, run: RunOptions, times: RowTimes) -> InvalidInputError:
     """Build the error for a stream that ended long ago, so that the clock says nothing."""
     last = windows.at(min(windows.end + run.release_delay, _LATEST))
     stated = option_name("until", last)
     newest = 0 if times.newest_within is None else windows.ended_by(times.newest_within)
     if windows.steps - newest > run.quiet:
         stated += f" with {option_name('yes', True)}"
-    return InvalidInput(
+    return InvalidInputError(
         f"The last window ended at {windows.at(windows.end)}, so the clock does not tell up to "
         f"which time the data are complete. Give that time, at most {stated}; or "
         f"{option_name('until', 'newest')}, which publishes the window of the newest row. If the "
@@ -161,7 +161,7 @@ def _refuse_long_before(windows: Windows, run: RunOptions, stated: int) -> None:
     first_window = int(windows.ends(range(1, 2))[0]) - begin
     if not isinstance(run.until, datetime) or stated > begin - first_window:
         return
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('until', windows.at(stated))} is not after {windows.at(windows.start)}, "
         f"when the first window begins. Give a later time, or correct {option_name('start')}"
     )
@@ -174,23 +174,23 @@ def _time_of_newest_row(
     newest = times.newest
     until = option_name("until")
     if newest is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"There are no rows, so none tells which windows have ended. Give {until}, or add rows"
         )
     shown = windows.to_the_minute(newest)
     if times.any_beyond:
         last = windows.at(min(windows.end + run.release_delay, _LATEST))
-        raise HorizonExceeded(
+        raise HorizonExceededError(
             f"The newest row ({shown}) is after the last window of the stream, {windows.steps:,}, "
             f"which ends at {windows.at(windows.end)}. Give {option_name('until', last)} for the "
             "rest of this stream. Begin another stream for later rows"
         )
     if newest > microseconds(now):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"The newest row ({shown}) lies in the future. Correct it, or give {until}"
         )
     if is_new_stream and newest < microseconds(windows.start):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"The newest row ({shown}) is before {windows.at(windows.start)}, when the first "
             f"window begins. Correct {option_name('start')} or the rows"
         )
@@ -233,7 +233,7 @@ def _refuse_empty_windows(
         stated = option_name("until", windows.at(run.until))
     elif run.until == "now":
         stated = option_name("until", "now")
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{stated} would release {new_and_empty:,} window{'s' * (new_and_empty > 1)}, but {last}."
         f"{named} If a file is missing, add it.{past} If nothing happened, give "
         f"{option_name('yes', True)} for this run, or a larger {option_name('quiet')} for every run"
@@ -256,7 +256,7 @@ def covered_windows(
         ended: the windows that have ended.
 
     Raises:
-        InvalidInput: a window would be released that is not covered.
+        InvalidInputError: a window would be released that is not covered.
     """
     covers = run.input.covers if isinstance(run.input, Snapshot) else None
     if covers is None:
@@ -271,7 +271,7 @@ def covered_windows(
         return covered
     begin = windows.at(int(windows.ends(range(released, released + 1))[0]))
     end = windows.at(int(windows.ends(range(covered.start - 1, covered.start))[0]))
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('covers', covers)} reaches back to {end}, but the first window that is not "
         f"released yet begins at {begin}, so windows would be released without their rows: give "
         f"also the rows from {begin} to {end}, and a longer {option_name('covers')} for this run"

@@ -28,23 +28,23 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, CountonError, InvalidInputError, StateError
 from counton.base.errors import field as option_name
 from counton.base.private import Private, open_private
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import LATE_DAYS, microseconds, moment
-from counton.released.periods import period_of
-from counton.rows.row_reading import one_name
+from counton.io.row_assignment import one_name
+from counton.results.periods import period_of
 from counton.run.remembered_rows import BUCKETS, CLOSED, REFUSED, bucket_of
 from counton.run.row_buffer import PURPOSES
 from counton.run.stream_spec import StreamSpec, is_made_by_job
 from counton.run.terms import SingleTable
 from counton.state import Store, Stream
-from counton.state.addition import Addition
 from counton.state.backup import compact
+from counton.state.commit_input import CommitInput
+from counton.state.dedup import DigestChange, DigestSet, Secret, merge
 from counton.state.inbox import waiting_batches
 from counton.state.keys import Kept as KeySource
-from counton.state.seen import Change, MarkSet, Secret, merge
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import LATE_DAYS, microseconds, moment
 
 _Result = TypeVar("_Result")
 
@@ -54,7 +54,7 @@ NEW_USERS_APART = BUCKETS
 _PAUSE = 0.05
 
 
-class Forgetting(NamedTuple):
+class UserErasure(NamedTuple):
     """The result of deleting, in one stream, what is stored about a user or about old periods.
 
     Attributes:
@@ -85,7 +85,7 @@ def forget(
     now: datetime | None = None,
     wait: float = 0,
     yes: bool = True,
-) -> list[Forgetting]:
+) -> list[UserErasure]:
     """Delete a state's memory of a user, in all of its streams or in one.
 
     Releases stay released, and sums keep the user's contribution. A service may run meanwhile, if
@@ -106,22 +106,22 @@ def forget(
         What was deleted in each stream.
 
     Raises:
-        InvalidInput: ``yes`` is False (for every user, known or not); a stream keeps ids of rows,
+        InvalidInputError: ``yes`` is False (for every user, known or not); a stream keeps ids ...
             from which a user cannot be removed; rows wait in an inbox; or rows of the user are
             dated later than now. Nothing is deleted.
-        StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
-        StateError, WrongKey: see `Stream.open`.
+        ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in ...
+        StateError, NoiseKeyError: see `Stream.open`.
     """
     given: object = person
     if not isinstance(given, str) or not given:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('person')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
     streams = _kept_streams(state, name, patience)
     going_on = [stream for stream, kept in streams.items() if kept.spec and not kept.is_over]
     if going_on and not yes:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{person!r} can be forgotten in {', '.join(map(repr, going_on))} only at a price: a "
             f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
             "anew in each period: in periods up to the present one), and this cannot be "
@@ -154,23 +154,23 @@ def _forget_user(
         (digest,) = secret.digests(text, np.array([len(text)]), PURPOSES["user"])
         theirs = [kept for kept in sets if (kept.digests == digest).any()]
         if any(kept.period > last for kept in theirs):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"stream {name!r} has counted rows of this person whose times lie in the future, "
                 "so nothing was deleted; try again after those times"
             )
         deleted = sum(int((kept.digests == digest).sum()) for kept in theirs)
         periods = sorted({kept.period for kept in theirs})
-        added: list[MarkSet] = []
+        added: list[DigestSet] = []
         for period in periods:
             whole = merge([kept for kept in sets if kept.period == period])
             stays = whole.digests != digest
             if stays.any():
                 facts = tuple(fact[stays] for fact in whole.facts)
-                added.append(MarkSet(whole.kind, period, whole.digests[stays], facts))
-        added.append(MarkSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
+                added.append(DigestSet(whole.kind, period, whole.digests[stays], facts))
+        added.append(DigestSet(REFUSED, last, bucket_of(np.array([digest], np.uint64))))
         replaced = [("user", period) for period in periods]
-        change = Change(secret, added, replaced, forgets=True)
-        stream.take(Private(Addition(remembered=change)))
+        change = DigestChange(secret, added, replaced, forgets=True)
+        stream.take(Private(CommitInput(remembered=change)))
     return Private(deleted)
 
 
@@ -183,7 +183,7 @@ def forget_older(
     key: KeySource = None,
     now: datetime | None = None,
     wait: float = 0,
-) -> list[Forgetting]:
+) -> list[UserErasure]:
     """Delete a state's memory of users in periods that ended long ago, in all streams or in one.
 
     Rows of these periods are refused from now on, so that nobody counts twice.
@@ -200,16 +200,16 @@ def forget_older(
         What was deleted in each stream.
 
     Raises:
-        InvalidInput: the age is malformed, or a stream keeps ids of rows, or users whose protection
+        InvalidInputError: the age is malformed, or a stream keeps ids of rows, or users whose ...
             has no periods; nothing is deleted.
-        StreamConflict, StateError, WrongKey: see `forget`.
+        ConcurrentWriterError, StateError, NoiseKeyError: see `forget`.
     """
     patience = _Patience(wait)
     before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
     streams = _kept_streams(state, name, patience)
     for stream, kept in streams.items():
         if kept.spec is not None and kept.spec.terms.unit.rule.per is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"stream {stream!r} protects each {kept.spec.terms.unit.word} over its whole "
                 "length, so it must remember all of them, and nothing was deleted; forget people "
                 "in other streams of the state by their names, or begin a stream that protects "
@@ -231,7 +231,7 @@ def _forget_periods(
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         sets = [kept for kept in _users_of(stream) if kept.period <= last]
         change = _closing(_secret_of(stream), last)._replace(forgets=True)
-        stream.take(Private(Addition(remembered=change)))
+        stream.take(Private(CommitInput(remembered=change)))
     return Private(sum(len(kept.digests) for kept in sets))
 
 
@@ -243,15 +243,15 @@ def check_retain(length: str, spec: StreamSpec) -> None:
         spec: the specification of the job's stream.
 
     Raises:
-        InvalidInput: it is such a one.
+        InvalidInputError: it is such a one.
     """
     if _parse_age(length, "retain").days >= LATE_DAYS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('retain', length)} is too long, because people are forgotten after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
     if spec.terms.unit.rule.per is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('retain', length)} is for streams that forget people period by period, "
             f"and this stream has no such periods: give {option_name('user')}, "
             f"{option_name('most')} and {option_name('per')}, as in per=1d, or leave "
@@ -270,25 +270,25 @@ def retain(stream: Stream, spec: StreamSpec, length: str) -> None:
     windows = spec.terms.windowing.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period_of(spec, end - _parse_age(length, "retain")) - 1
-    stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
+    stream.take(Private(CommitInput(remembered=_closing(_secret_of(stream), last))))
 
 
 def _parse_age(age: str, name: str) -> timedelta:
     given: object = age
     match = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
     if match is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name(name)} is {age!r}; give a number of days or weeks, as in 90d or 12w"
         )
     days_of_unit = 7 if match[2] == "w" else 1
     return timedelta(days=int(match[1]) * days_of_unit)
 
 
-def _closing(secret: Secret, last: int) -> Change:
+def _closing(secret: Secret, last: int) -> DigestChange:
     """Return the change that deletes the digests of periods up to ``last`` and closes them."""
-    closed = MarkSet(CLOSED, last, np.zeros(1, np.uint64))
+    closed = DigestSet(CLOSED, last, np.zeros(1, np.uint64))
     forgotten = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
-    return Change(secret, [closed], [(CLOSED, last)], forgotten)
+    return DigestChange(secret, [closed], [(CLOSED, last)], forgotten)
 
 
 # ------------------------------------------------------------------------------------ all streams
@@ -357,7 +357,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
     spec = StreamSpec.of_stream(reader)
     has_users = spec.terms.unit.user_column is not None
     if spec.terms.id_column is not None and not has_users:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"nobody can be forgotten in stream {name!r}, and nobody has to be: it keeps only "
             "digests of ids, which do not tell whose rows they are, and they are deleted by "
             f"themselves {LATE_DAYS} days after their rows were counted"
@@ -374,7 +374,7 @@ def _await_rows(
     """Wait until a service has counted some batches: until then nobody knows whose they are."""
     while batches & waiting_batches(store.database, name):
         if not patience.has_time():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"rows wait in the inbox of stream {name!r}, and before they are counted the state "
                 "cannot tell whose they are: let the service count them, and give "
                 f"{option_name('wait', 60)} to wait up to 60 seconds for it"
@@ -387,7 +387,7 @@ def _in_each(
     patience: _Patience,
     act: Callable[[str, StreamSpec], Private[int]],
     before: datetime | None = None,
-) -> list[Forgetting]:
+) -> list[UserErasure]:
     """Forget in each stream that keeps users.
 
     Args:
@@ -397,13 +397,13 @@ def _in_each(
         act: function that deletes digests of a stream, and returns their number.
         before: for a deletion by age, the time by which the forgotten periods had ended.
     """
-    done: list[Forgetting] = []
+    done: list[UserErasure] = []
     for name, kept in streams.items():
         if kept.spec is None:
-            done.append(Forgetting(name, "sums", Private(0)))
+            done.append(UserErasure(name, "sums", Private(0)))
             continue
-        deleted = patience.retry(partial(act, name, kept.spec), StreamConflict)
-        done.append(Forgetting(name, "digests", deleted, before, kept.is_over))
+        deleted = patience.retry(partial(act, name, kept.spec), ConcurrentWriterError)
+        done.append(UserErasure(name, "digests", deleted, before, kept.is_over))
     patience.retry(partial(compact, state), StateError)
     return done
 
@@ -419,5 +419,5 @@ def _secret_of(stream: Stream) -> Secret:
     return stream.secret() or Secret.fresh()
 
 
-def _users_of(stream: Stream) -> list[MarkSet]:
+def _users_of(stream: Stream) -> list[DigestSet]:
     return list(open_private(stream.marks("user")))

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from counton.base.errors import field as option_name
 from counton.base.exact import refuse_overflow
-from counton.frame.lazy_polars import polars as pl
-from counton.numbers.design import largest_sum
-from counton.numbers.node_law import law_for
+from counton.continual.design import largest_sum
+from counton.continual.node_distribution import law_for
 from counton.run.stream_spec import StreamSpec
 from counton.state.stream import Amounts
+from counton.statistics.accumulator_statistic import most_readable, refuse_unreadable
 from counton.statistics.by_group import inner_of
-from counton.statistics.tally_statistic import most_readable, refuse_unreadable
+from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
@@ -44,12 +44,12 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
         before: the sizes of the stream's sums so far.
 
     Raises:
-        SumOverflow: a sum is larger.
+        SumOverflowError: a sum is larger.
     """
     of_group = spec.terms.group_statistic
     total = before.whole + of_group.total_of_sums(added.of_places)
-    if total > spec.tally_statistic.most_counted(0.0, 0.0):
-        refuse_unreadable(spec.tally_statistic, spec.strategy, _law_of(spec), total)
+    if total > spec.accumulator_statistic.most_counted(0.0, 0.0):
+        refuse_unreadable(spec.accumulator_statistic, spec.strategy, _law_of(spec), total)
     most = largest_sum(spec.strategy) - before.largest
     if of_group.largest_entry > 1:
         size = of_group.largest_measured(added.of_places)
@@ -89,7 +89,7 @@ class SumBounds(NamedTuple):
     @classmethod
     def of(cls, spec: StreamSpec) -> SumBounds:
         """Return the largest exact sums of a stream."""
-        readable = most_readable(spec.tally_statistic, spec.strategy, _law_of(spec))
+        readable = most_readable(spec.accumulator_statistic, spec.strategy, _law_of(spec))
         return cls(largest_sum(spec.strategy), readable)
 
 
@@ -124,7 +124,7 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
     if spec.strategy.facts.workload == "totals":
         return {0: _share_of(spec, bounds, sums)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
-    entry = inner_of(spec.tally_statistic).largest_entry
+    entry = inner_of(spec.accumulator_statistic).largest_entry
     each = max(entry / bounds.largest, _part_of(1.0, bounds.readable))
     # No window has a larger share than this; of large ones the exact share is computed.
     by_window = sums.group_by("step").agg(size).select("step", share=pl.col("total") * each)
@@ -137,7 +137,7 @@ def shares_of_bounds(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) ->
 
 
 def _share_of(spec: StreamSpec, bounds: SumBounds, sums: pl.DataFrame) -> float:
-    of_group = inner_of(spec.tally_statistic)
+    of_group = inner_of(spec.accumulator_statistic)
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
     of_cells: list[float] = sums.group_by("cell").agg(sizes)["total"].to_list()
     of_places = place_sums(sums, spec.terms.group_statistic.places)

@@ -16,19 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.base.columns import ADDED, REVISED, WHEN
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch
+from counton.base.errors import InvalidInputError, StateRolledBackError, StreamMismatchError
 from counton.base.errors import field as option_name
-from counton.frame.options import check_text
-from counton.frame.windows import load_zone, moment
-from counton.numbers.intervals import LEVEL, check_level
-from counton.released.description import Description
-from counton.released.periods import groups_named
-from counton.released.read_options import View
-from counton.released.release import Release
-from counton.released.release_facts import TABLES, promise_of
-from counton.released.release_files import is_table, read_public
-from counton.released.released_numbers import ReleasedNumbers
-from counton.released.series import finite
+from counton.continual.intervals import LEVEL, check_level
+from counton.results.display import DisplaySelection
+from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata_codec import TABLES, promise_of
+from counton.results.periods import groups_named
+from counton.results.release import Release
+from counton.results.release_data import ReleaseData
+from counton.results.release_files import is_table, read_public
+from counton.results.series import finite
 from counton.run.output_files import (
     PAGES,
     PICTURES,
@@ -40,9 +38,11 @@ from counton.run.output_files import (
 from counton.run.read_journal import read_release
 from counton.run.stream_spec import StreamSpec, is_made_by_job
 from counton.run.terms import SingleTable
-from counton.state import Store, Stream, published
+from counton.state import Store, Stream, sql_view
 from counton.state.keys import state_files
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
+from counton.windowing.options import check_text
+from counton.windowing.windows import load_zone, moment
 
 if TYPE_CHECKING:
     from counton.state.keys import Kept as KeySource
@@ -88,7 +88,7 @@ def export(
     Raises:
         StateError: the state cannot be read, lacks the release, or has several and no name is
             given.
-        InvalidInput: steps or groups are not among the released ones, or the file cannot be
+        InvalidInputError: steps or groups are not among the released ones, or the file cannot be
             written, or another stream released the table there.
         OSError: the file could not be written; an old file is unchanged.
 
@@ -126,14 +126,14 @@ def check_export_path(out: str | os.PathLike[str], state: str | os.PathLike[str]
         state: the state, or the released table, that is exported.
 
     Raises:
-        InvalidInput: the file cannot be written, or would replace one of the state.
+        InvalidInputError: the file cannot be written, or would replace one of the state.
     """
     path = Path(out)
     check_text("out", str(path))
     ending = path.suffix.lower()
     formats = next((endings for endings in (PICTURES, PAGES) if ending in endings), None)
     if formats is None and ending not in (*TABLES, ".gz", ".zst"):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('out', path)} has an ending that is not known. Give "
             f"{', '.join(TABLES)} for a table, {', '.join(PICTURES)} for a chart, or "
             f"{', '.join(PAGES)} for a web page"
@@ -147,13 +147,13 @@ def only_name(names: Sequence[str]) -> str:
     """Return the only name of a list.
 
     Raises:
-        RequestMismatch: the list is empty, or has several names.
+        StreamMismatchError: the list is empty, or has several names.
     """
     if not names:
-        raise RequestMismatch("the state has released nothing yet: run a release first")
+        raise StreamMismatchError("the state has released nothing yet: run a release first")
     if len(names) > 1:
         listed = ", ".join(map(repr, sorted(names)))
-        raise RequestMismatch(f"the state has {listed}: choose with {option_name('name')}")
+        raise StreamMismatchError(f"the state has {listed}: choose with {option_name('name')}")
     return names[0]
 
 
@@ -163,7 +163,7 @@ def _read_from_state(
     level: float | None,
     steps: str | range | None,
     groups: str | Sequence[str] | None,
-) -> ReleasedNumbers:
+) -> ReleaseData:
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         numbers = _numbers_of(reader, level, steps, groups)
@@ -176,20 +176,18 @@ def _numbers_of(
     level: float | None,
     steps: str | range | None = None,
     groups: str | Sequence[str] | None = None,
-) -> ReleasedNumbers:
+) -> ReleaseData:
     """Return what a stream has released, of some steps and groups; None: all.
 
     Raises:
-        InvalidInput: it has released nothing, or has no such steps or groups.
+        InvalidInputError: it has released nothing, or has no such steps or groups.
     """
     _refuse_without_release(reader)
     if not is_made_by_job(reader.details):
         _refuse_choice(reader, "was not made from events", {"groups": groups})
-        description = Description.of_stream(reader.design)
+        description = ReleaseMetadata.of_stream(reader.design)
         releases = reader.releases()
-        numbers = ReleasedNumbers(
-            description, reader.design, releases.steps, releases, level or LEVEL
-        )
+        numbers = ReleaseData(description, reader.design, releases.steps, releases, level or LEVEL)
         return _choose(numbers, steps, groups)
     spec = StreamSpec.of_stream(reader)
     if isinstance(spec.terms.windowing, SingleTable):
@@ -204,12 +202,12 @@ def _refuse_without_release(reader: JournalReader) -> None:
     name = reader.design.name
     try:
         reader.design.strategy._check_law(reader.design.law)
-    except InvalidInput as error:
-        raise InvalidInput(
+    except InvalidInputError as error:
+        raise InvalidInputError(
             f"stream {name!r} has released no step, and cannot release any ({error}), so there is "
             "nothing to export; end it, and begin another stream"
         ) from error
-    raise InvalidInput(
+    raise InvalidInputError(
         f"stream {name!r} has released no step yet; it can be exported after the end of its first "
         "window"
     )
@@ -220,15 +218,15 @@ def _refuse_choice(
 ) -> None:
     for name, value in choice.items():
         if value is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name(name, value)} does not apply to stream {reader.design.name!r}, "
                 f"which {reason}: leave it out"
             )
 
 
 def _choose(
-    numbers: ReleasedNumbers, steps: str | range | None, groups: str | Sequence[str] | None
-) -> ReleasedNumbers:
+    numbers: ReleaseData, steps: str | range | None, groups: str | Sequence[str] | None
+) -> ReleaseData:
     """Return a release that has only some steps and groups; None: all."""
     if steps is not None:
         numbers = numbers.only(numbers.steps_named(steps))
@@ -261,7 +259,7 @@ def methods(
 
     Raises:
         StateError: the state cannot be read, or has released nothing.
-        InvalidInput: the level is outside (0, 1 - 1e-9], or the stream has no step.
+        InvalidInputError: the level is outside (0, 1 - 1e-9], or the stream has no step.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -284,7 +282,7 @@ def methods(
 def _released_names(store: Store) -> list[str]:
     names = [name for name in store.streams if store.reader(name).step]
     if not names:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"state {store.database.label} has released nothing yet, so there is nothing to "
             "record: run a release first"
         )
@@ -341,7 +339,7 @@ def publish(
     Raises:
         StateError: the stream is missing, the state was restored from an old copy, the tables hold
             another stream of this name, or a database cannot be used.
-        InvalidInput: the stream was not made from events, or an argument is out of range.
+        InvalidInputError: the stream was not made from events, or an argument is out of range.
 
     >>> import polars as pl
     >>> from counton.job.statistics import CountJob
@@ -358,30 +356,30 @@ def publish(
     if level is not None:
         level = check_level(level)
         if remove:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('level', level)} is for published numbers, and "
                 f"{option_name('remove', True)} only removes them: leave one of the two out"
             )
     with Store(state) as store:
         chosen = only_name(store.streams) if name is None else name
         reader = store.reader(chosen, key)
-        place = published.Place(store.database, to)
+        place = sql_view.PublishTarget(store.database, to)
         try:
             if remove:
                 return _remove_published(chosen, place)
             doubt = reader.doubt()
             if doubt is not None:
-                raise OldCopy(f"nothing was published: {doubt}")
+                raise StateRolledBackError(f"nothing was published: {doubt}")
             return publish_new(reader, place, level)
         finally:
             place.close()
 
 
-def _remove_published(name: str, place: published.Place) -> Publication:
+def _remove_published(name: str, place: sql_view.PublishTarget) -> Publication:
     with place.transaction(write=True) as connection:
-        removed = published.remove(connection, name)
+        removed = sql_view.remove(connection, name)
     if removed is None:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"stream {name!r} is not published in {place.label}, and nothing was removed: correct "
             f"{option_name('name')} or {option_name('to')}"
         )
@@ -389,7 +387,7 @@ def _remove_published(name: str, place: published.Place) -> Publication:
 
 
 def publish_new(
-    source: JournalReader | Stream, place: published.Place, level: float | None
+    source: JournalReader | Stream, place: sql_view.PublishTarget, level: float | None
 ) -> Publication:
     """Publish all steps of a stream that are not published yet.
 
@@ -399,17 +397,17 @@ def publish_new(
         level: confidence level of the intervals; None: the level used before.
 
     Raises:
-        InvalidInput: no job made the stream.
+        InvalidInputError: no job made the stream.
     """
     name = source.design.name
     if not is_made_by_job(source.details):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"stream {name!r} was not made from events, so its steps have no times, and it cannot "
             f"be published: choose another {option_name('name')}"
         )
     spec = StreamSpec.of_stream(source)
     with place.transaction(write=True) as connection:
-        before = published.find_row(connection, name)
+        before = sql_view.find_row(connection, name)
         if level is None and before is not None:
             level = float(before.level)
         numbers = read_release(source, spec, level=level).numbers
@@ -424,12 +422,12 @@ def publish_new(
             "shown": json.dumps([_shown_facts(numbers, spec.remembered_display), *spec.notes]),
             "description": json.dumps(promise_of(numbers)),
         }
-        steps = published.begin(connection, row, spec.terms.windowing.windows.lags)
+        steps = sql_view.begin(connection, row, spec.terms.windowing.windows.lags)
         size = max(1, _ROWS_AT_A_TIME // max(1, numbers.last_rows().height)) if steps else 1
         for first in range(0, len(steps), size):
             chunk = steps[first : first + size]
             rows = _published_rows(numbers, chunk, is_sqlite=connection.is_sqlite)
-            published.write(connection, name, rows)
+            sql_view.write(connection, name, rows)
     return Publication(name, place.label, 0 if before is None else before.step, source.step)
 
 
@@ -470,7 +468,7 @@ class _PublishedRow(NamedTuple):
 
 
 def _published_rows(
-    numbers: ReleasedNumbers, steps: range, *, is_sqlite: bool
+    numbers: ReleaseData, steps: range, *, is_sqlite: bool
 ) -> Iterator[_PublishedRow]:
     """Yield the published rows of some steps.
 
@@ -498,7 +496,7 @@ def _published_rows(
         )
 
 
-def _number_columns(numbers: ReleasedNumbers, present: Sequence[str]) -> list[str]:
+def _number_columns(numbers: ReleaseData, present: Sequence[str]) -> list[str]:
     """Return the columns of a table that are published, by the columns of `_PublishedRow`.
 
     First are those whose numbers may cover several windows, then those of the window alone. Where
@@ -519,7 +517,7 @@ def _number_columns(numbers: ReleasedNumbers, present: Sequence[str]) -> list[st
     return [*columns, "", "", "", ""]
 
 
-def _shows_single_windows(numbers: ReleasedNumbers) -> bool:
+def _shows_single_windows(numbers: ReleaseData) -> bool:
     """Return whether each number of a statistic is that of one window alone."""
     description = numbers.definition
     if not description.cut.goes_on or description.shows_cells:
@@ -529,7 +527,7 @@ def _shows_single_windows(numbers: ReleasedNumbers) -> bool:
     return numbers.over == 1
 
 
-def _shown_facts(numbers: ReleasedNumbers, display: View) -> dict[str, Any]:
+def _shown_facts(numbers: ReleaseData, display: DisplaySelection) -> dict[str, Any]:
     """Return what decides the published rows, besides the level, as JSON values.
 
     Rows that were published with other facts are written again.
@@ -541,7 +539,7 @@ def _shown_facts(numbers: ReleasedNumbers, display: View) -> dict[str, Any]:
 
 
 def _label_columns(
-    description: Description, present: Sequence[str], numbers: Sequence[str], note: str
+    description: ReleaseMetadata, present: Sequence[str], numbers: Sequence[str], note: str
 ) -> list[str]:
     """Return the columns of a table that name its numbers: groups, nodes, names of quantiles.
 
@@ -559,7 +557,7 @@ def _label_columns(
 
 
 def _times_of(
-    description: Description, steps: range, over: int, *, is_sqlite: bool
+    description: ReleaseMetadata, steps: range, over: int, *, is_sqlite: bool
 ) -> dict[int, _WindowTimes]:
     """Return the times of some steps' windows.
 

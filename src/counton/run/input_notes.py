@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counton.rows.paths import moments_named
+from counton.io.input_paths import moments_named
 from counton.run.run_job import RunResult
 
 

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import NO_MOMENT, load_zone, moment
+from counton.io.files import EventFile
+from counton.io.input_paths import SEPARATORS
+from counton.io.sources import Rows, Source, UnreadableRowError, unreadable_errors
+from counton.io.timestamps import moments
 from counton.job.common_options import Job
-from counton.rows.files import EventFile
-from counton.rows.paths import SEPARATORS
-from counton.rows.sources import Rows, Source, UnreadableRow, unreadable_errors
-from counton.rows.timestamps import moments
 from counton.run.column_contents import (
     TimeColumn,
     columns_of_counts,
@@ -32,6 +30,8 @@ from counton.run.column_contents import (
 )
 from counton.run.parsing import parse_policies
 from counton.run.row_source import named_columns, open_rows, refuse_rows_as_domain
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT, load_zone, moment
 
 #: Number of uncompressed bytes of the files to look at.
 SAMPLE_BYTES = 2**25
@@ -107,7 +107,7 @@ def look_at(job: Job) -> FirstLook:
     """Read the columns and the first rows of each file of a job's events, or of its query.
 
     Raises:
-        InvalidInput: the events cannot be read; a run would raise the same error.
+        InvalidInputError: the events cannot be read; a run would raise the same error.
 
     >>> from counton.job.statistics import CountJob
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
@@ -122,7 +122,7 @@ def look_at(job: Job) -> FirstLook:
         separator = columns[0]
         if len(columns) > 1:  # at which the line was split
             separator += job.separator or ","
-        raise InvalidInput(
+        raise InvalidInputError(
             f"The first line of {source.name} names a separator ({separator}) and no columns. "
             "Remove that line"
         )
@@ -133,7 +133,7 @@ def look_at(job: Job) -> FirstLook:
     names = source.columns()
     if not names:
         source.sift(("",), 0)  # refuses lines that are no JSON
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{source.name} has no row that names a column, so there is nothing to look at. Give "
             "the events of a day that has some"
         )
@@ -210,10 +210,10 @@ def _read_beginning(source: Source, most_unreadable: int) -> _Beginning:
         has_csv |= isinstance(part, EventFile) and part.kind == "csv"
         try:
             frames.append(_rows_of(part, names, most_unreadable))
-        except UnreadableRow as error:
+        except UnreadableRowError as error:
             if len(names) > 1:
                 raise
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"The first line of {source.name} names one column ({names[0]}), and other lines "
                 "have more fields. Remove the lines above the names of the columns"
             ) from error
@@ -237,13 +237,13 @@ def _rows_of(part: Rows, names: Sequence[str], most: int) -> pl.DataFrame:
     """Return the first rows of a source, in which unreadable rows are left empty.
 
     Raises:
-        InvalidInput: over ``most`` rows, or half of the first rows, are unreadable.
+        InvalidInputError: over ``most`` rows, or half of the first rows, are unreadable.
     """
     try:
         return _first_rows(part, names)
     except unreadable_errors() as error:
         raise part.unreadable(error) from error
-    except UnreadableRow:
+    except UnreadableRowError:
         sifted = part.sift(names, most)  # a run sets these rows aside
         rows = _first_rows(sifted, names)
         if 2 * len(sifted.unread) > rows.height:

@@ -15,10 +15,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.lengths import days_in
-from counton.frame.windows import load_zone
 from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.option_fields import section_of
@@ -40,6 +39,7 @@ from counton.run.parsing import parse_run
 from counton.run.plan_job import PlannedJob, planned_job
 from counton.state.database import parse_address, state_file
 from counton.state.keys import check_places, file_of
+from counton.windowing.windows import load_zone
 
 #: Years of a new stream. If windows are released alone, a longer stream is no less accurate.
 _YEARS = 10
@@ -68,7 +68,7 @@ def check_job(values: JobValues, look: FirstLook) -> tuple[CountJob, PlannedJob]
     job = complete_job(values, look)
     is_known = job.time in {column.name for column in look.times}
     if job.time is not None and look.times and not (is_known or job.time_format):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"column {job.time!r} holds no times in a known format. Name another column, or state "
             f"how its times are written, as in {option_name('time_format', '%d.%m.%Y')}"
         )
@@ -293,7 +293,7 @@ def refuse_state(job: Job) -> None:
     file = state_file(job.state)
     state = os.fspath(job.state)
     if file is not None and file.exists() and state == default_state(job.events):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"state {state!r} exists already, and options of its streams cannot change. Give "
             f"another state ({option_name('state', 'other.db')}), or a new {option_name('name')} "
             "for another stream in this state"

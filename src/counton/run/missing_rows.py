@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.frame.windows import Windows
 from counton.run.terms import RunOptions
+from counton.windowing.windows import Windows
 
 #: Number of windows without a row, one after the other, at which a run stops.
 QUIET = 3
@@ -98,7 +98,7 @@ def refuse_holes(
         due: windows that this run releases.
 
     Raises:
-        InvalidInput: a window that is due lies in a stretch of ``quiet`` or more windows without a
+        InvalidInputError: a window that is due lies in a stretch of ``quiet`` or more windows ...
             row.
     """
     if run.allows_missing_rows or not due:
@@ -113,7 +113,7 @@ def refuse_holes(
         return
     count = sum(len(hole) for hole in holes)
     named = _join([windows.span(hole) for hole in holes[:_MOST_NAMED]], len(holes))
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{source_name} has no row of {named}, and this run would release {count:,} "
         f"window{'s' * (count > 1)} without rows. Add the rows if they are missing. If nothing "
         f"happened then, give {option_name('yes', True)} for this run. If such windows are usual, "
@@ -132,7 +132,7 @@ def refuse_shrunk_windows(
         open_windows: the open windows that this run replaces.
 
     Raises:
-        InvalidInput: an open window keeps less than half of its rows.
+        InvalidInputError: an open window keeps less than half of its rows.
     """
     shrunk = [window for window in open_windows if 2 * window.now < window.before]
     if run.allows_missing_rows or not shrunk:
@@ -141,7 +141,7 @@ def refuse_shrunk_windows(
     for window in shrunk[:_MOST_NAMED]:
         span = windows.span(range(window.step, window.step + 1))
         named.append(f"{span} ({window.now:,}, before {window.before:,})")
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{source_name} has less than half of the rows that the last input had of "
         f"{_join(named, len(shrunk))}, and this run would replace them. Add the rows if they are "
         f"missing. If they were removed on purpose, give {option_name('yes', True)} for this run"
@@ -159,9 +159,9 @@ def refuse_other_ids(source_name: str, id_column: str) -> None:
         id_column: column of the ids.
 
     Raises:
-        InvalidInput: always.
+        InvalidInputError: always.
     """
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{source_name} has none of the ids that were counted before. If each export gives other "
         f"ids ({option_name('id', id_column)}), its rows would count again: begin a stream of "
         f"another {option_name('name')} with ids that stay. If all rows are new, give "
@@ -177,11 +177,11 @@ def refuse_other_users(run: RunOptions, source_name: str, user_column: str) -> N
         user_column: column of the users.
 
     Raises:
-        InvalidInput: the job does not permit it.
+        InvalidInputError: the job does not permit it.
     """
     if run.allows_missing_rows:
         return
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before. If each export gives users "
         f"other names ({option_name('user', user_column)}), their rows would count again: give "
         "names that stay. If all these rows were removed on purpose, give "
@@ -196,11 +196,11 @@ def refuse_other_rows(run: RunOptions, source_name: str) -> None:
         source_name: name of the input, for the message.
 
     Raises:
-        InvalidInput: the job does not permit it.
+        InvalidInputError: the job does not permit it.
     """
     if run.allows_missing_rows:
         return
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{source_name} has none of the rows that were counted before, and it should have all rows "
         f"since {option_name('start')}. If it has those of the last days, say of how many "
         f"({option_name('covers', '7d')}). If all earlier rows were removed on purpose, give "

@@ -8,16 +8,16 @@ from datetime import datetime
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import some_of, suggest, with_capital
-from counton.frame.windows import microseconds, parse_time
-from counton.released.marks import WindowMark
+from counton.results.window_notes import WindowNote
 from counton.run.exports import only_name
 from counton.run.stream_spec import StreamSpec, amend_public_notes
 from counton.run.terms import SingleTable
 from counton.state import Store
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
+from counton.windowing.windows import microseconds, parse_time
 
 
 def mark(
@@ -28,7 +28,7 @@ def mark(
     name: str | None = None,
     group: str | None = None,
     withdraw: bool = False,
-) -> WindowMark:
+) -> WindowNote:
     """Put a public note beside the numbers of one window, in all later tables and texts.
 
     Day and note are published as they are written, and nothing protects a choice that was made by
@@ -46,7 +46,7 @@ def mark(
         The note, as the stream keeps it. A number that was withdrawn before stays so.
 
     Raises:
-        InvalidInput: the window is not released, the group is not declared, the note is empty, or
+        InvalidInputError: the window is not released, the group is not declared, the note is ...
             the numbers are not those of single cells and ``withdraw`` is True.
         StateError: the state cannot be used, or is an old copy.
 
@@ -62,7 +62,7 @@ def mark(
     1
     """
     if not note.strip() or not note.isprintable():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('note')} is {note!r}; give one line that says why the number is wrong"
         )
     with Store(state) as store:
@@ -73,11 +73,11 @@ def mark(
         step = _released_step(reader, spec, window)
         _refuse_unknown_group(spec, name, group)
         if withdraw and (not spec.description().shows_cells or spec.discovers_groups):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('withdraw', True)} is for counts and sums of declared groups: leave "
                 "it out, and the note stands beside the numbers"
             )
-        new_note = WindowMark(step, group, note.strip(), withdraw)
+        new_note = WindowNote(step, group, note.strip(), withdraw)
 
         def add_note(current: StreamSpec, _: int) -> StreamSpec:
             return _with_note(current, new_note)
@@ -91,7 +91,7 @@ def _released_step(reader: JournalReader, spec: StreamSpec, window: str | dateti
     """Return the number of the released window at a moment.
 
     Raises:
-        InvalidInput: no window there is released.
+        InvalidInputError: no window there is released.
     """
     windows = spec.terms.windowing.windows
     time = microseconds(parse_time(window, windows.timezone))
@@ -99,7 +99,7 @@ def _released_step(reader: JournalReader, spec: StreamSpec, window: str | dateti
     if not isinstance(spec.terms.windowing, SingleTable) and 1 <= step <= reader.step:
         return step
     last = windows.at(int(windows.ends(range(reader.step, reader.step + 1))[0]))
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('window', window)} is in no window that stream {reader.name!r} has "
         f"released, from {windows.at(windows.start)} to {last}: give a moment in one of them"
     )
@@ -110,18 +110,18 @@ def _refuse_unknown_group(spec: StreamSpec, name: str, group: str | None) -> Non
     if group is None or group in groups:
         return
     near = with_capital(suggest(group, groups))
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('group', group)} is no declared group of stream {name!r}. {near}Give one of "
         f"{some_of(groups)}, or leave {option_name('group')} out"
     )
 
 
-def _with_note(spec: StreamSpec, note: WindowMark) -> StreamSpec:
+def _with_note(spec: StreamSpec, note: WindowNote) -> StreamSpec:
     """Return a spec with a note in place of an earlier one on the same numbers.
 
     A number that is withdrawn stays so for ever.
     """
-    others: list[WindowMark] = []
+    others: list[WindowNote] = []
     is_withdrawn = note.withdrawn
     for earlier in spec.notes:
         if (earlier.step, earlier.group) == (note.step, note.group):

@@ -8,27 +8,27 @@ from types import TracebackType
 from typing import Any, Self
 
 from counton.base.errors import (
-    AlreadyEnded,
+    ConcurrentWriterError,
     CountonError,
-    InvalidInput,
-    OldCopy,
+    InvalidInputError,
+    NoiseKeyError,
     StateError,
-    StreamConflict,
-    WrongKey,
+    StateRolledBackError,
+    StreamClosedError,
 )
 from counton.base.errors import field as option_name
 from counton.base.private import open_private
 from counton.job.common_options import Job
 from counton.job.stream_name import usual_name
 from counton.noise import Key
-from counton.privacy import Spend
+from counton.privacy import LedgerEntry
 from counton.run.stream_spec import StreamSpec, without_public_notes
 from counton.state import Store, Stream
 from counton.state.database import reading
+from counton.state.dedup import Secret
 from counton.state.ledger_rows import SpentUnit
-from counton.state.reader import JournalReader
-from counton.state.seen import Secret
-from counton.state.sqlite_file import NoState
+from counton.state.sqlite_file import NoStateError
+from counton.state.stream_reader import JournalReader
 
 
 class OpenedState:
@@ -45,7 +45,7 @@ class OpenedState:
 
     def __init__(self, job: Job, key: Key | None = None) -> None:
         if job.state is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('state')} is missing. Give the path of a file or a database URL"
             )
         self.saved: JournalReader | None = None
@@ -57,7 +57,7 @@ class OpenedState:
         self._secret: Secret | None = None
         try:
             self._store = Store(job.state)
-        except NoState:
+        except NoStateError:
             self.name = job.name or usual_name(job)
             return
         try:
@@ -102,24 +102,24 @@ class OpenedState:
         """Refuse a stream that a run could not write: an old copy, or one without its key.
 
         Raises:
-            OldCopy: notes of the rollback guard say that the state is an old copy.
-            WrongKey: the key is missing, or another one.
+            StateRolledBackError: notes of the rollback guard say that the state is an old copy.
+            NoiseKeyError: the key is missing, or another one.
         """
         if self.saved is None:
             return
         suspicion = self.saved.doubt()
         if suspicion is not None:
-            raise OldCopy(suspicion)
+            raise StateRolledBackError(suspicion)
         self.saved.secret()  # this asks for the key
 
     def refuse_closed(self, spec: StreamSpec) -> None:
         """Refuse a stream that was closed.
 
         Raises:
-            AlreadyEnded: it was.
+            StreamClosedError: it was.
         """
         if spec.last_step is not None:
-            raise AlreadyEnded(
+            raise StreamClosedError(
                 f"stream {self.name!r} was closed at window {spec.last_step:,} and releases "
                 f"nothing more; begin another {option_name('name')}, or export what was released",
                 spec.last_step,
@@ -129,20 +129,22 @@ class OpenedState:
         """Refuse a new stream for which the state's privacy budget has no room.
 
         Raises:
-            BudgetExceeded: there is none.
+            BudgetExceededError: there is none.
         """
         if self._store is not None:
             self._store.refuse_beyond(self.spend_of(spec))
 
-    def spend_of(self, spec: StreamSpec) -> Spend:
+    def spend_of(self, spec: StreamSpec) -> LedgerEntry:
         """Return the entry of the stream in the ledger of the state."""
-        return Spend(self.name, spec.terms.loss, spec.unit_in_ledger, spec.contribution.relation)
+        return LedgerEntry(
+            self.name, spec.terms.loss, spec.unit_in_ledger, spec.contribution.relation
+        )
 
     def open_writer(self) -> Stream | None:
         """Become the writer of the stream; None if the job begins it.
 
         Raises:
-            StreamConflict: another process has written the stream since the state was opened.
+            ConcurrentWriterError: another process has written the stream since the state was ...
         """
         if self.saved is None or self._store is None:
             return None
@@ -155,7 +157,7 @@ class OpenedState:
         is_changed |= without_public_notes(self._stream.details) != without_public_notes(facts)
         is_changed |= _names_of_groups(self._stream) != names
         if is_changed:
-            raise StreamConflict(
+            raise ConcurrentWriterError(
                 f"another process has counted in stream {self.name!r} in the meantime, so nothing "
                 "was released here: run the same command again"
             )
@@ -165,10 +167,10 @@ class OpenedState:
         """Begin the stream, and enter its guarantee in the ledger.
 
         Raises:
-            StreamConflict: another process has just created the stream.
+            ConcurrentWriterError: another process has just created the stream.
         """
         terms = spec.terms
-        additive = spec.tally_statistic.additive
+        additive = spec.accumulator_statistic.additive
         counters = spec.cells.counters(terms.loss)
         try:
             self._stream = Stream.create(
@@ -182,12 +184,12 @@ class OpenedState:
                 shape=spec.shape if additive or counters is not None else (),
                 counters=counters,
                 details=spec.facts(),
-                statistic=None if additive else spec.tally_statistic,
+                statistic=None if additive else spec.accumulator_statistic,
             )
-        except (StateError, WrongKey) as error:
+        except (StateError, NoiseKeyError) as error:
             if not self._was_created_by_another():
                 raise
-            raise StreamConflict(
+            raise ConcurrentWriterError(
                 f"another process has just created stream {self.name!r} of this state, so nothing "
                 "was released here: run the same command again, and it goes on with that stream"
             ) from error

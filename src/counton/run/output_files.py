@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import quote
-from counton.frame.lazy_polars import polars as pl
-from counton.released.release import Release
-from counton.released.release_facts import ATTRS, TABLES, facts_in, facts_of
-from counton.released.released_numbers import ReleasedNumbers
-from counton.state.whole_file import replace_file
+from counton.results.metadata_codec import ATTRS, TABLES, facts_in, facts_of
+from counton.results.release import Release
+from counton.results.release_data import ReleaseData
+from counton.state.atomic_file import replace_file
+from counton.windowing.lazy_polars import polars as pl
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,23 +49,23 @@ def check_output(
         inputs: files of the run, which an output must not replace.
 
     Raises:
-        InvalidInput: the path is such a one.
+        InvalidInputError: the path is such a one.
     """
     allowed = TABLES if formats is None else formats
     ending = path.suffix.lower()
     if formats is None and ending in (".gz", ".zst"):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(path)!r} would be compressed, and this format is not; remove the ending "
             f"{path.suffix}, or write .parquet, which is compressed"
         )
     if formats is None and ending in PAGES:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(path)!r} would be a web page, and a run writes tables ({', '.join(allowed)}). "
             "Then write the page from the state: counton export STATE "
             f"{option_name('out', path.name)}"
         )
     if ending not in allowed:
-        raise InvalidInput(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
+        raise InvalidInputError(f"{str(path)!r} must end in one of {', '.join(allowed)}; rename it")
     if ending in PICTURES:
         from counton.charts.style import quietly
 
@@ -73,14 +73,14 @@ def check_output(
             pass  # it raises an error that says how to install the library of charts
     _check_folder(path)
     if path.is_dir():
-        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+        raise InvalidInputError(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
-        raise InvalidInput(f"{str(path)!r} is not a plain file; give another path")
+        raise InvalidInputError(f"{str(path)!r} is not a plain file; give another path")
     for written in table_paths(path):
         for read in inputs:
             if _is_same_file(written, read):
                 alias = "" if str(written) == str(read) else f"also {str(read)!r}, "
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{str(written)!r} is {alias or 'a file '}which the run reads or keeps, and "
                     "would be overwritten; give another path"
                 )
@@ -95,9 +95,9 @@ def _is_same_file(written: Path, read: Path) -> bool:
 def _check_folder(path: Path) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+        raise InvalidInputError(f"the folder of {str(path)!r} does not exist; make it first")
     if not os.access(folder, os.W_OK):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the folder of {str(path)!r} may not be written; change its permissions, or give "
             "another path"
         )
@@ -112,7 +112,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
         noise_id: identity of this stream's noise; None: the stream is new.
 
     Raises:
-        InvalidInput: another stream released the table.
+        InvalidInputError: another stream released the table.
     """
     places = [written.resolve() for written in table_paths(path)]
     described = [place.with_suffix("") for place in places if place.suffix.lower() == ".json"]
@@ -127,7 +127,7 @@ def refuse_another_streams(path: Path, noise_id: str | None) -> None:
             name = facts["name"]
             noise_id_there = facts["description"]["terms"]["noise_id"]
         if noise_id_there not in (None, noise_id):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{str(place)!r} was released by another stream ({quote(name)}), and this one "
                 "would replace it, or the description beside it. If that stream's state was moved "
                 "or lost, give it back, and its table goes on; else, as for a stream that follows "
@@ -227,7 +227,7 @@ def write_table(
 
 
 def _write_parquet(rows: pl.LazyFrame, name: str, metadata: Mapping[str, str]) -> None:
-    from counton.released.arrow_schemas import with_metadata
+    from counton.results.arrow_schemas import with_metadata
 
     of_schema = {}
     # Metadata that is too long is only in the file, not in its schema.
@@ -241,7 +241,7 @@ def _times_as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(pl.selectors.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(numbers: ReleasedNumbers, path: Path, **form: Any) -> None:
+def write_release(numbers: ReleaseData, path: Path, **form: Any) -> None:
     """Write a release, by the ending of the path: a table with its description, a chart or a page.
 
     Args:
@@ -265,7 +265,7 @@ def write_figure(figure: Figure, path: Path) -> None:
     replace_file(path, partial(save_figure, figure))
 
 
-def draw_release(numbers: ReleasedNumbers, path: Path, **form: Any) -> None:
+def draw_release(numbers: ReleaseData, path: Path, **form: Any) -> None:
     """Write the charts of a release: of totals and of windows, in files beside each other."""
     try:
         figures = Release(numbers).figures(**form)
@@ -282,7 +282,7 @@ def draw_release(numbers: ReleasedNumbers, path: Path, **form: Any) -> None:
 
 
 def write_page(
-    numbers: ReleasedNumbers,
+    numbers: ReleaseData,
     path: Path,
     *,
     title: str | None = None,
@@ -298,7 +298,7 @@ def write_page(
         width: width of the charts in inches; telephones get a narrow one.
         form: further options of charts.
     """
-    from counton.released.web_page import web_page
+    from counton.results.web_page import web_page
 
     release = Release(numbers)
 

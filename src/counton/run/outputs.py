@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.base.errors import field as option_name
-from counton.frame.options import check_text
+from counton.continual.intervals import LEVEL, check_level
+from counton.io.input_paths import event_paths, is_file, refuse_among_events
+from counton.io.sources import Source
 from counton.job.common_options import Job
-from counton.numbers.intervals import LEVEL, check_level
-from counton.released.read_options import check_shown
-from counton.released.release import Release
-from counton.rows.paths import event_paths, is_file, refuse_among_events
-from counton.rows.sources import Source
+from counton.results.display import check_shown
+from counton.results.release import Release
 from counton.run.output_files import (
     PICTURES,
     check_output,
@@ -25,6 +24,7 @@ from counton.run.output_files import (
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import OutputFiles, RunOptions
 from counton.state.keys import state_files
+from counton.windowing.options import check_text
 
 
 def check_outputs(
@@ -36,7 +36,7 @@ def check_outputs(
         level: confidence level of the intervals; None: the usual one.
 
     Raises:
-        InvalidInput: the stream cannot have it.
+        InvalidInputError: the stream cannot have it.
     """
     description = spec.description()
     check_shown(options.display, description, check_level(level, usual=LEVEL))
@@ -46,7 +46,7 @@ def check_outputs(
 
         check_width(width)
     if outputs.chart is not None and not description.shows_cells:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('plot', str(outputs.chart))} draws counts and sums over time, and this "
             f"is {description.kind}: leave it out, and draw the table"
         )
@@ -62,7 +62,7 @@ def refuse_shared_files(
         noise_id: identity of the stream's noise; None: the stream is new.
 
     Raises:
-        InvalidInput: a file cannot be written, or would be replaced.
+        InvalidInputError: a file cannot be written, or would be replaced.
     """
     quarantine = options.policies.quarantine
     if isinstance(rows, Source) and rows.accepted:

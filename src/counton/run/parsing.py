@@ -11,17 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.frame.groups import GroupNames
-from counton.frame.options import MissingOptions
-from counton.frame.windows import (
-    Windows,
-    lags_in,
-    load_zone,
-    parse_time,
-    usual_revised_windows,
-)
+from counton.continual.intervals import LEVEL, check_level
+from counton.io.error_policy import MOST as MOST_BAD_ROWS
+from counton.io.error_policy import Policies
+from counton.io.input_paths import moments_named
 from counton.job.common_options import Job
 from counton.job.custom_strategies import own_strategy
 from counton.job.incompatible import (
@@ -31,15 +26,11 @@ from counton.job.incompatible import (
 )
 from counton.job.report import refuse_incomplete
 from counton.job.values import LATEST_ROW, NOW, QUARANTINE
-from counton.numbers.intervals import LEVEL, check_level
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import unit_without_period
 from counton.privacy.guarantees import guarantee_from
-from counton.released.description import period_anew
-from counton.released.periods import made_of_windows
-from counton.rows.paths import moments_named
-from counton.rows.policies import MOST as MOST_BAD_ROWS
-from counton.rows.policies import Policies
+from counton.results.metadata import period_anew
+from counton.results.periods import made_of_windows
 from counton.run.missing_rows import QUIET, QUIET_IF_COVERED
 from counton.run.statistic_parsing import (
     normal_domain,
@@ -76,10 +67,19 @@ from counton.run.terms import (
     WantedAccuracy,
     Windowing,
 )
-from counton.statistics import TallyStatistic
+from counton.statistics import AccumulatorStatistic
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies.strategy import StreamStrategy
 from counton.strategies.streams.window_versions import MOST_VERSIONS
+from counton.windowing.groups import GroupNames
+from counton.windowing.options import MissingOptionError
+from counton.windowing.windows import (
+    Windows,
+    lags_in,
+    load_zone,
+    parse_time,
+    usual_revised_windows,
+)
 
 #: Options without which there are no windows.
 _OF_WINDOWS = ("time", "every", "start")
@@ -92,8 +92,8 @@ def normal_new_job(job: Job) -> Job:
     """Return a job that begins a stream, in its normal form.
 
     Raises:
-        MissingOptions: an option is missing that a new stream needs.
-        InvalidInput: an option excludes another, or needs another that is missing.
+        MissingOptionError: an option is missing that a new stream needs.
+        InvalidInputError: an option excludes another, or needs another that is missing.
     """
     refuse_excluded(job)
     _refuse_missing(job)
@@ -166,7 +166,7 @@ def _usual_series(job: Job) -> Series:
 
 
 def period_that_begins_anew(
-    of_group: TallyStatistic, per: str | None, windows: Windows
+    of_group: AccumulatorStatistic, per: str | None, windows: Windows
 ) -> str | None:
     """Return the period in each of which totals begin anew, since users count anew; None: in none.
 
@@ -211,7 +211,7 @@ def _refuse_missing(job: Job) -> None:
         missing.append(name)
         shown.append(option_name(name))
     several = " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-    raise MissingOptions(
+    raise MissingOptionError(
         f"a new stream of {job.statistic} needs {several}; choose without looking at the data, or "
         f"correct {option_name('state')} or {option_name('name')} if the stream exists",
         missing,
@@ -226,7 +226,7 @@ def parse_terms(job: Job) -> StreamTerms:
         job: a job in its normal form.
 
     Raises:
-        InvalidInput: an option has a wrong value.
+        InvalidInputError: an option has a wrong value.
     """
     statistic = parse_statistic(job)
     windowing = _parse_windowing(job)
@@ -286,7 +286,7 @@ def _refuse_too_many_versions(lateness: str, every: str) -> None:
         return
     number = every.rstrip("smhdwo")
     longest = f"{most * int(number)}{every.removeprefix(number)}"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('revise', lateness)} publishes a window anew after each of {lags:,} further "
         f"windows of {every}, and at most {most:,} are possible: give at most {longest}, or a "
         f"longer {option_name('every')}"
@@ -303,14 +303,14 @@ def _parse_groups(job: Job) -> Groups:
     declared = cast("GroupNames", job.value_of("domain"))
     other = job.value_of("other")
     if other is not None and (not other.strip() or other in declared):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('other')} is {other!r}, which is empty or a group of "
             f"{option_name('domain')}; give another name"
         )
     return Declared(column, declared, other)
 
 
-def _parse_unit(job: Job, of_group: TallyStatistic) -> PrivacyUnit:
+def _parse_unit(job: Job, of_group: AccumulatorStatistic) -> PrivacyUnit:
     word = str(job.unit)
     column = job.value_of("user")
     if column is not None:
@@ -324,7 +324,9 @@ def _parse_unit(job: Job, of_group: TallyStatistic) -> PrivacyUnit:
     return UserOfCounts(word, counts, upstream_bound, job.value_of("row") or "event")
 
 
-def _parse_user(job: Job, word: str, column: str, of_group: TallyStatistic) -> User | DistinctUser:
+def _parse_user(
+    job: Job, word: str, column: str, of_group: AccumulatorStatistic
+) -> User | DistinctUser:
     most = job.value_of("most")
     if job.states("first"):
         return DistinctUser(word, column, most or 1)
@@ -352,12 +354,12 @@ def check_period(per: str, timezone: str) -> None:
         timezone: time zone of the periods.
 
     Raises:
-        InvalidInput: periods cannot have this length.
+        InvalidInputError: periods cannot have this length.
     """
     try:
         Windows(datetime.fromisoformat("2000-01-01T00:00+00:00"), per, 1, timezone)
-    except InvalidInput as error:
-        raise InvalidInput(
+    except InvalidInputError as error:
+        raise InvalidInputError(
             f"{option_name('per', per)} is not the length of a period: {error}"
         ) from None
 
@@ -398,7 +400,7 @@ def parse_run(job: Job, terms: StreamTerms) -> RunOptions:
         job: a job that was completed from its stream.
 
     Raises:
-        InvalidInput: an option has a wrong value, or excludes another.
+        InvalidInputError: an option has a wrong value, or excludes another.
     """
     refuse_excluded(job)
     unlisted = job.value_of("unknown")
@@ -419,13 +421,13 @@ def parse_outputs(job: Job) -> OutputFiles:
     """Parse the files that a run writes.
 
     Raises:
-        InvalidInput: the form of a chart is stated, and no chart.
+        InvalidInputError: the form of a chart is stated, and no chart.
     """
     form = {name: job.value_of(name) for name in _CHART_FORM}
     stated = {name: value for name, value in form.items() if value is not None}
     if stated and job.plot is None:
         name = next(iter(stated))
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name(name, stated[name])} is for a chart, and no chart is drawn; give "
             f"{option_name('plot')} too, or leave it out"
         )

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.errors import CountonError, InvalidInputError, field
+from counton.io.input_paths import event_paths, is_file, refuse_among_events
 from counton.job.common_options import Job
 from counton.job.custom_strategies import is_file_of
 from counton.job.saved_job import stream_name
-from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.opened_state import name_in
 from counton.run.output_files import chart_paths, table_paths
 from counton.run.parsing import parse_policies
@@ -23,8 +23,8 @@ from counton.run.stream_spec import StreamSpec
 from counton.state import Store
 from counton.state.database import Closing, parse_address
 from counton.state.keys import state_files
-from counton.state.sqlite_file import NoState, files_of
-from counton.state.state_witness import NONE as NO_ROLLBACK_GUARD
+from counton.state.rollback_guard import NONE as NO_ROLLBACK_GUARD
+from counton.state.sqlite_file import NoStateError, files_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
         jobs: all jobs of a file by name, filled with the options that their streams keep.
 
     Raises:
-        InvalidInput: two jobs share a stream, or a file that one of them writes.
+        InvalidInputError: two jobs share a stream, or a file that one of them writes.
     """
     _refuse_shared_streams(jobs)
     written_paths = [path for name, job in jobs.items() for path in _written_paths(name, job)]
@@ -80,7 +80,7 @@ def _refuse_shared_streams(jobs: Mapping[str, Job]) -> None:
     for name, job in jobs.items():
         stream = (state_of(job), stream_name(job))
         if stream in job_of_stream:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"job {name!r} releases stream {stream_name(job)!r} of state {_state_path(job)!r}, "
                 f"and so does job {job_of_stream[stream]!r}; a stream belongs to one job: give one "
                 "of the two another 'name', or leave it out"
@@ -95,15 +95,15 @@ def _refuse_tables_among_events(name: str, job: Job, written_paths: list[UsedPat
             continue
         try:
             refuse_among_events(job.events, path.path)
-        except InvalidInput as error:
-            raise InvalidInput(f"job {path.job!r} and job {name!r}: {error}") from None
+        except InvalidInputError as error:
+            raise InvalidInputError(f"job {path.job!r} and job {name!r}: {error}") from None
 
 
-def _conflict(written: UsedPath, other: UsedPath, does: str) -> InvalidInput:
+def _conflict(written: UsedPath, other: UsedPath, does: str) -> InvalidInputError:
     also_called = ""
     if str(written.path) != str(other.path):
         also_called = f", as {str(other.path)!r},"
-    return InvalidInput(
+    return InvalidInputError(
         f"job {written.job!r} writes {str(written.path)!r} ({written.key}), which job "
         f"{other.job!r}{also_called} {does} ({other.key}), and would overwrite it; give another "
         "file in one of them"
@@ -121,7 +121,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
         to: path or URL of the database.
 
     Raises:
-        InvalidInput: a job uses the file.
+        InvalidInputError: a job uses the file.
     """
     address = parse_address(to, field("to"))
     if address.file is None:
@@ -131,7 +131,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
         return
     if owners:
         other = next(name for name in jobs if name not in owners)
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('to', to)} in [publish] is the state of job {owners[0]!r}, which is secret, "
             f"and job {other!r} has another state: give a file of its own for the published numbers"
         )
@@ -143,7 +143,7 @@ def refuse_publishing_over(jobs: Mapping[str, Job], to: str) -> None:
     for name, job in jobs.items():
         for path in (*_written_paths(name, job), *_kept_paths(name, job)):
             if not published.isdisjoint(path.identities()):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field('to', to)} in [publish] is {str(path.path)!r}, which job {name!r} "
                     f"uses ({path.key}): give a file of its own for the published numbers"
                 )
@@ -188,7 +188,7 @@ class JobStates(Closing):
         if label not in self._stores:
             try:
                 self._stores[label] = Store(state)
-            except NoState:
+            except NoStateError:
                 self._stores[label] = None
         return self._stores[label]
 

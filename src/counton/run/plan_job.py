@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from counton.base.errors import CountonError, hide_secrets
-from counton.frame.lazy_polars import polars as pl
+from counton.continual.intervals import LEVEL, check_level
+from counton.io.input_paths import NoFilesError, event_paths
+from counton.io.sources import EventFrame, Source
 from counton.job.common_options import Job
-from counton.numbers.intervals import LEVEL, check_level
-from counton.privacy.ledger import Spend
-from counton.released.besides_noise import late_note
-from counton.released.description import Description
-from counton.rows.paths import NoFiles, event_paths
-from counton.rows.sources import EventFrame, Source
+from counton.privacy.ledger import LedgerEntry
+from counton.results.metadata import ReleaseMetadata
+from counton.results.systematic_errors import late_note
 from counton.run.opened_state import OpenedState
 from counton.run.path_conflicts import JobStates, refuse_shared, state_of
 from counton.run.planned_accuracy import (
@@ -43,6 +42,7 @@ from counton.state.ledger_rows import SpentUnit
 from counton.statistics import Grouped, Report
 from counton.statistics.by_group import inner_of
 from counton.statistics.report_budget import budget_shares
+from counton.windowing.lazy_polars import polars as pl
 
 #: Number of windows to plan if a stream has no last one and no number is stated.
 _AROUND = 1000
@@ -105,14 +105,14 @@ class PlannedJob:
     numbers: tuple[PlannedNumber, ...]
     needs_size: bool
     state: str
-    spend: Spend
+    spend: LedgerEntry
     sizes: tuple[int, int] | None = None
     size: int | None = None
     windows: int = 1
     counted: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def description(self) -> Description:
+    def description(self) -> ReleaseMetadata:
         """The public description of the stream."""
         return self.spec.description()
 
@@ -210,7 +210,7 @@ class _Book:
         if self._ledger is not None:
             self._ledger.spend(**spend._asdict())
         has_users = prepared.spec.terms.unit.user_column is not None
-        kind = "user" if has_users else prepared.spec.tally_statistic.protects
+        kind = "user" if has_users else prepared.spec.accumulator_statistic.protects
         self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
@@ -227,7 +227,7 @@ def planned_jobs(
         By name of a job its plan, or the error that says why it has none.
 
     Raises:
-        InvalidInput: one job would overwrite files of another.
+        InvalidInputError: one job would overwrite files of another.
 
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="visits.csv", state="visits.db", time="at", every="1d",
@@ -264,9 +264,9 @@ def planned_job(job: Job, *, size: int | None = None) -> PlannedJob:
         size: public number of rows by the last window; None: as the job states.
 
     Raises:
-        InvalidInput: a run would refuse the job.
+        InvalidInputError: a run would refuse the job.
         StateError: the job's state cannot be used, or its stream was made with other options.
-        BudgetExceeded: the job does not fit the limit of its state.
+        BudgetExceededError: the job does not fit the limit of its state.
     """
     with _before_rows(job) as prepared:
         return _plan_of(prepared, size)
@@ -284,7 +284,7 @@ def _is_read_once(job: Job) -> bool:
     """Return whether a job's rows do not exist yet, or can be read only once."""
     try:
         paths = event_paths(job.events, job.file_format)
-    except NoFiles:
+    except NoFilesError:
         return True
     return any(path == "-" or Path(path).is_fifo() for path in paths)
 
@@ -339,7 +339,7 @@ def _with_share_and_percent(
             report, or "".
     """
     spec = planned.spec
-    statistic = inner_of(spec.tally_statistic)
+    statistic = inner_of(spec.accumulator_statistic)
     counts_rows = planned.description.what == "count"
     groups = spec.terms.groups.number or 1
     if isinstance(statistic, Report):

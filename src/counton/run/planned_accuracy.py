@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, RequestMismatch
+from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.base.errors import field as option_name
+from counton.continual import Design
+from counton.continual.design import design_for
 from counton.job.common_options import Job
-from counton.numbers import Design
-from counton.numbers.design import design_for
-from counton.released.periods import period_starts
+from counton.results.periods import period_starts
 from counton.run.parsing import parse_accuracy, period_that_begins_anew
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import Endless, Revised, WantedAccuracy
@@ -52,7 +52,7 @@ def count_windows(spec: StreamSpec) -> int | None:
 
 def planned_design(spec: StreamSpec) -> Design:
     """Return the design (strategy, guarantee, contribution and noise) that a stream will have."""
-    statistic = spec.tally_statistic
+    statistic = spec.accumulator_statistic
     return design_for(
         spec.strategy,
         spec.terms.loss,
@@ -70,12 +70,12 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
     Of revised windows, they are compared with those of the first or the final version.
 
     Raises:
-        InvalidInput: no number has a wanted name, or its half-width is not known beforehand.
+        InvalidInputError: no number has a wanted name, or its half-width is not known beforehand.
     """
     last = last_step(spec)
     assert last is not None  # a stream that expires wants no accuracy
     bounds = accuracy.half_widths
-    if isinstance(spec.terms.windowing, Revised) and spec.tally_statistic.additive:
+    if isinstance(spec.terms.windowing, Revised) and spec.accumulator_statistic.additive:
         of_versions = halfwidths_at(spec, (1, last), accuracy.level)[EACH_WINDOW]
         planned = dict(zip((FIRST, FINAL), of_versions, strict=True))
         bounds = {name or FINAL: bound for name, bound in bounds.items()}
@@ -83,7 +83,7 @@ def reached_halfwidths(spec: StreamSpec, accuracy: WantedAccuracy) -> ReachedHal
         rows = accuracy.expected_rows
         windows = count_windows(spec)
         if rows is not None and windows is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('size', rows)} is the number of rows by the last window, and this "
                 f"stream has no last window. Give {option_name('steps')}, or leave "
                 f"{option_name('size')} out"
@@ -105,14 +105,14 @@ def refuse_less_accurate(spec: StreamSpec, job: Job, name: str) -> None:
         name: name of the stream.
 
     Raises:
-        RequestMismatch: it does.
+        StreamMismatchError: it does.
     """
     accuracy = parse_accuracy(job)
     if accuracy is None:
         return
     reached = reached_halfwidths(spec, accuracy)
     if reached.factor > 1:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"{option_name('within', job.within)} is less than stream {name!r} has ({reached}). "
             f"Leave it out, or give another {option_name('name')}"
         )
@@ -133,7 +133,7 @@ def counted_windows(
         another statistic, for all its numbers under "".
     """
     series = spec.terms.series
-    is_additive = spec.tally_statistic.additive
+    is_additive = spec.accumulator_statistic.additive
     if isinstance(spec.terms.windowing, Revised):
         return {EACH_WINDOW if is_additive else "": [1 for _ in steps]}
     if is_additive:
@@ -184,7 +184,7 @@ def halfwidths_at(
         lags = spec.terms.windowing.lags
         design = _newest_versions(design, lags)
         steps = [lags + 2 - step for step in steps]  # each version belongs to a window of its own
-    if spec.tally_statistic.additive:
+    if spec.accumulator_statistic.additive:
         return _halfwidths_of_sums(design, steps, counted, level)
     halfwidths: dict[str, tuple[float, ...]] = {}
     for step, number_of_windows in zip(steps, counted[""], strict=True):
@@ -192,7 +192,7 @@ def halfwidths_at(
         if rows is not None:
             rows_by_step = max(rows * step // (windows or steps[-1]), 1)
         of_step = planned_halfwidths(
-            spec.tally_statistic,
+            spec.accumulator_statistic,
             design,
             step,
             level,

@@ -26,17 +26,17 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.private import Private, open_private
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import Windows
 from counton.run.contribution_choice import ChoiceCounts
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.exactness import AddedSums
 from counton.run.missing_rows import KeptRows, MissingRows
 from counton.state import Stream
-from counton.state.addition import Addition, Arrivals
-from counton.state.seen import Change
-from counton.statistics import TallyStatistic
+from counton.state.commit_input import CommitInput, LateRowStats
+from counton.state.dedup import DigestChange
+from counton.statistics import AccumulatorStatistic
 from counton.statistics.statistic import shape_of
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import Windows
 
 #: Largest number of values that one transaction releases, if the rows can be given again.
 _VALUES_OF_TRANSACTION = 2**20
@@ -69,7 +69,7 @@ class Measurement(NamedTuple):
         told_number: which of them the operator is told of a window: of a table of counts, totals.
     """
 
-    statistic: TallyStatistic
+    statistic: AccumulatorStatistic
     sums_of_group: int
     sums: int
     shape: tuple[int, ...]
@@ -81,8 +81,8 @@ class Measurement(NamedTuple):
     @classmethod
     def of(
         cls,
-        statistic: TallyStatistic,
-        of_group: TallyStatistic,
+        statistic: AccumulatorStatistic,
+        of_group: AccumulatorStatistic,
         groups: int | None,
         *,
         is_of_each_group: bool,
@@ -214,7 +214,7 @@ class RowsOfRun(Protocol):
         """Names of groups that are found in the rows; None if groups are declared."""
 
     @property
-    def remembered(self) -> Change | None:
+    def remembered(self) -> DigestChange | None:
         """What the state remembers of the users and ids of counted rows, from this run on."""
 
     @property
@@ -234,8 +234,8 @@ class RowsOfRun(Protocol):
         """Return what the input lacks of the rows that were counted before."""
 
     def arrivals(
-        self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
-    ) -> Arrivals:
+        self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
+    ) -> LateRowStats:
         """Return the numbers of rows that arrived, and that were late, up to this run."""
 
 
@@ -257,7 +257,7 @@ class NewRowsOfRun:
     sums: pl.DataFrame
     digests: Sequence[str]
     names: GroupNamesOfRun | None = None
-    remembered: Change | None = None
+    remembered: DigestChange | None = None
     choice: ChoiceCounts = field(default_factory=ChoiceCounts)
     outside_snapshot: int = 0
     missing: MissingRows = field(default_factory=MissingRows)
@@ -295,11 +295,11 @@ class NewRowsOfRun:
         return self.missing
 
     def arrivals(
-        self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
-    ) -> Arrivals:
+        self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
+    ) -> LateRowStats:
         """Add the rows, but for those of final windows, to the earlier ones."""
         arrived = max(0, measurement.number_of_rows(self.sums) - counts.after_final)
-        return Arrivals(before.arrived + arrived, before.late + counts.late)
+        return LateRowStats(before.arrived + arrived, before.late + counts.late)
 
     def _open_rows(self, span: Span) -> pl.DataFrame:
         if not span.revises:
@@ -323,7 +323,7 @@ class SnapshotOfRun:
     sums: pl.DataFrame
     covered: range
     names: GroupNamesOfRun | None = None
-    remembered: Change | None = None
+    remembered: DigestChange | None = None
     choice: ChoiceCounts = field(default_factory=ChoiceCounts)
     can_be_given_again: ClassVar[bool] = True
     digests: ClassVar[Sequence[str]] = ()
@@ -420,10 +420,10 @@ class SnapshotOfRun:
         )
 
     def arrivals(
-        self, before: Arrivals, counts: OperatorCounts, measurement: Measurement
-    ) -> Arrivals:
+        self, before: LateRowStats, counts: OperatorCounts, measurement: Measurement
+    ) -> LateRowStats:
         """Return the numbers of this snapshot's rows, and of those that came too late."""
-        return Arrivals(measurement.number_of_rows(self.sums), counts.after_final)
+        return LateRowStats(measurement.number_of_rows(self.sums), counts.after_final)
 
     def _is_covered(self) -> pl.Expr:
         return _step.is_between(self.covered.start, self.covered.stop, closed="left")
@@ -472,7 +472,7 @@ class PlannedSteps:
     changed: NDArray[np.int64]
     counts: OperatorCounts
     missing: MissingRows
-    arrivals_before: Arrivals
+    arrivals_before: LateRowStats
 
     @classmethod
     def of(
@@ -481,7 +481,7 @@ class PlannedSteps:
         kept: pl.DataFrame,
         span: Span,
         measurement: Measurement,
-        arrivals_before: Arrivals,
+        arrivals_before: LateRowStats,
     ) -> PlannedSteps:
         """Compare a run's rows with what the state has kept."""
         totals = rows.seen(kept, span).select(_KEY + _KEPT)
@@ -515,7 +515,7 @@ class PlannedSteps:
 
     def transactions(
         self, new_facts: Mapping[str, Any] | None = None, *, is_needed: bool = False
-    ) -> Iterator[tuple[float, Private[Addition]]]:
+    ) -> Iterator[tuple[float, Private[CommitInput]]]:
         """Yield the content of each transaction, in the order of the steps.
 
         Rows that come only once are written in one transaction, with the digests of their files.
@@ -531,7 +531,7 @@ class PlannedSteps:
         new = self.span.new_steps
         if not (self.changes_anything or is_needed):
             if new_facts is not None:
-                yield 0.0, Private(Addition(details=new_facts))
+                yield 0.0, Private(CommitInput(details=new_facts))
             return
         size = max(1, len(new))
         if self.rows.can_be_given_again:
@@ -554,7 +554,7 @@ class PlannedSteps:
         is_first: bool,
         is_last: bool,
         new_facts: Mapping[str, Any] | None = None,
-    ) -> Addition:
+    ) -> CommitInput:
         """Return the content of the transaction that releases some steps.
 
         Args:
@@ -563,7 +563,7 @@ class PlannedSteps:
             new_facts: what the stream keeps of its jobs from then on; None: as before.
         """
         names = self.rows.names
-        return Addition(
+        return CommitInput(
             inputs=self.values(steps) if self.span.new_steps else None,
             observed=self.observed(steps, is_first=is_first, is_last=is_last),
             sources=self.rows.digests if is_first else (),
@@ -655,7 +655,7 @@ class PlannedSteps:
         largest = int(of_cells["size"].max() or 0)  # type: ignore[arg-type]
         return AddedSums(largest, largest_of_places)
 
-    def _arrivals(self) -> Arrivals | None:
+    def _arrivals(self) -> LateRowStats | None:
         """Return the numbers of rows to keep; a single table has no late rows."""
         if not self.span.is_recurring:
             return None

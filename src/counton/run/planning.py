@@ -10,17 +10,17 @@ import numpy as np
 
 from counton.base.columns import REVISED, refuse_added
 from counton.base.distributions import BoundedChange, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.lengths import has_same_length
 from counton.base.strategy_names import KINDS, PAPERS
+from counton.continual import Design
+from counton.continual.node_distribution import law_for
 from counton.job.common_options import Job
-from counton.numbers import Design
-from counton.numbers.node_law import law_for
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import ranked_designs
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee
-from counton.released.periods import first_split_window, made_of_windows, period_starts
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee
+from counton.results.periods import first_split_window, made_of_windows, period_starts
 from counton.run.parsing import (
     normal_form,
     normal_new_job,
@@ -45,7 +45,7 @@ from counton.run.terms import (
     WantedAccuracy,
 )
 from counton.state.ledger_rows import SpentUnit, unit_word
-from counton.statistics import Report, TallyStatistic
+from counton.statistics import AccumulatorStatistic, Report
 from counton.statistics.discovery import (
     ONE_CELL,
     ROOM,
@@ -76,7 +76,7 @@ def plan_stream(job: Job, units: Sequence[SpentUnit] = ()) -> StreamSpec:
         The specification of the stream.
 
     Raises:
-        InvalidInput: an option is missing or wrong, or no strategy serves the stream.
+        InvalidInputError: an option is missing or wrong, or no strategy serves the stream.
 
     >>> from counton.job.statistics import CountJob
     >>> spec = plan_stream(CountJob(
@@ -105,7 +105,7 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
     table: Any = parse_statistic(job).of_group
     wanted = table.as_wanted()
     if wanted is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the privacy loss is missing; give {option_name('rho', 0.5)} for example, or state "
             f"the accuracy by {option_name('target', 'LEVEL=STD,...')}, from which the loss is "
             "computed"
@@ -160,7 +160,7 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
     split = first_split_window(windows, per)
     if split is None:
         return
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{option_name('per', per)}: a period begins at {windows.at(split.period_begin)}, inside "
         f"the window of {windows.every} that begins at {windows.at(split.window_begin)}. One user "
         "would count twice in that window. Let windows begin where periods begin "
@@ -168,7 +168,9 @@ def _refuse_shifted_periods(terms: StreamTerms) -> None:
     )
 
 
-def _resolved(terms: StreamTerms, statistic: TallyStatistic, loss: Any) -> TallyStatistic:
+def _resolved(
+    terms: StreamTerms, statistic: AccumulatorStatistic, loss: Any
+) -> AccumulatorStatistic:
     """Return the statistic with the parameters that depend on users, guarantee and horizon."""
     unit = terms.unit
     if isinstance(unit, User | DistinctUser):
@@ -176,7 +178,7 @@ def _resolved(terms: StreamTerms, statistic: TallyStatistic, loss: Any) -> Tally
     return statistic.settle(loss, terms.windowing.horizon)
 
 
-def _with_strategy(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> StreamSpec:
+def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
     """Plan a stream of declared groups."""
     statistic = _resolved(terms, statistic, terms.loss)
     contribution = _contribution(terms, statistic)
@@ -187,7 +189,7 @@ def _with_strategy(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> S
     return StreamSpec(job, statistic, contribution, strategy)
 
 
-def _contribution(terms: StreamTerms, statistic: TallyStatistic) -> Contribution:
+def _contribution(terms: StreamTerms, statistic: AccumulatorStatistic) -> ContributionBound:
     """Return the bound on what a protected unit changes, with the corrections that it covers."""
     contribution = terms.unit.contribution(statistic)
     corrections = terms.max_corrections
@@ -199,13 +201,13 @@ def _contribution(terms: StreamTerms, statistic: TallyStatistic) -> Contribution
     return contribution.in_steps(1 + corrections)
 
 
-def _refuse_corrections(terms: StreamTerms, contribution: Contribution) -> None:
+def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> None:
     """Refuse a number of corrections of a row that a guarantee cannot cover."""
     corrections = option_name("recounts", terms.max_corrections)
     if terms.max_corrections > MOST_CORRECTIONS:
-        raise InvalidInput(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
+        raise InvalidInputError(f"{corrections} is above {MOST_CORRECTIONS}; give at most that")
     if contribution.relation == "replace":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{corrections} does not go with {option_name('replace', True)}, where a row is "
             "replaced, not added; leave one of them out"
         )
@@ -216,17 +218,17 @@ def _refuse_corrections(terms: StreamTerms, contribution: Contribution) -> None:
         has_other_bounds = rule.each is not None or rule.distinct or rule.most_a_window is not None
         is_proven &= pattern is None and not has_other_bounds
     if not is_proven:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{corrections} is not proven for {terms.statistic.name} here, whose rows do not "
             "change one cell each. Leave it out"
         )
 
 
 def _with_weights_for_noise(
-    spec: StreamSpec, terms: StreamTerms, statistic: TallyStatistic
+    spec: StreamSpec, terms: StreamTerms, statistic: AccumulatorStatistic
 ) -> StreamSpec:
     """Plan a report again if its noise is of another family than that for which it has settled."""
-    report = spec.tally_statistic
+    report = spec.accumulator_statistic
     if not isinstance(report, Report) or cast("Report", statistic).weights is not None:
         return spec
     law = law_for(spec.strategy, terms.loss, spec.contribution, spec.shape).law
@@ -236,7 +238,7 @@ def _with_weights_for_noise(
     return _with_strategy(spec.job, terms, report.with_parameters(weights=weights))
 
 
-def _with_discovery(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> StreamSpec:
+def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
     """Plan a stream that finds its groups: delta is spent on showing them, epsilon on counting."""
     counters = counters_of(terms.loss)
     statistic = _resolved(terms, statistic, counters)
@@ -262,7 +264,7 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: TallyStatistic) -> 
 
 # --------------------------------------------------------------------------------------- strategy
 def choose_strategy(
-    terms: StreamTerms, contribution: Contribution, shape: tuple[int, ...]
+    terms: StreamTerms, contribution: ContributionBound, shape: tuple[int, ...]
 ) -> StreamStrategy:
     """Return the stated strategy, or the one with the least error; that of an expiring stream
     follows from its options.
@@ -272,7 +274,7 @@ def choose_strategy(
         shape: shape of the cells of a step.
 
     Raises:
-        InvalidInput: no strategy of the stated kind serves the stream.
+        InvalidInputError: no strategy of the stated kind serves the stream.
     """
     windowing = terms.windowing
     _refuse_other_series(terms)
@@ -300,14 +302,14 @@ def _refuse_other_series(terms: StreamTerms) -> None:
         refuse_added(labels, *REVISED)
         if of_group.counts_users and not _are_windows_of_users(windowing, per):
             longer = "for ever" if per is None else f"in each {per}"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('revise', windowing.lateness)} revises the users of each window of "
                 f"{windowing.every}, but here a user counts once {longer}, in the first window "
                 f"with a row of that user: give {option_name('per', windowing.every)}, and let "
                 "windows begin where these periods begin"
             )
     if terms.series == "periods" and not _begins_anew(terms):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('release', 'periods')} is for users who count anew in each period "
             f"({option_name('per')}) of whole windows, as reach does, and here no user does; leave "
             "it out"
@@ -326,7 +328,7 @@ def _begins_anew(terms: StreamTerms) -> bool:
 
 
 def _best_strategy(
-    terms: StreamTerms, series: str, contribution: Contribution, shape: tuple[int, ...]
+    terms: StreamTerms, series: str, contribution: ContributionBound, shape: tuple[int, ...]
 ) -> StreamStrategy:
     """Return the user's own strategy, the best one of a stated kind, or the planner's choice."""
     windowing = terms.windowing
@@ -337,7 +339,7 @@ def _best_strategy(
     for kind in (PAPERS[name],) if name in PAPERS else KINDS.get(name, ()):
         if kind.windows != (series == "windows"):
             made_for = "single windows" if kind.windows else "totals"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('strategy', name)} is made for {made_for}, and does not go with "
                 f"{option_name('release', series)}. Leave one of them out"
             )
@@ -366,7 +368,7 @@ def _best_strategy(
     if sums_of_draws:
         ranked = [design for design in ranked if sums_draws(design.strategy)]
     if not ranked:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('strategy', name)} cannot serve the stream under {terms.loss}; leave it "
             "out"
         )
@@ -392,19 +394,19 @@ def _best_for_periods(terms: StreamTerms, ranked: Sequence[Design]) -> StreamStr
 
 
 def _own_strategy(
-    terms: StreamTerms, series: str, contribution: Contribution, shape: tuple[int, ...]
+    terms: StreamTerms, series: str, contribution: ContributionBound, shape: tuple[int, ...]
 ) -> StreamStrategy:
     """Return the user's own strategy, once it was found to fit the stream."""
     own = cast("StreamStrategy", terms.strategy)
     horizon = terms.windowing.horizon
     if own.horizon != horizon:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('strategy')} is {own!r}, made for {_horizon_text(own.horizon)}, and the "
             f"stream has {_horizon_text(horizon)}: build it for that number"
         )
     workload = "windows" if series == "windows" else "totals"
     if own.facts.workload != workload or series == "both":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('strategy')} is {own!r}, made for {own.facts.workload}, and does not go "
             f"with {option_name('release', series)}; leave one of them out"
         )

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from counton.base.private import open_private
-from counton.numbers.intervals import LEVEL, check_level
-from counton.released.description import Description
-from counton.released.read_options import View, with_shown_groups
-from counton.released.release import Release
-from counton.released.released_numbers import ReleasedNumbers
-from counton.released.revisions import Revisions
-from counton.released.stream_words import WITHDRAWN
+from counton.continual.intervals import LEVEL, check_level
+from counton.results.display import DisplaySelection, with_shown_groups
+from counton.results.metadata import ReleaseMetadata
+from counton.results.release import Release
+from counton.results.release_data import ReleaseData
+from counton.results.revisions import Revisions
+from counton.results.text import WITHDRAWN
 from counton.run.stream_spec import StreamSpec
 from counton.state.database import reading
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
 from counton.statistics.discovery import first_shown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def read_release(
     stream: JournalReader,
     spec: StreamSpec,
     *,
-    display: View | None = None,
+    display: DisplaySelection | None = None,
     level: float | None = None,
     steps: range | None = None,
 ) -> Release:
@@ -64,10 +64,14 @@ def public_notes(spec: StreamSpec) -> list[str]:
 
 
 def _read_numbers(
-    stream: JournalReader, spec: StreamSpec, display: View, level: float, steps: range | None
-) -> ReleasedNumbers:
+    stream: JournalReader,
+    spec: StreamSpec,
+    display: DisplaySelection,
+    level: float,
+    steps: range | None,
+) -> ReleaseData:
     description = spec.description()
-    is_additive = spec.tally_statistic.additive
+    is_additive = spec.accumulator_statistic.additive
     is_revised = spec.terms.windowing.windows.lags > 0 and stream.step > 0
     if spec.discovers_groups:
         return _read_found_groups(stream, description, level, display)
@@ -76,21 +80,19 @@ def _read_numbers(
         stored = stream.releases(start, None if steps is None else steps.stop)
         with reading(f"the releases of stream {stream.name!r}"):
             values = stored.values.reshape(len(stored), len(description.groups))
-        return ReleasedNumbers.of(
-            description, stream.design, values, level, start=start, shown=display
-        )
+        return ReleaseData.of(description, stream.design, values, level, start=start, shown=display)
     if not is_additive:
         description = with_shown_groups(description, display)
     if is_revised:
         return _read_newest_versions(stream, description, level, display)
     every_step = range(1, stream.step + 1)
     readings = stream.readings(1, every_step.stop, description.statistic)
-    return ReleasedNumbers(description, stream.design, every_step, readings, level, shown=display)
+    return ReleaseData(description, stream.design, every_step, readings, level, shown=display)
 
 
 def _read_newest_versions(
-    stream: JournalReader, description: Description, level: float, display: View
-) -> ReleasedNumbers:
+    stream: JournalReader, description: ReleaseMetadata, level: float, display: DisplaySelection
+) -> ReleaseData:
     """Read revised windows: the newest version of each, and all earlier ones."""
     values = stream.releases().values
     design = cast("Any", stream.design)
@@ -102,13 +104,13 @@ def _read_newest_versions(
 
 
 def _with_versions(
-    description: Description, revisions: Revisions, level: float, display: View
-) -> ReleasedNumbers:
+    description: ReleaseMetadata, revisions: Revisions, level: float, display: DisplaySelection
+) -> ReleaseData:
     """Return the versions of windows, the newest of each as the numbers."""
     last_step = len(revisions.values)
     design = revisions.design_at(last_step)
     description = replace(description, strategy=design.strategy)
-    numbers = ReleasedNumbers.of(
+    numbers = ReleaseData.of(
         description,
         design,
         revisions.newest(last_step),
@@ -120,8 +122,8 @@ def _with_versions(
 
 
 def _read_found_groups(
-    stream: JournalReader, description: Description, level: float, display: View
-) -> ReleasedNumbers:
+    stream: JournalReader, description: ReleaseMetadata, level: float, display: DisplaySelection
+) -> ReleaseData:
     """Read the groups that may be shown, by the first step that showed them, then by name."""
     names = open_private(stream.labels())
     design = stream.design
@@ -164,4 +166,4 @@ def _read_found_groups(
     if versions:
         revisions = Revisions(cast("Any", design), estimates, since)
         return _with_versions(description, revisions, level, display)
-    return ReleasedNumbers.of(description, design, estimates, level, since=since, shown=display)
+    return ReleaseData.of(description, design, estimates, level, since=since, shown=display)

@@ -8,25 +8,25 @@ from datetime import datetime
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.private import Private, open_private
-from counton.frame.groups import GroupNames
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import NO_MOMENT, Windows, microseconds
-from counton.rows.bad_rows import unlisted_names
-from counton.rows.row_reading import Columns, RowReading
-from counton.rows.sources import Source, UnreadableRow
-from counton.rows.tally import Tally, tally
+from counton.io.aggregation import Aggregates, tally
+from counton.io.bad_rows import unlisted_names
+from counton.io.row_assignment import Columns, RowMapping
+from counton.io.sources import Source, UnreadableRowError
 from counton.run.discovered_groups import GroupNamesOfRun, find_group_names
 from counton.run.due_windows import RowTimes
 from counton.run.row_buffer import RowBuffer
 from counton.run.row_numbers import RowNumbers
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import Declared, RunOptions
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT, Windows, microseconds
 
 #: Function that returns a buffer of the rows, if those that count are chosen; else None.
-MakeBuffer = Callable[[RowReading, GroupNames | None], RowBuffer | None]
+MakeBuffer = Callable[[RowMapping, GroupNames | None], RowBuffer | None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,13 +60,13 @@ def columns_of(spec: StreamSpec) -> Columns:
     )
 
 
-def row_reading(spec: StreamSpec, run: RunOptions) -> RowReading:
+def row_reading(spec: StreamSpec, run: RunOptions) -> RowMapping:
     """Return the rules by which the rows of a run are read."""
     terms = spec.terms
     statistic = terms.group_statistic
     adds_values = statistic.parts or statistic.rank_digits
     groups = terms.groups
-    return RowReading(
+    return RowMapping(
         columns_of(spec),
         terms.windowing.windows,
         unknown="discover" if spec.discovers_groups else run.unlisted_groups,
@@ -98,13 +98,13 @@ def aggregate_rows(
         watch: function that is told numbers of rows as they are read.
 
     Raises:
-        InvalidInput: a row cannot be counted, and no option says what to do with such rows.
+        InvalidInputError: a row cannot be counted, and no option says what to do with such rows.
     """
     reading = row_reading(spec, run)
     rows = open_private(source)
     try:
         sums = _add_up(rows, reading, spec, now, kept_names, make_buffer, watch)
-    except UnreadableRow:  # read the others again, if such rows are set aside
+    except UnreadableRowError:  # read the others again, if such rows are set aside
         rows = rows.sift(reading.columns.names, run.policies.unread)
         sums = _add_up(rows, reading, spec, now, kept_names, make_buffer, watch)
     return Private(sums)
@@ -112,7 +112,7 @@ def aggregate_rows(
 
 def _add_up(
     rows: Source,
-    reading: RowReading,
+    reading: RowMapping,
     spec: StreamSpec,
     now: datetime,
     kept_names: tuple[str, ...],
@@ -132,7 +132,9 @@ def _add_up(
     return WindowSums(frame, times, numbers, names, buffer)
 
 
-def _row_numbers(rows: Source, reading: RowReading, spec: StreamSpec, counted: Tally) -> RowNumbers:
+def _row_numbers(
+    rows: Source, reading: RowMapping, spec: StreamSpec, counted: Aggregates
+) -> RowNumbers:
     groups = spec.terms.groups
     has_other_rows = False
     if isinstance(groups, Declared) and groups.other is not None:
@@ -159,7 +161,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     """Refuse the first rows of a stream if none lies in a window: an option is probably wrong.
 
     Raises:
-        InvalidInput: none does, although there are rows.
+        InvalidInputError: none does, although there are rows.
     """
     opened = open_private(sums)
     if not opened.numbers.read or opened.numbers.within or opened.times.more_follow:
@@ -168,7 +170,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     if opened.times.newest is not None:
         shown = windows.to_the_minute(opened.times.newest)
         newest = f"the newest row that can be read is of {shown}"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"No row lies in a window of the stream, from {windows.at(windows.start)} to "
         f"{windows.at(windows.end)}: {newest}. Nothing was released. Correct "
         f"{option_name('start')}, {option_name('steps')} or {option_name('time_format')}, or give "
@@ -176,7 +178,7 @@ def refuse_no_row_within(sums: Private[WindowSums], windows: Windows) -> None:
     )
 
 
-def _times_of(counted: Tally, now: datetime, *, more_follow: bool) -> RowTimes:
+def _times_of(counted: Aggregates, now: datetime, *, more_follow: bool) -> RowTimes:
     moments = np.asarray(counted.moments, np.int64)
     past = moments[(moments <= microseconds(now)) & (moments > NO_MOMENT)]
     return RowTimes(

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.private import open_private
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import Windows
-from counton.released.periods import period_of
+from counton.results.periods import period_of
 from counton.run.terms import StreamTerms
 from counton.state import Stream
-from counton.state.seen import MOST_PARTS, Change, MarkSet, Secret
+from counton.state.dedup import MOST_PARTS, DigestChange, DigestSet, Secret
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import Windows
 
 #: Microseconds of a day.
 DAY = 86_400_000_000
@@ -171,7 +171,7 @@ def change_of_memory(
     secret: Secret,
     terms: StreamTerms,
     target: int,
-) -> Change:
+) -> DigestChange:
     """Return the digests to add and to delete once ``target`` steps are released.
 
     Args:
@@ -186,7 +186,7 @@ def change_of_memory(
     if terms.unit.user_column is not None:
         changes.append(_change_of_users(before, users, terms, first_period))
         changes.append(_ChangeOfKind((), (), (REFUSED, first_period)))
-    return Change(
+    return DigestChange(
         secret,
         added=[digest_set for change in changes for digest_set in change.added],
         replaced=[place for change in changes for place in change.replaced],
@@ -202,7 +202,7 @@ class _ChangeOfKind(NamedTuple):
         forgotten: the first period whose digests are kept.
     """
 
-    added: Sequence[MarkSet]
+    added: Sequence[DigestSet]
     replaced: Sequence[tuple[str, int]]
     forgotten: tuple[str, int]
 
@@ -238,7 +238,7 @@ def _change_of_users(
     )
 
 
-def _users_of(kept: MarkSet, facts: Sequence[str]) -> pl.DataFrame:
+def _users_of(kept: DigestSet, facts: Sequence[str]) -> pl.DataFrame:
     columns = {"user": kept.digests, **dict(zip(facts, kept.facts, strict=True))}
     constants = dict.fromkeys(_FACTS, 0) | {"period": kept.period}
     absent = [
@@ -256,9 +256,9 @@ def _full_periods(before: RememberedRows, kind: str, periods: pl.Series) -> list
 
 def _digest_sets(
     kind: str, rows: pl.DataFrame, *, by: str, facts: Sequence[str]
-) -> Iterator[MarkSet]:
+) -> Iterator[DigestSet]:
     digest = "id" if kind == "id" else "user"
     ordered = rows.sort(by, digest, maintain_order=True)
     for some in ordered.partition_by(by, maintain_order=True):
         values = tuple(some[name].to_numpy() for name in facts)
-        yield MarkSet(kind, int(some[by][0]), some[digest].to_numpy(), values)
+        yield DigestSet(kind, int(some[by][0]), some[digest].to_numpy(), values)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from counton.base.exact import name_alone
-from counton.frame.lazy_polars import polars as pl
-from counton.rows.row_reading import RowReading, by_row
+from counton.io.row_assignment import RowMapping, by_row
 from counton.run.contribution_choice import ChoiceCounts
-from counton.state.seen import Secret
+from counton.state.dedup import Secret
+from counton.windowing.lazy_polars import polars as pl
 
 #: Number of rows that are chosen from together.
 _ROWS_OF_PORTION = 2**22
@@ -61,7 +61,7 @@ class RowBuffer:
 
     def __init__(
         self,
-        reading: RowReading,
+        reading: RowMapping,
         secret: Secret,
         groups: Sequence[str] | None,
     ) -> None:

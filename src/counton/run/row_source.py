@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.base.errors import field as option_name
+from counton.io.declared_groups import refuse_events_as_domain
+from counton.io.files import EventFile
+from counton.io.files import open_source as open_files
+from counton.io.input_paths import CsvForm, is_database, moments_named
+from counton.io.other_formats import refuse_address
+from counton.io.query_edges import QueryEdges
+from counton.io.sources import Source, join_columns
+from counton.io.timestamps import WITHIN_DAY
 from counton.job.common_options import Job
-from counton.rows.domains import refuse_events_as_domain
-from counton.rows.files import EventFile
-from counton.rows.files import open_source as open_files
-from counton.rows.other_formats import refuse_address
-from counton.rows.paths import CsvForm, is_database, moments_named
-from counton.rows.query_edges import QueryEdges
-from counton.rows.sources import Source, join_columns
-from counton.rows.timestamps import WITHIN_DAY
 from counton.run.due_windows import EndedWindows, RowTimes, covered_windows, ended_windows
 from counton.run.parsing import is_single_table
 from counton.run.reading import columns_of
@@ -57,7 +57,7 @@ def query_moments(
         now: the current time.
 
     Raises:
-        InvalidInput: the query names a moment that the stream cannot have.
+        InvalidInputError: the query names a moment that the stream cannot have.
     """
     query = None if job.query is None else str(job.query)
     names = frozenset[str]() if query is None else moments_named(query)
@@ -66,17 +66,17 @@ def query_moments(
     shown = option_name("query", query[:40])
     windows = spec.terms.windowing.windows
     if isinstance(spec.terms.windowing, SingleTable):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{shown} uses {{{min(names)}}}, a time between windows, and a table without times has "
             "no windows. Leave it out"
         )
     if spec.terms.takes_new_rows and len(names) == 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{shown} uses only {{{min(names)}}}, so the next run would select some of these new "
             "rows again, and count them twice. Use both {since} and {until}"
         )
     if "until" in names and run.until == "newest":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{shown} uses {{until}}, but {option_name('until', 'newest')} is known only after the "
             "rows are read. Leave one of them out"
         )
@@ -115,21 +115,21 @@ def open_rows(job: Job, rows: object, edges: QueryEdges | None = None) -> Source
         edges: values of the moments that the query names; None: all rows lie between them.
 
     Raises:
-        InvalidInput: there are none, or a file is missing or of an unknown format.
+        InvalidInputError: there are none, or a file is missing or of an unknown format.
     """
     events = job.events if rows is None else rows
     if events is None:
-        raise InvalidInput(f"{option_name('events')} is missing. Name the files of the rows")
+        raise InvalidInputError(f"{option_name('events')} is missing. Name the files of the rows")
     query = None if job.query is None else str(job.query)
     if is_database(events):
-        from counton.rows.databases import open_query
+        from counton.io.databases import open_query
 
         return open_query(events, query, edges)
     for path in events if isinstance(events, list | tuple) else [events]:
         if isinstance(path, str):
             refuse_address(path)
     if query is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('query', query[:40])} is for a database, and {option_name('events')} "
             "name no database. Give sqlite:///FILE or postgresql://USER@HOST/DATABASE, or leave "
             f"{option_name('query')} out"
@@ -148,7 +148,7 @@ def open_rows_of_new_stream(job: Job, rows: object) -> Source | None:
         if they are the result of a query, which is asked when its moments are known.
 
     Raises:
-        InvalidInput: a column is missing that an option names, or the groups were read from the
+        InvalidInputError: a column is missing that an option names, or the groups were read ...
             rows.
     """
     if isinstance(job.events if rows is None else rows, Source):
@@ -173,7 +173,7 @@ def refuse_rows_as_domain(job: Job, source: Source, rows: object) -> None:
         rows: a source of rows that a program passes; None: what the job names.
 
     Raises:
-        InvalidInput: it does; groups that are found in the rows reveal whose rows exist.
+        InvalidInputError: it does; groups that are found in the rows reveal whose rows exist.
     """
     domain = job.value_of("domain")
     people = [str(name) for name in (job.value_of("user"), job.id) if name is not None]
@@ -196,7 +196,7 @@ def check_rows(source: Source, spec: StreamSpec, *, is_new_stream: bool) -> Sour
         is_new_stream: whether the job begins its stream.
 
     Raises:
-        InvalidInput: a column is missing, or its type cannot be read.
+        InvalidInputError: a column is missing, or its type cannot be read.
     """
     if not is_new_stream:
         source = source.for_known_stream()

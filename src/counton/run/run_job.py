@@ -17,19 +17,16 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol, Self
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 from counton.base.private import Private, open_private
-from counton.frame.groups import GroupNames
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.windows import Windows
+from counton.io.input_paths import are_several
+from counton.io.row_assignment import RowMapping
+from counton.io.sources import Source
 from counton.job.common_options import Job
 from counton.noise import Key
-from counton.released.read_options import View
-from counton.released.release import Release
-from counton.rows.paths import are_several
-from counton.rows.row_reading import RowReading
-from counton.rows.sources import Source
+from counton.results.display import DisplaySelection
+from counton.results.release import Release
 from counton.run.chosen_rows import RowChoice, choose_rows, no_chosen_rows
 from counton.run.discovered_groups import GroupNamesOfRun
 from counton.run.due_windows import EndedWindows, covered_windows, ended_windows
@@ -83,10 +80,13 @@ from counton.run.uncounted_files import (
     refuse_counted_meanwhile,
 )
 from counton.state import Store, Stream
-from counton.state.addition import Arrivals
+from counton.state.commit_input import LateRowStats
 from counton.state.database import CommitHook
 from counton.state.ledger_rows import SpentUnit
 from counton.state.stream import Amounts
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import Windows
 
 #: Seconds between two reports of the number of rows that were read.
 _REPORT_SECONDS = 0.3
@@ -163,7 +163,7 @@ class RunResult:
         """Return the exact numbers of rows. Only for people who may see the rows."""
         return open_private(self.counts)
 
-    def read(self, level: float | None = None, shown: View | None = None) -> Release:
+    def read(self, level: float | None = None, shown: DisplaySelection | None = None) -> Release:
         """Return all that the stream has released, with intervals.
 
         Args:
@@ -172,7 +172,7 @@ class RunResult:
                 of them is stated, the journal is read again.
 
         Raises:
-            InvalidInput: the level is not above 0 or is above 1 - 1e-9, or the statistic has no
+            InvalidInputError: the level is not above 0 or is above 1 - 1e-9, or the statistic ...
                 such numbers.
 
         >>> from pathlib import Path
@@ -227,9 +227,9 @@ def run(
             ends the run.
 
     Raises:
-        InvalidInput: the job or a row cannot be taken; nothing was released.
-        RequestMismatch: the job differs from its stream.
-        StreamConflict: another process writes the stream.
+        InvalidInputError: the job or a row cannot be taken; nothing was released.
+        StreamMismatchError: the job differs from its stream.
+        ConcurrentWriterError: another process writes the stream.
 
     >>> import polars as pl
     >>> from counton.job.statistics import CountJob
@@ -243,10 +243,10 @@ def run(
     (0, 2, 2)
     """
     if not isinstance(job, Job):
-        raise InvalidInput(f"the job is {quote(job)}; give a Job(what, events, state)")
+        raise InvalidInputError(f"the job is {quote(job)}; give a Job(what, events, state)")
     now = datetime.now(UTC) if now is None else now
     if now.tzinfo is None:
-        raise InvalidInput("the current time has no zone; give one, as in datetime.now(UTC)")
+        raise InvalidInputError("the current time has no zone; give one, as in datetime.now(UTC)")
     if key is not None:
         job = job.with_options(key=key)
     with OpenedState(job) as state:
@@ -342,9 +342,9 @@ def prepare(
         writes_files: False if the run writes no table and no chart, whatever its stream keeps.
 
     Raises:
-        InvalidInput: an option or a column is wrong.
-        RequestMismatch: the job differs from its stream.
-        BudgetExceeded: the privacy budget of the state has no room for the new stream.
+        InvalidInputError: an option or a column is wrong.
+        StreamMismatchError: the job differs from its stream.
+        BudgetExceededError: the privacy budget of the state has no room for the new stream.
     """
     progress("choosing a strategy", 0.05)
     is_new_stream = state.saved is None
@@ -407,7 +407,7 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
     counted. Nothing is written but the file of bad rows.
 
     Raises:
-        InvalidInput: a column is missing, or a row is refused.
+        InvalidInputError: a column is missing, or a row is refused.
     """
     progress("reading rows", 0.25)
     state = prepared.state
@@ -419,7 +419,7 @@ def read_rows(prepared: PreparedRun, progress: Progress = no_progress) -> ReadRo
             source, columns, state.is_counted, are_several=prepared.are_several_files
         )
 
-    def make_buffer(reading: RowReading, groups: GroupNames | None) -> RowBuffer | None:
+    def make_buffer(reading: RowMapping, groups: GroupNames | None) -> RowBuffer | None:
         return _make_buffer(prepared, reading, groups)
 
     sums = aggregate_rows(
@@ -458,7 +458,7 @@ def _row_watcher(progress: Progress) -> Callable[[int], None]:
 
 
 def _make_buffer(
-    prepared: PreparedRun, reading: RowReading, groups: GroupNames | None
+    prepared: PreparedRun, reading: RowMapping, groups: GroupNames | None
 ) -> RowBuffer | None:
     """Return the buffer of the rows, if those that count are chosen.
 
@@ -485,7 +485,7 @@ def decide(prepared: PreparedRun, read: ReadRows) -> EndedWindows:
     """Decide which windows have ended, and so are released.
 
     Raises:
-        InvalidInput: the rows suggest that a file is missing, or an option is wrong.
+        InvalidInputError: the rows suggest that a file is missing, or an option is wrong.
     """
     windows = prepared.windows
     options = prepared.options
@@ -564,8 +564,8 @@ def commit(
             committed in one transaction.
 
     Raises:
-        StreamConflict: another process has written the stream.
-        SumOverflow: sums would not be exact.
+        ConcurrentWriterError: another process has written the stream.
+        SumOverflowError: sums would not be exact.
     """
     state = prepared.state
     spec = prepared.spec
@@ -612,21 +612,21 @@ def plan_steps(
         stream: the stream, open for writing; None if the job begins it.
 
     Raises:
-        SumOverflow: sums would not be exact.
+        SumOverflowError: sums would not be exact.
     """
     spec = prepared.spec
     released = prepared.state.released
     rows = _rows_of_run(prepared, read, ended, stream)
     groups = spec.terms.groups.number if rows.names is None else max(1, len(rows.names.all))
     measurement = Measurement.of(
-        spec.tally_statistic,
+        spec.accumulator_statistic,
         spec.terms.group_statistic,
         groups,
         is_of_each_group=spec.discovers_groups,
     )
     span = Span(prepared.windows, released, max(ended.last, released))
     kept = kept_totals(stream, rows.touched(), measurement)
-    arrivals = Arrivals() if stream is None else open_private(stream.arrivals)
+    arrivals = LateRowStats() if stream is None else open_private(stream.arrivals)
     steps = PlannedSteps.of(rows, kept, span, measurement, arrivals)
     _refuse_missing_rows(prepared, steps.missing)
     _refuse_inexact(spec, steps, stream)
@@ -713,7 +713,7 @@ def _refuse_missing_rows(prepared: PreparedRun, missing: MissingRows) -> None:
     """Refuse rows from which those that were counted before are missing.
 
     Raises:
-        InvalidInput: an open window keeps less than half of its rows, or all rows that were counted
+        InvalidInputError: an open window keeps less than half of its rows, or all rows that ...
             before are missing.
     """
     terms = prepared.spec.terms
@@ -756,12 +756,12 @@ def publish(
 
 def publish_again(stream: Stream) -> None:
     """Publish the new steps of a stream that is published in its own state; else nothing."""
-    from counton.state import published
+    from counton.state import sql_view
 
     with stream.database.transaction(write=False) as connection:
-        row = published.find_row(connection, stream.name)
+        row = sql_view.find_row(connection, stream.name)
     if row is None:
         return
     from counton.run.exports import publish_new
 
-    publish_new(stream, published.Place(stream.database, None), None)
+    publish_new(stream, sql_view.PublishTarget(stream.database, None), None)

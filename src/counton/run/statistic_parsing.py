@@ -11,12 +11,10 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any, cast
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.exact import exact, text
-from counton.frame.groups import GroupNames
-from counton.frame.lazy_polars import polars as pl
-from counton.frame.options import TOP
+from counton.io.declared_groups import read_domain, refuse_long_terms
 from counton.job.common_options import Job
 from counton.job.custom_statistic import OwnStatisticJob, PackageStatisticJob
 from counton.job.group_tables import labels_of, read_tree_table, refuse_counts, values_of
@@ -39,10 +37,10 @@ from counton.job.statistics import (
     model_of,
 )
 from counton.privacy.contribution import Relation
-from counton.released.read_options import View
-from counton.rows.domains import read_domain, refuse_long_terms
+from counton.results.display import DisplaySelection
 from counton.run.terms import RankingOfGroups, StatisticOfRows
 from counton.statistics import (
+    AccumulatorStatistic,
     Average,
     Contingency,
     Count,
@@ -54,11 +52,13 @@ from counton.statistics import (
     Reach,
     Report,
     Sum,
-    TallyStatistic,
 )
 from counton.statistics.quantiles import checked_shares
 from counton.statistics.report_members import FirstRows
 from counton.tables import Tree
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.options import TOP
 
 #: Default of the option ``grid``.
 _GRID = 256
@@ -73,7 +73,7 @@ def parse_statistic(job: Job) -> StatisticOfRows:
         job: a job whose statistic has all options that it needs.
 
     Raises:
-        InvalidInput: an option has a wrong value.
+        InvalidInputError: an option has a wrong value.
     """
     raise NotImplementedError(job.statistic)
 
@@ -133,7 +133,7 @@ def parse_moments(job: MomentsJob) -> StatisticOfRows:
     columns = tuple(job.columns or ())
     pairs = [tuple(ends.split(":")) for ends in job.bounds or ()]
     if len(pairs) != len(columns) or any(len(ends) != 2 for ends in pairs):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('bounds', ','.join(job.bounds or ()))} must be two numbers for each of "
             f"{option_name('columns', ','.join(columns))}: write 0:100,0:20"
         )
@@ -170,7 +170,7 @@ def parse_contingency(job: ContingencyJob) -> StatisticOfRows:
     lacking = [column for column in columns if column not in values]
     if lacking:
         example = ";".join(f"{column}=A,B" for column in columns)
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('domain')} does not list the values of {lacking[0]!r}, which must be "
             f"public: list those of all columns, as in {option_name('domain', example)}"
         )
@@ -218,17 +218,17 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     """Parse a statistic that counton does not name, and the columns that it reads."""
     statistic = job.make_statistic()
     if isinstance(statistic, Grouped):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{statistic!r} keeps groups inside it, and a job reads groups from a column instead: "
             f"give {statistic.inner!r}, with {option_name('by')} and {option_name('domain')}"
         )
-    if not isinstance(statistic, TallyStatistic) or statistic.ordered:
-        raise InvalidInput(
+    if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
+        raise InvalidInputError(
             f"{statistic!r} takes events in their order, which jobs do not: count them in memory, "
             "with counton.Running in Python"
         )
     if statistic.rank_digits and not job.states("user"):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{statistic!r} counts users; give {option_name('user')}, the column that names the "
             "user of a row"
         )
@@ -239,7 +239,7 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
         columns = statistic.own_columns.names
     if len(columns) != len(statistic.parts):
         wanted = ", ".join(part.name for part in statistic.parts) or "none"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('columns')} are {', '.join(columns) or 'none'}, but {statistic!r} reads "
             f"{len(statistic.parts)} columns besides time, group and user: {wanted}; name one "
             "column for each"
@@ -247,11 +247,11 @@ def parse_own_statistic(job: OwnStatisticJob) -> StatisticOfRows:
     return StatisticOfRows(job.name_of_statistic(), statistic, columns)
 
 
-def _refuse_rows_of_units(job: OwnStatisticJob, statistic: TallyStatistic) -> None:
+def _refuse_rows_of_units(job: OwnStatisticJob, statistic: AccumulatorStatistic) -> None:
     """Refuse users and ids of rows that stand for several events each."""
     for name in ("user", "id"):
         if job.states(name):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name(name, job.value_of(name))} does not go with {statistic!r} of "
                 "counts: a row may stand for many users; leave one of them out"
             )
@@ -273,7 +273,7 @@ def _parse_member(name: str, member: Section) -> StatisticOfRows:
     if by is None:
         return statistic
     if len(by) > 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{option_name('by', ','.join(by))} of {name!r} names several columns; join them into "
             "one column"
         )
@@ -366,7 +366,7 @@ def normal_domain(job: Job) -> Any:
     """Return the stated domain of a job in its normal form: the names of declared groups.
 
     Raises:
-        InvalidInput: it cannot be read, or seems to hold private rows.
+        InvalidInputError: it cannot be read, or seems to hold private rows.
     """
     by = job.value_of("by")
     domain = job.value_of("domain")
@@ -395,7 +395,7 @@ def _table_of_frame(frame: Any, levels: Sequence[str]) -> pl.DataFrame:
     table = pl.DataFrame(frame)
     for level in levels:
         if level not in table.columns:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the data frame of {option_name('domain')} has no column {level!r}; its columns "
                 f"are {', '.join(table.columns)}"
             )
@@ -419,14 +419,14 @@ def cells_of_line(job: RangesJob) -> Any:
 
 
 # --------------------------------------------------------------------------------- shown numbers
-def parse_display(value_of: Callable[[str], Any]) -> View:
+def parse_display(value_of: Callable[[str], Any]) -> DisplaySelection:
     """Parse the selection of the released numbers that a table shows.
 
     Args:
         value_of: function that returns the value of an option by its name, or None.
 
     Raises:
-        InvalidInput: an option has a wrong value.
+        InvalidInputError: an option has a wrong value.
     """
     ask: tuple[Any, ...] | None = None
     shares = value_of("shares")
@@ -435,4 +435,6 @@ def parse_display(value_of: Callable[[str], Any]) -> View:
         ask = checked_shares([float(share) for share in shares])
     elif intervals is not None:
         ask = tuple(dict.fromkeys(intervals))
-    return View(ask=ask, over=value_of("over") or None, top=value_of("top"), room=value_of("room"))
+    return DisplaySelection(
+        ask=ask, over=value_of("over") or None, top=value_of("top"), room=value_of("room")
+    )

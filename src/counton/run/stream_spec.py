@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
-from counton.base.errors import InvalidInput, RequestMismatch
+from counton.base.errors import InvalidInputError, StreamMismatchError
 from counton.base.errors import field as option_name
 from counton.base.exact import text
-from counton.frame.groups import GroupNames
+from counton.io.input_paths import names_tell_format
 from counton.job.common_options import Job, is_stated
 from counton.job.messages import parse_options
 from counton.job.option_fields import (
@@ -32,23 +32,23 @@ from counton.job.option_fields import (
 )
 from counton.job.statistics import TopKJob, model_of
 from counton.job.values import QUARANTINE
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.privacy.contribution import known_unit, without_clock
-from counton.released.description import Description, RowsLeftOut, statistic_kept
-from counton.released.marks import WindowMark
-from counton.released.read_options import View
-from counton.rows.paths import names_tell_format
+from counton.results.display import DisplaySelection
+from counton.results.metadata import ReleaseMetadata, RowsLeftOut, statistic_kept
+from counton.results.window_notes import WindowNote
 from counton.run.parsing import normal_form, parse_terms
 from counton.run.statistic_parsing import parse_display, parse_statistic
 from counton.run.terms import Discovered, Revised, SingleTable, StreamTerms
 from counton.state import Store
 from counton.state.database import reading
-from counton.state.reader import JournalReader
-from counton.statistics import Statistic, TallyStatistic
+from counton.state.stream_reader import JournalReader
+from counton.statistics import AccumulatorStatistic, Statistic
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.discovery import DECLARED, ROOM, Cells, cells_from_dict
 from counton.statistics.statistic import shape_of
 from counton.strategies import StreamStrategy, strategy_from_dict
+from counton.windowing.groups import GroupNames
 
 #: Mark of the streams that jobs made.
 STREAM_FORMAT = "rows in windows"
@@ -87,7 +87,7 @@ class StreamSpec:
 
     Attributes:
         job: the options that define the stream, in their normal form, and no others.
-        tally_statistic: the core's statistic of all groups, with all its parameters.
+        accumulator_statistic: the core's statistic of all groups, with all its parameters.
         contribution: how much one protected unit changes at most.
         strategy: how noise is shared between steps.
         remembered: options of runs that later jobs may leave out, by name.
@@ -100,13 +100,13 @@ class StreamSpec:
     """
 
     job: Job
-    tally_statistic: TallyStatistic
-    contribution: Contribution
+    accumulator_statistic: AccumulatorStatistic
+    contribution: ContributionBound
     strategy: StreamStrategy
     remembered: Mapping[str, Any] = field(default_factory=dict)
     left_out: RowsLeftOut = field(default_factory=RowsLeftOut)
     cells: Cells = DECLARED
-    notes: tuple[WindowMark, ...] = ()
+    notes: tuple[WindowNote, ...] = ()
     last_step: int | None = None
     withdrawn: str | None = None
 
@@ -151,7 +151,7 @@ class StreamSpec:
         return {
             **facts,
             "domain": list(domain) if isinstance(domain, GroupNames) else domain,
-            "parameters": statistic_to_dict(self.tally_statistic),
+            "parameters": statistic_to_dict(self.accumulator_statistic),
             "contribution": self.contribution.to_dict(),
             "strategy": self.strategy.to_dict(),
         }
@@ -161,8 +161,8 @@ class StreamSpec:
         """Rebuild a spec from `to_json`."""
         return cls._of_facts(
             saved,
-            cast("TallyStatistic", statistic_from_dict(saved["parameters"])),
-            Contribution.from_dict(saved["contribution"]),
+            cast("AccumulatorStatistic", statistic_from_dict(saved["parameters"])),
+            ContributionBound.from_dict(saved["contribution"]),
             strategy_from_dict(saved["strategy"]),
         )
 
@@ -171,12 +171,12 @@ class StreamSpec:
         """Return the spec of an existing stream.
 
         Raises:
-            RequestMismatch: no job made the stream.
+            StreamMismatchError: no job made the stream.
             StateError: the public facts are malformed. They are read before the seal is checked.
         """
         facts = stream.details
         if not is_made_by_job(facts):
-            raise RequestMismatch(
+            raise StreamMismatchError(
                 f"stream {stream.name!r} was not made by a job; give another {option_name('name')}"
             )
         design = stream.design
@@ -192,8 +192,8 @@ class StreamSpec:
     def _of_facts(
         cls,
         facts: Mapping[str, Any],
-        statistic: TallyStatistic,
-        contribution: Contribution,
+        statistic: AccumulatorStatistic,
+        contribution: ContributionBound,
         strategy: StreamStrategy,
     ) -> Self:
         record = dict(facts["record"])
@@ -213,7 +213,7 @@ class StreamSpec:
                 sets_aside=left_out.get("sets_aside", False),
             ),
             cells_from_dict(facts["discovery"]),
-            tuple(WindowMark(*note) for note in facts["marks"]),
+            tuple(WindowNote(*note) for note in facts["marks"]),
             facts["ended"],
             facts["withdrawn"],
         )
@@ -317,7 +317,7 @@ class StreamSpec:
         return terms.unit.user_column is None or states_windows
 
     @property
-    def remembered_display(self) -> View:
+    def remembered_display(self) -> DisplaySelection:
         """Selection of the numbers to show, by the last job."""
         return parse_display(self._remembered_options(type(self.job)).get)
 
@@ -331,23 +331,23 @@ class StreamSpec:
         """Shape of the cells of a step; cells of groups that are found have room for any number."""
         if self.discovers_groups:
             return (ROOM,)
-        return shape_of(self.tally_statistic, self.terms.groups.number)
+        return shape_of(self.accumulator_statistic, self.terms.groups.number)
 
     @property
     def unit_in_ledger(self) -> str:
         """The ledger's name of the unit; a period's includes time zone and column of times."""
         from counton.state.ledger_rows import by_its_clock
 
-        window = getattr(self.tally_statistic, "window", None)
+        window = getattr(self.accumulator_statistic, "window", None)
         return by_its_clock(self.contribution.unit, self.facts()["record"], window)
 
     # --------------------------------------------------------------------------------- for readers
-    def description(self) -> Description:
+    def description(self) -> ReleaseMetadata:
         """Return the public description, which a released table carries."""
         terms = self.terms
-        return Description(
+        return ReleaseMetadata(
             what=terms.statistic.name,
-            statistic=self.tally_statistic,
+            statistic=self.accumulator_statistic,
             by=terms.groups.column,
             value=terms.statistic.value_column,
             cut=terms.windowing.windows,
@@ -492,7 +492,7 @@ def amend_public_notes(
 
     Raises:
         StateError: there is no such stream, or no job made it.
-        StreamConflict: another process holds the lock.
+        ConcurrentWriterError: another process holds the lock.
     """
 
     def change_facts(step: int) -> dict[str, Any]:
@@ -510,11 +510,11 @@ def refuse_differences(spec: StreamSpec, job: Job, name: str) -> None:
         name: name of the stream.
 
     Raises:
-        RequestMismatch: it does; the message names all differences.
+        StreamMismatchError: it does; the message names all differences.
     """
     differing = differences(spec, job)
     if differing:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"the job differs from stream {name!r} in {', '.join(map(str, differing))}; correct "
             f"it, or give another {option_name('name')}"
         )
@@ -565,7 +565,9 @@ def _to_json(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, str | bool | int | float):
-        raise InvalidInput(f"an option is of type {type(value).__name__}; give a text or a number")
+        raise InvalidInputError(
+            f"an option is of type {type(value).__name__}; give a text or a number"
+        )
     return value
 
 

@@ -16,22 +16,22 @@ from typing import ClassVar, Literal, Protocol
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.errors import field as option_name
-from counton.frame.groups import GroupNames
-from counton.frame.options import TOP
-from counton.frame.windows import Once, RevisedWindows, Windows, lags_in
-from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, ExpiringZCDP, PureDP
+from counton.io.declared_groups import refuse_long_terms
+from counton.io.error_policy import Policies
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP, PureDP
 from counton.privacy.contribution import Relation
-from counton.released.description import ADDED, Bounded, BoundedBefore, Counting
-from counton.released.read_options import View
-from counton.rows.domains import refuse_long_terms
-from counton.rows.policies import Policies
-from counton.statistics import Grouped, TallyStatistic, TopK
+from counton.results.display import DisplaySelection
+from counton.results.metadata import ADDED, BoundedUpstream, ContributionRule, UserLevel
+from counton.statistics import AccumulatorStatistic, Grouped, TopK
 from counton.statistics.average import undeclared_variant
 from counton.statistics.report_members import GroupedRows
 from counton.strategies import Expiring as ExpiringStrategy
 from counton.strategies import StreamStrategy
+from counton.windowing.groups import GroupNames
+from counton.windowing.options import TOP
+from counton.windowing.windows import RevisableWindows, SingleTableWindow, Windows, lags_in
 
 
 # ------------------------------------------------------------------------------------- statistic
@@ -46,17 +46,17 @@ class StatisticOfRows:
     """
 
     name: str
-    of_group: TallyStatistic
+    of_group: AccumulatorStatistic
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a column that is named twice."""
         if len(set(self.columns)) < len(self.columns):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the columns are {', '.join(self.columns)}: name each of them only once"
             )
 
-    def of_groups(self, groups: GroupNames) -> TallyStatistic:
+    def of_groups(self, groups: GroupNames) -> AccumulatorStatistic:
         """Return the statistic of the rows of several groups."""
         of_groups = self.of_group.by_groups(groups)
         if of_groups is not None:
@@ -64,15 +64,15 @@ class StatisticOfRows:
         refuse_long_terms(groups)
         return Grouped(self.of_group, groups)
 
-    def of_discovered_groups(self) -> TallyStatistic:
+    def of_discovered_groups(self) -> AccumulatorStatistic:
         """Return the statistic of groups that are found by their number of rows.
 
         Raises:
-            InvalidInput: the statistic takes the number of rows of a group as public.
+            InvalidInputError: the statistic takes the number of rows of a group as public.
         """
         of_groups = undeclared_variant(self.of_group)
         if not of_groups.additive and of_groups.row_total is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option_name('unknown', 'discover')} finds groups by their number of rows, which "
                 f"is private, but {self.of_group!r} takes it as public; list the groups "
                 f"({option_name('domain')})"
@@ -175,8 +175,8 @@ class Revised(_TimeWindows):
         return self.lags + 1
 
     @cached_property
-    def windows(self) -> RevisedWindows:
-        return RevisedWindows(self.start, self.every, self.steps, self.timezone, self.lags + 1)
+    def windows(self) -> RevisableWindows:
+        return RevisableWindows(self.start, self.every, self.steps, self.timezone, self.lags + 1)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class SingleTable:
     time = ""
     timezone = "UTC"
     horizon = 1
-    windows = Once()
+    windows = SingleTableWindow()
 
 
 Windowing = FixedHorizon | Endless | Expiring | Revised | SingleTable
@@ -276,10 +276,10 @@ class PrivacyUnit(Protocol):
         """Column of users; None if single events are protected."""
 
     @property
-    def rule(self) -> Counting:
+    def rule(self) -> ContributionRule:
         """The core's rule that says which rows of a unit count."""
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one unit changes.
 
         Args:
@@ -293,9 +293,9 @@ class Event:
 
     word: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[Counting] = ADDED
+    rule: ClassVar[ContributionRule] = ADDED
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one row changes."""
         return replace(statistic.contribution(batched=True), unit=self.word)
 
@@ -311,9 +311,9 @@ class CountedEvent:
     word: str
     column: str
     user_column: ClassVar[None] = None
-    rule: ClassVar[Counting] = ADDED
+    rule: ClassVar[ContributionRule] = ADDED
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one counted event changes."""
         return replace(statistic.contribution(batched=True), unit=self.word)
 
@@ -335,11 +335,11 @@ class UserOfCounts:
     user_column: ClassVar[None] = None
 
     @property
-    def rule(self) -> Counting:
+    def rule(self) -> ContributionRule:
         """The core's rule: rows were bounded before."""
-        return BoundedBefore(self.most, self.event_name)
+        return BoundedUpstream(self.most, self.event_name)
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all events of one user change."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
         return self.rule.bounding(row)
@@ -365,7 +365,7 @@ class User:
     per: str | None = None
     most_a_window: int | None = None
     once_a_window: bool = False
-    event_name: str = Bounded.row
+    event_name: str = UserLevel.row
     most_in_group: int | None = None
 
     @property
@@ -374,9 +374,9 @@ class User:
         return self.column
 
     @property
-    def rule(self) -> Bounded:
+    def rule(self) -> UserLevel:
         """The core's rule."""
-        return Bounded(
+        return UserLevel(
             self.most,
             per=self.per,
             distinct=self.once_a_window,
@@ -385,7 +385,7 @@ class User:
             row=self.event_name,
         )
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what all counted rows of one user (and period) change."""
         row = replace(statistic.contribution(batched=True), unit=self.rule.of(self.word))
         return self.rule.bounding(row, statistic.norms_of_people(self.most))
@@ -410,11 +410,11 @@ class DistinctUser:
         return self.column
 
     @property
-    def rule(self) -> Bounded:
+    def rule(self) -> UserLevel:
         """The core's rule."""
-        return Bounded(self.most_groups, each=1)
+        return UserLevel(self.most_groups, each=1)
 
-    def contribution(self, statistic: TallyStatistic) -> Contribution:
+    def contribution(self, statistic: AccumulatorStatistic) -> ContributionBound:
         """Return the bound on what one user changes."""
         row = replace(statistic.contribution(batched=True), unit=self.word)
         return self.rule.bounding(row, statistic.norms_of_people(self.most_groups))
@@ -532,13 +532,13 @@ class StreamTerms:
         return list(dict.fromkeys(name for name in named if name))
 
     @cached_property
-    def group_statistic(self) -> TallyStatistic:
+    def group_statistic(self) -> AccumulatorStatistic:
         """The core's statistic of the rows of one group, whose exact sums are kept."""
         if isinstance(self.groups, Discovered):
             return self.statistic.of_discovered_groups()
         return self.statistic.of_group
 
-    def statistic_of_groups(self) -> TallyStatistic:
+    def statistic_of_groups(self) -> AccumulatorStatistic:
         """Return the core's statistic of all groups, before its parameters are resolved."""
         match self.groups:
             case Ungrouped():
@@ -576,7 +576,7 @@ class RunOptions:
     allows_missing_rows: bool
     unlisted_groups: Literal["refuse", "drop"]
     policies: Policies
-    display: View
+    display: DisplaySelection
 
 
 @dataclass(frozen=True)

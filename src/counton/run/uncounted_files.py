@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.base.errors import InputChangedError, InvalidInputError
 from counton.base.errors import field as option_name
 from counton.base.private import Private, open_private
-from counton.rows.bad_rows import change_error
-from counton.rows.remote_rows import Spread
-from counton.rows.sources import Rows, Source
+from counton.io.bad_rows import change_error
+from counton.io.remote_rows import RemoteRows
+from counton.io.sources import Rows, Source
 from counton.run.terms import InputKind, NewRows, Snapshot
 
 #: Function that returns whether a stream has counted the file with a digest.
@@ -53,13 +53,13 @@ class UncountedFiles:
             windows: number of windows that would be released.
 
         Raises:
-            InvalidInput: there are such windows.
+            InvalidInputError: there are such windows.
         """
         if not self.is_duplicate or windows <= 0:
             return
         verb = "has" if self.number == 1 else "have"
         would = "window would" if windows == 1 else "windows would"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{self.name} {verb} been counted already, and {windows:,} more {would} be released "
             "without any new row. Give the file of the new rows, or "
             f"{option_name('yes', True)} if nothing happened"
@@ -86,10 +86,10 @@ def leave_out_counted_files(
             with a counted name and other bytes is refused.
 
     Raises:
-        InvalidInput: there is such a file.
+        InvalidInputError: there is such a file.
     """
     files = open_private(source)
-    if files.accepted or isinstance(files, Spread):
+    if files.accepted or isinstance(files, RemoteRows):
         return source
     if not are_several and len(files.parts) == 1:  # it is hashed after its rows are read
         return source
@@ -121,8 +121,8 @@ def recognise_files(
         has_rows: whether there is a row.
 
     Raises:
-        InvalidInput: a file changed while it was read.
-        ReplayMismatch: a batch of a query was counted with other rows.
+        InvalidInputError: a file changed while it was read.
+        InputChangedError: a batch of a query was counted with other rows.
     """
     files = open_private(source)
     recognised = UncountedFiles(files.name, len(files.parts))
@@ -157,8 +157,8 @@ def refuse_counted_meanwhile(
             with a counted name and other bytes is refused.
 
     Raises:
-        ReplayMismatch: there is one.
-        InvalidInput: there is one of the same name, and with other bytes.
+        InputChangedError: there is one.
+        InvalidInputError: there is one of the same name, and with other bytes.
     """
     for digest, part in files.new.items():
         if is_counted(digest):
@@ -167,14 +167,14 @@ def refuse_counted_meanwhile(
         _refuse_other_bytes(files.new, is_counted)
 
 
-def _counted_already(part: Rows) -> ReplayMismatch:
-    return ReplayMismatch(f"{part.name} has been counted already; {part.again}")
+def _counted_already(part: Rows) -> InputChangedError:
+    return InputChangedError(f"{part.name} has been counted already; {part.again}")
 
 
 def _refuse_other_bytes(new: Mapping[str, Rows], is_counted: IsCounted) -> None:
     for part in new.values():
         if part.place is not None and is_counted(_name_digest(part)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{part.name} was counted with other bytes, and its rows would count a second "
                 "time. Put the file back as it was counted, or leave it out. If all its rows are "
                 "new, give it another name. To correct wrong rows, begin a new stream "

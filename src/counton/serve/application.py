@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.serve import assets, metrics
 from counton.serve import read_paths as reading
 from counton.serve import write_paths as writing
@@ -25,7 +25,7 @@ from counton.serve.answers import LongAnswers
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
-from counton.serve.slots import NoPlace
+from counton.serve.slots import NoPlaceError
 
 
 def application(service: Service) -> FastAPI:
@@ -67,8 +67,8 @@ def application(service: Service) -> FastAPI:
         problems = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
         return JSONResponse({"detail": "; ".join(problems)}, 422)
 
-    @app.exception_handler(InvalidInput)
-    async def _refuse(_request: Request, error: InvalidInput) -> JSONResponse:
+    @app.exception_handler(InvalidInputError)
+    async def _refuse(_request: Request, error: InvalidInputError) -> JSONResponse:
         return JSONResponse({"detail": explain(error)}, 422)
 
     @app.exception_handler(OSError)
@@ -79,8 +79,8 @@ def application(service: Service) -> FastAPI:
             {"detail": "the state cannot be read now; ask again"}, 503, {"Retry-After": "2"}
         )
 
-    @app.exception_handler(NoPlace)
-    async def _busy(_request: Request, _error: NoPlace) -> JSONResponse:
+    @app.exception_handler(NoPlaceError)
+    async def _busy(_request: Request, _error: NoPlaceError) -> JSONResponse:
         return JSONResponse(
             {"detail": "too many long answers are under way; ask again"}, 503, {"Retry-After": "2"}
         )

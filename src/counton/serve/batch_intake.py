@@ -17,18 +17,18 @@ import polars as pl
 
 from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
-from counton.frame.windows import microseconds
-from counton.rows.row_reading import mark_rows
-from counton.rows.sources import Source
-from counton.rows.tally import tally
+from counton.io.aggregation import tally
+from counton.io.row_assignment import mark_rows
+from counton.io.sources import Source
 from counton.run.discovered_groups import find_group_names
 from counton.run.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
 from counton.serve.bodies import read_rows
 from counton.serve.log_lines import warn
 from counton.serve.served_jobs import ServedJob, pack_rows
 from counton.serve.settings import BATCH_ROWS
-from counton.state.inbox import Batch, Inbox, Verdict
+from counton.state.inbox import Batch, BatchStatus, Inbox
 from counton.state.stream import Amounts
+from counton.windowing.windows import microseconds
 
 Clock = Callable[[], datetime]
 #: Largest number of batches that are committed together.
@@ -52,8 +52,8 @@ def checked_batch(
     ``sent`` are its decompressed rows; it came at ``now``, in microseconds since 1970.
 
     Raises:
-        TooLarge: there are too many rows.
-        InvalidInput: the message names the first refused row and the remedy; or sums would be too
+        TooLargeError: there are too many rows.
+        InvalidInputError: the message names the first refused row and the remedy; or sums ...
             large. Nothing is taken.
     """
     reading = served.reading
@@ -161,18 +161,18 @@ class Committer:
 
     def __init__(self, inbox: Inbox, most: int) -> None:
         self._inbox = inbox
-        self._queue: queue.Queue[tuple[Batch, Future[Verdict]] | None] = queue.Queue(most)
+        self._queue: queue.Queue[tuple[Batch, Future[BatchStatus]] | None] = queue.Queue(most)
         self._failed_at = -math.inf
         self._thread = threading.Thread(target=self._work, name="inbox", daemon=True)
         self._thread.start()
 
-    def put(self, batch: Batch) -> Future[Verdict]:
+    def put(self, batch: Batch) -> Future[BatchStatus]:
         """Queue a batch; the verdict says whether the inbox took it.
 
         Raises:
             queue.Full: too many batches wait to be committed.
         """
-        done: Future[Verdict] = Future()
+        done: Future[BatchStatus] = Future()
         self._queue.put_nowait((batch, done))
         return done
 
@@ -188,7 +188,7 @@ class Committer:
 
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:
-            found: list[tuple[Batch, Future[Verdict]] | None] = [first]
+            found: list[tuple[Batch, Future[BatchStatus]] | None] = [first]
             with suppress(queue.Empty):
                 while found[-1] is not None and len(found) < _TOGETHER:
                     found.append(self._queue.get_nowait())

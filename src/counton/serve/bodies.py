@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from counton.base.errors import InvalidInput
-from counton.rows.lines import blocks, number_text
-from counton.rows.sources import EventFrame, no_column
+from counton.base.errors import InvalidInputError
+from counton.io.sources import EventFrame, no_column
+from counton.io.text_lines import blocks, number_text
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ENCODINGS = ("identity", "gzip")
@@ -37,7 +37,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-#: Decoder of rows that reads numbers as texts, as `counton.rows.lines` does.
+#: Decoder of rows that reads numbers as texts, as `counton.io.text_lines` does.
 _AS_TEXTS = json.JSONDecoder(
     object_pairs_hook=_object_of,
     parse_float=number_text,
@@ -46,7 +46,7 @@ _AS_TEXTS = json.JSONDecoder(
 )
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A request's body exceeds a bound."""
 
 
@@ -54,8 +54,8 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """Decompress the body of a request to at most ``most`` bytes.
 
     Raises:
-        TooLarge: it would have more.
-        InvalidInput: the body is not gzip, ends early, or has more than one gzip member.
+        TooLargeError: it would have more.
+        InvalidInputError: the body is not gzip, ends early, or has more than one gzip member.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
@@ -63,7 +63,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     found = body
     if encoding == "gzip":
         inflate = zlib.decompressobj(wbits=31)
-        broken = InvalidInput(
+        broken = InvalidInputError(
             "the body is not valid gzip, ends early, or has several members; send it whole, "
             "compressed as a single member"
         )
@@ -74,39 +74,39 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
         if len(found) <= most and (not inflate.eof or inflate.unused_data):
             raise broken
     if len(found) > most:
-        raise TooLarge
+        raise TooLargeError
     return found
 
 
 def read_rows(
     body: bytes, columns: Sequence[str], most: int, name: str, *, skips: bool = False
 ) -> EventFrame:
-    """Read columns of JSON lines, as `counton.rows.files` does.
+    """Read columns of JSON lines, as `counton.io.files` does.
 
     A mark of byte order at the beginning and blank lines at the end are left out.
 
     Raises:
-        TooLarge: there are more than ``most`` rows.
-        InvalidInput: the body has no rows, or has lines that are no rows; or no row has one of the
+        TooLargeError: there are more than ``most`` rows.
+        InvalidInputError: the body has no rows, or has lines that are no rows; or no row has ...
             columns, unless the job ``skips`` such rows.
     """
     if body.count(b"\n") > most:
-        raise TooLarge
+        raise TooLargeError
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
     there = set[str]()
     row = 0
     lines = [line for block in blocks(io.BytesIO(body)) for line in block[:-1].split(b"\n")]
     if len(lines) > most:
-        raise TooLarge
+        raise TooLargeError
     for row, line in enumerate(lines, 1):
         found = _row_of(line, columns)
         if isinstance(found, str):
-            raise InvalidInput(f"row {row:,} of {name} {found}")
+            raise InvalidInputError(f"row {row:,} of {name} {found}")
         there |= found.keys()
         for column, values in wanted.items():
             values.append(found.get(column))
     if not row:
-        raise InvalidInput(f"{name} has no rows; send at least one")
+        raise InvalidInputError(f"{name} has no rows; send at least one")
     if not skips and (lacking := [column for column in columns if column not in there]):
         raise no_column(name, lacking[0], [*_AS_TEXTS.decode(lines[0].decode())])
     return EventFrame(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 import polars as pl
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 
 #: Most rows of a page.
 PAGE_ROWS = 5_000
@@ -49,11 +49,11 @@ class Position(NamedTuple):
             text: the text.
 
         Raises:
-            InvalidInput: the text is no position.
+            InvalidInputError: the text is no position.
         """
         numbers = _POSITION.fullmatch(text)
         if numbers is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('page', text)} is not the position of a page: take it from 'next' of the "
                 "answer before"
             )
@@ -117,7 +117,7 @@ class ReleasedRows:
             position: where it begins; None: at the first step.
 
         Raises:
-            InvalidInput: a step of the position is not among the steps.
+            InvalidInputError: a step of the position is not among the steps.
         """
         if position is None and not self._steps:
             return Page(self._rows_of(self._steps), None)
@@ -125,7 +125,7 @@ class ReleasedRows:
             position = Position(self._steps.start, 0, self._steps.stop - 1)
         steps = range(position.step, position.last + 1)
         if not steps or steps[0] not in self._steps or steps[-1] not in self._steps:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('page', str(position))} is beyond the released steps: begin again "
                 "without it"
             )

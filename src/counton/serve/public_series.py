@@ -16,18 +16,17 @@ import numpy as np
 import polars as pl
 
 from counton.base.columns import ADDED
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import figures_above
-from counton.frame.windows import microseconds, parse_time
-from counton.numbers.intervals import LEVEL, check_level
-from counton.numbers.strategy_words import strategy_in_words
+from counton.continual.intervals import LEVEL, check_level
+from counton.continual.strategy_text import strategy_in_words
 from counton.privacy.contribution import known_unit
-from counton.released.besides_noise import besides_noise
-from counton.released.description import Description
-from counton.released.release_facts import facts_of
-from counton.released.released_numbers import ReleasedNumbers
-from counton.released.series import finite
-from counton.released.stream_words import (
+from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata_codec import facts_of
+from counton.results.release_data import ReleaseData
+from counton.results.series import finite
+from counton.results.systematic_errors import systematic_errors
+from counton.results.text import (
     measured_in,
     people_note,
     protection_in_words,
@@ -39,9 +38,10 @@ from counton.run.terms import Endless
 from counton.serve.pages import Page, Position, ReleasedRows
 from counton.state import Store
 from counton.state.keys import Kept
-from counton.state.reader import JournalReader
+from counton.state.stream_reader import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 from counton.strategies.strategy import last_served_step
+from counton.windowing.windows import microseconds, parse_time
 
 #: Largest number of rows of an answer that is sent in parts.
 MOST_ROWS = 2_000_000
@@ -56,10 +56,10 @@ def refuse_many_rows(rows: int | None) -> None:
         rows: number of its rows; None: unknown.
 
     Raises:
-        InvalidInput: there are too many rows.
+        InvalidInputError: there are too many rows.
     """
     if (rows or 0) > MOST_ROWS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"that would be {rows:,} rows, and at most {MOST_ROWS:,} are possible: ask for fewer "
             f"steps or groups, or export the stream to a file"
         )
@@ -74,7 +74,7 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return converted.to_dicts()
 
 
-def _steps_with_rows(released: ReleasedNumbers, steps: range) -> range:
+def _steps_with_rows(released: ReleaseData, steps: range) -> range:
     """Return the steps that have rows: the first numbers of several windows need these windows."""
     return range(max(steps.start, released.shown.over or 1), steps.stop)
 
@@ -84,7 +84,7 @@ class _PublicFacts(NamedTuple):
 
     reader: JournalReader
     spec: StreamSpec
-    description: Description
+    description: ReleaseMetadata
 
 
 class Journal:
@@ -105,7 +105,7 @@ class Journal:
         self._key = key
         self._release_delay = release_delay
         self._reading = Lock()  # so that many readers of a new step read the journal once
-        self._kept: tuple[object, ReleasedNumbers | None] = (None, None)
+        self._kept: tuple[object, ReleaseData | None] = (None, None)
         #: The newest answer of `page`, for which many readers ask, by what they ask.
         self._newest: tuple[object, Page] = (None, Page(pl.DataFrame(), None))
         self.refused = False
@@ -148,7 +148,7 @@ class Journal:
         return self._facts.spec
 
     @property
-    def description(self) -> Description:
+    def description(self) -> ReleaseMetadata:
         """The public description of the stream."""
         return self._facts.description
 
@@ -232,9 +232,9 @@ class Journal:
             ],
             "protects": protection_in_words(description),
             "people": people_note(description),
-            "besides_noise": [
+            "systematic_errors": [
                 *public_notes(spec),
-                *besides_noise(description),
+                *systematic_errors(description),
             ],
             "planned_error": self.planned_error,
             "key_fingerprint": reader.key_fingerprint,
@@ -252,7 +252,7 @@ class Journal:
         """Half-widths of a count's or sum's intervals at the last step, as they were planned."""
         spec = self.spec
         last = None if isinstance(spec.terms.windowing, Endless) else last_step(spec)
-        if last is None or not spec.tally_statistic.additive:
+        if last is None or not spec.accumulator_statistic.additive:
             return None
         planned = halfwidths_at(spec, [last], self.level)
         said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
@@ -277,17 +277,17 @@ class Journal:
         """Probability of intervals by default: that of the stream's last job."""
         return check_level(self.spec.remembered_level, usual=LEVEL)
 
-    def read(self, level: float | None = None) -> ReleasedNumbers:
+    def read(self, level: float | None = None) -> ReleaseData:
         """Read all released numbers.
 
         Raises:
-            InvalidInput: the level is out of range, or nothing is released yet.
+            InvalidInputError: the level is out of range, or nothing is released yet.
             StateError: the state is an old copy.
         """
         level = check_level(self.level if level is None else level)
         if not self.step:
             due = self.due(1)
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"stream {self.name!r} has released nothing yet; ask again after "
                 f"{'its first window' if due is None else due.isoformat()}"
             )
@@ -297,7 +297,7 @@ class Journal:
         """Return what a file of the whole release has, for `counton.read`: its facts and rows.
 
         Raises:
-            InvalidInput: nothing is released yet, or there are too many rows.
+            InvalidInputError: nothing is released yet, or there are too many rows.
         """
         released = self.read()
         refuse_many_rows(released.rows)
@@ -305,7 +305,7 @@ class Journal:
         step_rows = None if released.rows is None else len(released.groups)
         return facts_of(released), ReleasedRows(steps, released.table, step_rows)
 
-    def _read_journal(self, level: float) -> ReleasedNumbers:
+    def _read_journal(self, level: float) -> ReleaseData:
         """Read all released numbers anew if the journal has another position.
 
         At another position some numbers may have been withdrawn.
@@ -341,7 +341,7 @@ class Journal:
             position: text of the position where a page begins.
 
         Raises:
-            InvalidInput: a time or position cannot be read.
+            InvalidInputError: a time or position cannot be read.
         """
         steps = self._steps(self.step, start, until, last)
         if position is not None:
@@ -402,7 +402,7 @@ class Journal:
             last: only this many newest steps.
 
         Raises:
-            InvalidInput: a group or time is unknown.
+            InvalidInputError: a group or time is unknown.
         """
         released = self.read(level) if self.step else self._read_journal(self.level)
         steps = _steps_with_rows(released, self._steps(len(released.steps), start, until, last))
@@ -429,14 +429,14 @@ class Journal:
             position: text of the position where the page begins; None: the first page.
 
         Raises:
-            InvalidInput: a group, time or position is unknown.
+            InvalidInputError: a group, time or position is unknown.
         """
         asked = (self._position, tuple(groups), start, until, of, level, last, position)
         known, page = self._newest
         if known == asked:
             return page
         if position is not None and (start, until, last) != (None, None, None):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('page', position)} holds the place in the series, so 'from', 'to' and "
                 "'last' do not go with it: use 'next' of the answer before as it is"
             )
@@ -446,7 +446,7 @@ class Journal:
         return page
 
     def _table_without_rows(
-        self, released: ReleasedNumbers, groups: Sequence[str], of: str | None
+        self, released: ReleaseData, groups: Sequence[str], of: str | None
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.

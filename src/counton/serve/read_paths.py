@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from counton.base.errors import InvalidInput, field
-from counton.numbers.intervals import check_level
+from counton.base.errors import InvalidInputError, field
+from counton.continual.intervals import check_level
 from counton.run.output_files import escape_formulas
 from counton.serve.access import Access
 from counton.serve.answers import LongAnswers
@@ -161,7 +161,7 @@ def router(
         is_long = journal.has_many_rows(groups, start, until, last, page)
         if format == "csv":
             if page is not None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field('page', page)} is only for JSON, since CSV has all rows: leave it out"
                 )
             parts = partial(_csv_parts, journal, groups, start, until, of_, level, last)

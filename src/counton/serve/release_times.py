@@ -17,10 +17,9 @@ from datetime import datetime
 from functools import cached_property, partial
 from time import monotonic
 
-from counton.base.errors import StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, StateError
 from counton.base.private import Private, open_private
-from counton.frame.windows import moment
-from counton.rows.sources import Rows
+from counton.io.sources import Rows
 from counton.run.opened_state import OpenedState
 from counton.run.run_job import RowCounts, commit, decide, prepare, publish_again, read_rows
 from counton.serve.batch_intake import UnderWay
@@ -28,9 +27,10 @@ from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, unpack_rows
 from counton.state import Store
 from counton.state.database import CommitHook
-from counton.state.inbox import Fold, Inbox
-from counton.state.sqlite_file import NoState
+from counton.state.inbox import Inbox, InboxDrain
+from counton.state.sqlite_file import NoStateError
 from counton.strategies.strategy import last_served_step
+from counton.windowing.windows import moment
 
 #: Most windows that a run releases, and most numbers in them: the rest follows in further runs,
 #: each committed by itself, so that memory is bounded and a service can end in between.
@@ -87,7 +87,7 @@ def begin(served: ServedJob) -> None:
         return
     try:
         run(served, (), served.windows.start)
-    except (StateError, StreamConflict):
+    except (StateError, ConcurrentWriterError):
         if not _has_begun(served):
             raise  # otherwise another server has created it
     _has_begun(served)
@@ -97,12 +97,12 @@ def _has_begun(served: ServedJob) -> bool:
     """Return whether the stream of a job exists.
 
     Raises:
-        WrongKey: the key is missing, or another one.
+        NoiseKeyError: the key is missing, or another one.
         StateError: the state is an old copy, or cannot be used.
     """
     try:
         store = Store(served.state)
-    except NoState:
+    except NoStateError:
         return False
     with store:
         reader = store.find(served.stream, served.job.key)
@@ -240,7 +240,7 @@ class Releaser:
             numbers *= _FOUND_GROUPS
         return min(max(_RUN_NUMBERS // max(numbers, 1), 1), _RUN_WINDOWS)
 
-    def _run(self, fold: Fold | None, us: int) -> bool:
+    def _run(self, fold: InboxDrain | None, us: int) -> bool:
         """Count a fold, and release the windows due; return whether a step was released."""
         began = monotonic()
         parts = [] if fold is None else unpack_rows(fold.bodies)

@@ -13,9 +13,17 @@ from typing import Any
 
 import polars as pl
 
-from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
+from counton.base.errors import (
+    CountonError,
+    InvalidInputError,
+    StateError,
+    StateUnavailableError,
+    field,
+)
 from counton.base.private import Private, open_private
-from counton.frame.windows import Windows
+from counton.continual.intervals import LEVEL, check_level
+from counton.io.row_assignment import RowMapping
+from counton.io.sources import EventFrame, Rows, Source, unreadable_errors
 from counton.job.common_options import Job
 from counton.job.job_file import (
     file_keys,
@@ -25,10 +33,7 @@ from counton.job.job_file import (
     select_jobs,
 )
 from counton.job.saved_job import stream_name
-from counton.numbers.intervals import LEVEL, check_level
-from counton.released.read_options import check_shown
-from counton.rows.row_reading import RowReading
-from counton.rows.sources import EventFrame, Rows, Source, unreadable_errors
+from counton.results.display import check_shown
 from counton.run.exactness import SumBounds
 from counton.run.opened_state import OpenedState
 from counton.run.parsing import parse_run
@@ -39,6 +44,7 @@ from counton.run.run_job import prepare
 from counton.run.stream_spec import StreamSpec
 from counton.run.terms import SingleTable
 from counton.serve.settings import MOST_NAME
+from counton.windowing.windows import Windows
 
 
 class AcceptedRows(Source):
@@ -70,7 +76,7 @@ class ServedJob:
     job: Job
     stream: str
     spec: StreamSpec
-    reading: RowReading
+    reading: RowMapping
     release_delay: int
 
     @property
@@ -109,7 +115,7 @@ def about(name: str) -> Iterator[None]:
     except CountonError as error:
         raise type(error)(f"job {name!r}: {explain(error)}") from error
     except OSError as error:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"job {name!r}: {error}; check that this file can be read and written"
         ) from error
     except BaseException as error:  # a panic of a library in another language is no Exception
@@ -125,7 +131,7 @@ def prepare_jobs(
     ones can only be shown, and the errors of the others by stream or job.
 
     Raises:
-        InvalidInput: the file cannot be read, or two jobs exclude each other.
+        InvalidInputError: the file cannot be read, or two jobs exclude each other.
     """
     jobs = select_jobs(load_each(path, empty_inbox()), only)
     prepared: dict[str, ServedJob] = {}
@@ -137,7 +143,7 @@ def prepare_jobs(
             continue
         stream = stream_name(job)
         if stream in names:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"job {name!r}: another job has a stream named {stream!r} too, and clients ask by "
                 "that name; serve only one of them"
             )
@@ -150,7 +156,7 @@ def prepare_jobs(
     refuse_shared({served.called: served.job for served in prepared.values()})
     to = published_to(path)
     if to is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"[publish] to {to!r} is only for counton run, because a service answers "
             "readers itself: leave it out, or run counton publish too"
         )
@@ -165,7 +171,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         job: the job.
 
     Raises:
-        InvalidInput: a service cannot run the job; the message names value and remedy.
+        InvalidInputError: a service cannot run the job; the message names value and remedy.
         StateError: the job's state cannot be used, or its stream was made with other options.
     """
     refuse_of_service(job)
@@ -173,12 +179,12 @@ def serve_job(name: str, job: Job) -> ServedJob:
     with OpenedState(job) as state:
         kept = None if state.saved is None else StreamSpec.of_stream(state.saved)
         if kept is None and job.time is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the job has no column of times, so it releases once, but a service releases at "
                 f"the end of each window: give {field('time')}, or use counton run"
             )
         if kept is not None and isinstance(kept.terms.windowing, SingleTable):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{state.name!r} is a table that was released once, but a service releases at the "
                 f"end of each window: give another {field('name')} with {field('time')}, or leave "
                 "the job out"
@@ -212,10 +218,10 @@ def _refuse_name(name: str) -> None:
         name: name of the stream.
 
     Raises:
-        InvalidInput: the name cannot be asked for.
+        InvalidInputError: the name cannot be asked for.
     """
     if "/" in name or name in ("", ".", "..") or len(name) > MOST_NAME:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('name')} is {name!r}, which cannot be part of a web address, so nobody could "
             f"ask the service for this stream. Use at most {MOST_NAME} characters without '/', and "
             "neither '.' nor '..'"

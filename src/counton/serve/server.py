@@ -14,7 +14,7 @@ from types import FrameType
 
 import uvicorn
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.serve import log_lines as journaling
 from counton.serve.application import application
 from counton.serve.connections import ConnectionLimits, connections_with
@@ -49,7 +49,7 @@ def connections_for(readers: int) -> int:
     files.
 
     Raises:
-        InvalidInput: the limit of descriptors is too low for a service.
+        InvalidInputError: the limit of descriptors is too low for a service.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -62,7 +62,7 @@ def connections_for(readers: int) -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft < KEPT + _FEWEST:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"this process may open {soft:,} files and connections, but a service needs at least "
             f"{KEPT + _FEWEST:,}; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         )
@@ -80,7 +80,7 @@ def listening(host: str, port: int) -> socket.socket:
         found.listen(2048)
     except OSError as error:
         found.close()
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
             f"another address, or end the program that listens there"
         ) from error
@@ -128,7 +128,7 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
         began: function that gets the URL.
 
     Raises:
-        InvalidInput: the address cannot be used.
+        InvalidInputError: the address cannot be used.
     """
     journaling.begin()
     most = connections_for(_READERS)

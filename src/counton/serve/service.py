@@ -14,13 +14,12 @@ from time import monotonic
 from polars.exceptions import PanicException
 
 from counton.base.errors import (
+    ConcurrentWriterError,
     CountonError,
-    InvalidInput,
+    InvalidInputError,
+    NoiseKeyError,
     StateError,
-    StreamConflict,
-    WrongKey,
 )
-from counton.frame.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.log_lines import note, warn
@@ -33,8 +32,9 @@ from counton.serve.steady_clock import SteadyClock, machine_clock, machine_secon
 from counton.serve.tokens import tokens_of
 from counton.state import Store
 from counton.state.inbox import Inbox
-from counton.state.service_turn import LASTS, Turn
-from counton.state.state_witness import remark_on_witness
+from counton.state.lease import LASTS, Lease
+from counton.state.rollback_guard import remark_on_witness
+from counton.windowing.windows import microseconds
 
 #: Seconds between two checks for due work, and the longest wait after a failure.
 _TICK = 0.2
@@ -43,7 +43,7 @@ _LONGEST_WAIT = 60.0
 _LOOK = 0.5
 #: Seconds between two attempts to begin a job that failed for a passing reason.
 _AGAIN = 5.0
-_PASSES = (StateError, StreamConflict, WrongKey)
+_PASSES = (StateError, ConcurrentWriterError, NoiseKeyError)
 #: After this many failures in a row another server may try.
 _OFTEN = 3
 #: Tolerated difference of several servers' clocks, in microseconds.
@@ -78,7 +78,7 @@ class State:
     """
 
     def __init__(self, address: str, name: str) -> None:
-        self.turn = Turn(address, [name])
+        self.turn = Lease(address, [name])
         try:
             if self.turn.alone:
                 self.turn.take()
@@ -110,7 +110,7 @@ class Service:
             ``clock`` is checked; None: that of the machine, or none with another ``clock``.
 
     Raises:
-        InvalidInput: a setting is out of range, or a file cannot be read.
+        InvalidInputError: a setting is out of range, or a file cannot be read.
         CountonError: no job can run, for instance because another process serves their state.
     """
 
@@ -199,7 +199,9 @@ class Service:
             )
             for served in self.served.values()
         ]
-        witnesses = [str(InvalidInput(why)) for why in dict.fromkeys(reasons) if why is not None]
+        witnesses = [
+            str(InvalidInputError(why)) for why in dict.fromkeys(reasons) if why is not None
+        ]
         return [*witnesses, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.job import values as v
 from counton.job.job_file_tables import read_table, read_tables
 from counton.job.option_fields import Section, option
@@ -85,7 +85,7 @@ def settings_of(path: str | Path) -> Settings:
     """Read the settings in a job file.
 
     Raises:
-        InvalidInput: the file is missing, or has an unknown key, or a value out of range.
+        InvalidInputError: the file is missing, or has an unknown key, or a value out of range.
     """
     file = Path(path)
     table = read_table(file, read_tables(file), _TABLE, ServiceTable)
@@ -101,14 +101,14 @@ def address(listen: str) -> tuple[str, int]:
     """Parse host and port.
 
     Raises:
-        InvalidInput: the text is no ``HOST:PORT``.
+        InvalidInputError: the text is no ``HOST:PORT``.
 
     >>> address("127.0.0.1:8080"), address("[::1]:0")
     (('127.0.0.1', 8080), ('::1', 0))
     """
     found = re.fullmatch(r"\[?([0-9A-Za-z.:_-]+?)\]?:(\d{1,5})", listen)
     if found is None or int(found[2]) > 65535:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('listen')} is {listen!r}; write HOST:PORT, with a port up to 65535, as in "
             "127.0.0.1:8080"
         )

@@ -20,7 +20,7 @@ _LONGEST_WAIT_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class NoPlace(Exception):
+class NoPlaceError(Exception):
     """No place became free in time."""
 
 
@@ -63,7 +63,7 @@ class Slots:
             client: the client that gets the place, and may lose it.
 
         Raises:
-            NoPlace: no place became free in time; nothing was done.
+            NoPlaceError: no place became free in time; nothing was done.
         """
         try:
             async with asyncio.timeout(_LONGEST_WAIT_SECONDS), self._queue:
@@ -71,7 +71,7 @@ class Slots:
                     await asyncio.sleep(_LOOK_SECONDS)
                 self._clients.append(client)
         except TimeoutError:
-            raise NoPlace from None
+            raise NoPlaceError from None
         try:
             yield
         finally:

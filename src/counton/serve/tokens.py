@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.outside_input import read_plain
 
 
@@ -30,7 +30,7 @@ def tokens_of(file: str | Path) -> Tokens:
         file: path of the file.
 
     Raises:
-        InvalidInput: the file cannot be read or written, does not have both tokens, or others may
+        InvalidInputError: the file cannot be read or written, does not have both tokens, or ...
             read or write it.
     """
     path = Path(file)
@@ -42,7 +42,7 @@ def tokens_of(file: str | Path) -> Tokens:
     except FileExistsError:
         pass
     except OSError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"tokens cannot be written into {str(path)!r} ({error.strerror}); give a file in a "
             "folder that exists"
         ) from error
@@ -51,18 +51,18 @@ def tokens_of(file: str | Path) -> Tokens:
         kept = json.loads(read_plain(path))
         found = Tokens(str(kept["write"]), str(kept["read"]))
     except (OSError, ValueError, TypeError, LookupError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"tokens in {str(path)!r} cannot be read ({type(error).__name__}): restore the file, "
             "or remove it, and the service makes new ones"
         ) from error
     if os.name == "posix" and mode & 0o077 and mode != 0o440:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"tokens in {str(path)!r} have mode {mode:04o}, which lets others read or write them. "
             "Make the file 0600 (chmod 600), or 0440 for its group alone. If somebody may have "
             "read them, remove it, and the service makes new ones"
         )
     if min(map(len, found)) < 16 or found.write == found.read:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the tokens to write and to read in {str(path)!r} must differ, and have 16 characters "
             "or more: remove the file, and the service makes new ones"
         )

@@ -13,16 +13,16 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInputError
 from counton.serve.answers import client_of
 from counton.serve.batch_intake import checked_batch
-from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLarge, decompress
+from counton.serve.bodies import ENCODINGS, JSON_LINES, TooLargeError, decompress
 from counton.serve.read_paths import UNSURE, check_name, later
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
 from counton.serve.settings import BATCH_BYTES, BATCH_ROWS, MOST_NAME, WAITING_BYTES
-from counton.serve.slots import NoPlace, Slots
-from counton.state.inbox import LONGEST_ID, Verdict
+from counton.serve.slots import NoPlaceError, Slots
+from counton.state.inbox import LONGEST_ID, BatchStatus
 
 _BATCH = "^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # its end is that of the text, also before a newline
 #: Numbers of threads that decompress bodies, and that check and commit batches.
@@ -69,7 +69,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 async for part in request.stream():
                     body += part
                     if len(body) > BATCH_BYTES:
-                        raise TooLarge
+                        raise TooLargeError
         except TimeoutError:
             raise HTTPException(
                 408, f"the body did not come within {settings.timeout}; send it again"
@@ -140,16 +140,16 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 done = workers.submit(_take_batch, service, name, batch, whole, came)
                 done.add_done_callback(lambda _done: service.under_way.leave(name, came))
                 verdict, rows = await asyncio.wrap_future(done)
-        except NoPlace:
+        except NoPlaceError:
             count(name, "put off", 0)
             raise later(503, "too many batches are being received; send it again", 2) from None
-        except TooLarge:
+        except TooLargeError:
             raise HTTPException(
                 413,
                 f"a batch may have at most {BATCH_BYTES:,} bytes after decompression, and "
                 f"{BATCH_ROWS:,} rows; divide it into several",
             ) from None
-        except InvalidInput as error:
+        except InvalidInputError as error:
             count(name, "refused", 0)
             raise HTTPException(422, explain(error)) from None
         except (queue.Full, CountonError, OSError):
@@ -167,7 +167,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
 
 def _take_batch(
     service: Service, name: str, batch: str, whole: bytes, came: int
-) -> tuple[Verdict, int]:
+) -> tuple[BatchStatus, int]:
     """Check and commit a batch; return the verdict, and the number of rows accepted now."""
     state = service.state_of(name)
     digest = hashlib.sha256(whole).digest()  # of rows, however they are compressed

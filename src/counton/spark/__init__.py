@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import InvalidInput, NotDrawnWarning, field
+from counton.base.errors import ChartWarning, InvalidInputError, field
 from counton.base.lazy import require
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from counton.job.common_options import Job
-    from counton.released.release import Release
+    from counton.results.release import Release
     from counton.run.run_job import Progress, RunResult
     from counton.run.stream_spec import StreamSpec
     from counton.spark.streaming import Batches
@@ -59,10 +59,10 @@ def run(
         running.
 
     Raises:
-        MissingExtra: PySpark is not installed.
-        InvalidInput: see `counton.run.run`; or the statistic counts rows in their order; or the
+        MissingDependencyError: PySpark is not installed.
+        InvalidInputError: see `counton.run.run`; or the statistic counts rows in their order; ...
             frame gives other rows each time.
-        StateError, ReplayMismatch: see `counton.run.run`.
+        StateError, InputChangedError: see `counton.run.run`.
 
     Example::
 
@@ -81,14 +81,14 @@ def run(
     if frame.isStreaming:
         return start(job, frame, checkpoint, trigger, check)
     if checkpoint is not None or trigger is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "checkpoint and trigger are only for streaming frames, and this frame is not "
             "streaming; leave them out"
         )
     progress = no_progress if progress is None else progress
     result = run_job(job, progress, rows=SparkSource(frame), approve=check)
     if result.chart_error is not None:
-        warnings.warn(NotDrawnWarning(result.chart_error), stacklevel=2)
+        warnings.warn(ChartWarning(result.chart_error), stacklevel=2)
     return result
 
 
@@ -107,7 +107,7 @@ def batches(
     rows.
 
     Raises:
-        MissingExtra, InvalidInput, StateError: see `run`.
+        MissingDependencyError, InvalidInputError, StateError: see `run`.
 
     Example::
 
@@ -123,7 +123,7 @@ def batches(
     from counton.spark.streaming import Batches
 
     if not frame.isStreaming:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the frame is not streaming, so it has no batches; use counton.spark.run"
         )
     return Batches.of(job, frame, check)
@@ -142,7 +142,7 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
         >>> released.to_spark(spark).createOrReplaceTempView("released")  # doctest: +SKIP
         >>> spark.sql(merge_text(released, "lake.visits"))                # doctest: +SKIP
     """
-    from counton.released.series import labels_of
+    from counton.results.series import labels_of
 
     last = released.steps.stop - 1
     labels = labels_of(released.table(range(last, last + 1) if last else None))
@@ -164,7 +164,7 @@ def _check_of(
     from pyspark.sql import DataFrame
 
     if not isinstance(frame, DataFrame):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the rows are of type {type(frame).__name__}, which is not a Spark frame; give a "
             "Spark frame, or use counton.run.run"
         )
@@ -173,7 +173,7 @@ def _check_of(
 
     def check(spec: StreamSpec) -> None:
         if isinstance(spec.terms.windowing, SingleTable) and frame.isStreaming:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a {spec.terms.statistic.name} of rows without times is released once, but a "
                 f"streaming frame goes on; give {field('time')} and windows, or a frame that is "
                 "not streaming"

@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.private import Private
-from counton.rows.bad_rows import change_error
-from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading
-from counton.rows.sources import EventFrame, Rows
-from counton.rows.tally import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
+from counton.io.aggregation import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
+from counton.io.bad_rows import change_error
+from counton.io.remote_rows import RemoteRows
+from counton.io.row_assignment import RowMapping
+from counton.io.sources import EventFrame, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,7 @@ class SparkRows(Rows):
             raise RuntimeError("the rows of the frame have not been read yet: read them first")
         return self._digest
 
-    def grain(self, reading: RowReading) -> tuple[int, int] | None:
+    def grain(self, reading: RowMapping) -> tuple[int, int] | None:
         """Return offset and length, in microseconds, of pieces of time, each within one window.
 
         Rows that differ only in their times within a piece may be counted together before windows
@@ -108,7 +108,7 @@ class SparkRows(Rows):
         ``halves`` has the sums of the upper and lower 32 bits, in ``cell`` and ``rows``.
 
         Raises:
-            InvalidInput: an earlier pass has found other sums.
+            InvalidInputError: an earlier pass has found other sums.
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
@@ -151,7 +151,7 @@ class MicroBatch(Rows):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class SparkSource(Spread):
+class SparkSource(RemoteRows):
     """The rows of a Spark frame, which executors read."""
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
@@ -170,7 +170,7 @@ class SparkSource(Spread):
         return len(self.parts) > 1
 
     @override
-    def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+    def cells(self, reading: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         if reading.unknown == "discover":
             return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
         beside = self._rows.beside
@@ -178,12 +178,12 @@ class SparkSource(Spread):
         return Private(self._sum_rows(reading, domain) if beside is None else beside)
 
     @override
-    def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
+    def labels(self, reading: RowMapping) -> Private[pl.DataFrame]:
         return Private(labels_of(self._sums_by_label(reading), reading))
 
     @override
     def mark_rows(
-        self, reading: RowReading, domain: Sequence[str] | None
+        self, reading: RowMapping, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Return the rows that could count, with windows and groups.
 
@@ -202,20 +202,20 @@ class SparkSource(Spread):
         return Private(_frames_of(found, "rows"))
 
     @override
-    def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowMapping, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
         made = partial(_pick, _Work(reading, None, self._rows), which)
         frame = select(self._rows.spark, columns)
         return Private(_collect(frame, made, schema, most=most))
 
-    def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
+    def _sums_by_label(self, reading: RowMapping) -> pl.DataFrame:
         """Return sums by window and label, once: a second pass over the frame could differ."""
         if self._rows.by_label is None:
             self._rows.by_label = self._sum_rows(reading, None)
         return self._rows.by_label
 
-    def _sum_rows(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def _sum_rows(self, reading: RowMapping, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         columns = reading.columns.names
@@ -249,7 +249,7 @@ class _Work:
 
     def __init__(
         self,
-        reading: RowReading,
+        reading: RowMapping,
         domain: Sequence[str] | None,
         rows: SparkRows,
         *,
@@ -391,12 +391,12 @@ def _collect(
     try:
         table = pl.from_arrow(parts.toArrow())
     except PySparkException as error:  # its text has the error of an executor
-        mark = "counton.base.errors.InvalidInput: "
+        mark = "counton.base.errors.InvalidInputError: "
         for line in reversed(str(error).splitlines()):
             if mark in line:
-                raise InvalidInput(line.partition(mark)[2]) from error
+                raise InvalidInputError(line.partition(mark)[2]) from error
             if line.startswith("ModuleNotFoundError: "):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the Python of an executor lacks a package ({line.partition(': ')[2]}); "
                     "install counton's extra 'spark' there, or give another Python in "
                     "PYSPARK_PYTHON"
@@ -419,7 +419,7 @@ def _guard(
     except ImportError:
         raise  # it names packages
     except Exception as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"rows cannot be counted on an executor ({type(error).__name__}); the full message is "
             "left out, because it may quote a row and Spark writes it to logs: count some of these "
             "rows with counton.run.run to see it"

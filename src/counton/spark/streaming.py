@@ -17,23 +17,23 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
 from counton.base.errors import (
-    BudgetExceeded,
-    InvalidInput,
-    MissingExtra,
-    NotDrawnWarning,
-    OldCopy,
-    ReplayMismatch,
-    RequestMismatch,
+    BudgetExceededError,
+    ChartWarning,
+    ConcurrentWriterError,
+    InputChangedError,
+    InvalidInputError,
+    MissingDependencyError,
+    NoiseKeyError,
     StateError,
-    StreamConflict,
-    WrongKey,
+    StateRolledBackError,
+    StreamMismatchError,
     field,
 )
+from counton.io.sources import join_columns
 from counton.job.common_options import Job
 from counton.job.saved_job import stream_name
 from counton.job.values import LATEST_ROW, QUARANTINE
-from counton.released.release import Release
-from counton.rows.sources import join_columns
+from counton.results.release import Release
 from counton.run.opened_state import OpenedState
 from counton.run.reading import columns_of
 from counton.run.run_job import commit, decide, prepare, publish, read_rows
@@ -50,7 +50,13 @@ if TYPE_CHECKING:
 #: Most consecutive empty batches before a query must be confirmed: the state records none of them.
 _EMPTY: Final = 1000
 #: Errors about states, keys and budgets, which reveal nothing about rows or their number.
-_WITHOUT_ROWS = (StateError, WrongKey, StreamConflict, BudgetExceeded, MissingExtra)
+_WITHOUT_ROWS = (
+    StateError,
+    NoiseKeyError,
+    ConcurrentWriterError,
+    BudgetExceededError,
+    MissingDependencyError,
+)
 _QUERY_ID = "sql.streaming.queryId"
 
 
@@ -63,7 +69,7 @@ def start(
 ) -> StreamingQuery:
     """Start or continue a streaming query."""
     if checkpoint is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "a streaming frame needs a checkpoint, the folder where Spark records how far it has "
             "read; give checkpoint, a folder only for this job"
         )
@@ -88,16 +94,16 @@ class Batches:
         """Build the function after all checks that need no rows.
 
         Raises:
-            InvalidInput, StateError: see `counton.run.run`.
+            InvalidInputError, StateError: see `counton.run.run`.
         """
         if job.until not in (None, LATEST_ROW):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('until', job.until)} does not go with a streaming frame, because "
                 "its newest event tells which windows have ended; leave it out, or give "
                 f"{field('until', LATEST_ROW)}"
             )
         if is_remote(frame):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a streaming frame of Spark Connect would be counted on the server, which would "
                 "then need the state and the key; run the query on its driver, or count tables"
             )
@@ -125,7 +131,7 @@ class Batches:
 
         Raises:
             StateError: see `counton.run.run`.
-            InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
+            InvalidInputError, InputChangedError: the batch cannot be counted; the file says why.
         """
         try:
             if rows.isEmpty():
@@ -133,7 +139,7 @@ class Batches:
                 return None
             query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
             if query is None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"batch {number:,} is not part of a streaming query: call this function from "
                     "foreachBatch, with the frame and the number that Spark gives"
                 )
@@ -141,7 +147,7 @@ class Batches:
         except _WITHOUT_ROWS:
             raise
         except Exception as error:
-            kind = ReplayMismatch if isinstance(error, ReplayMismatch) else InvalidInput
+            kind = InputChangedError if isinstance(error, InputChangedError) else InvalidInputError
             raise kind(self._kept_apart(number, error)) from None
 
     def _count(self, source: SparkSource, query: str, number: int) -> Release | None:
@@ -155,7 +161,7 @@ class Batches:
             committed = commit(prepared, read, decide(prepared, read))
             release, chart_error = publish(prepared, committed.stream)
             if chart_error is not None:
-                warnings.warn(NotDrawnWarning(chart_error), stacklevel=2)
+                warnings.warn(ChartWarning(chart_error), stacklevel=2)
             return release if committed.stream.step else None
 
     def _bad_rows(self, state: OpenedState, number: int) -> str | None:
@@ -203,13 +209,13 @@ class Batches:
         if any(state.is_counted(f"sha256:{digest}") for digest in digests):
             return
         if number <= self.empty and state.saved is not None:
-            raise RequestMismatch(
+            raise StreamMismatchError(
                 f"stream {name!r} has counted events before, but the checkpoint of this query is "
                 "new and does not tell which events; go on with the checkpoint that belongs to the "
                 f"stream, or give {field('yes', True)} if none of the query's rows was counted"
             )
         if number > self.empty:
-            raise OldCopy(
+            raise StateRolledBackError(
                 f"the checkpoint is at batch {number:,}, but stream {name!r} has counted none of "
                 f"the {min(number, _EMPTY):,} batches before it: restore the state that belongs to "
                 f"the checkpoint, or give {field('yes', True)} if these batches had no rows"

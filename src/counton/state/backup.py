@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-from counton.base.errors import InvalidInput, StateUnavailable
+from counton.base.errors import InvalidInputError, StateUnavailableError
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 from counton.state.sqlite_file import connect, copy_of
 
@@ -30,7 +30,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
         is refused.
 
     Raises:
-        InvalidInput: the state is on a server, or there is a file at that path.
+        InvalidInputError: the state is on a server, or there is a file at that path.
         StateError: the state cannot be read, or the copy cannot be written; no copy is left.
 
     >>> from counton import PureDP, Stream
@@ -47,13 +47,15 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     target = Path(copy)
     database.close()
     if database.path is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"state {database.label} is on a server, which makes its own copies: use pg_dump "
             "instead"
         )
     for taken in (target, target.with_name(f"{target.name}-wal")):
         if os.path.lexists(taken):
-            raise InvalidInput(f"{str(taken)!r} exists already; give a new file name for the copy")
+            raise InvalidInputError(
+                f"{str(taken)!r} exists already; give a new file name for the copy"
+            )
     try:
         with copy_of(database.path, target, LOCK_TIMEOUT_SECONDS) as whole:
             # It is encrypted, but the copy needs none of it: it can be drawn again.
@@ -64,7 +66,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     except (sqlite3.Error, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
             f"its folder exists and has the space"
         ) from error
@@ -98,7 +100,7 @@ def compact(state: str | os.PathLike[str]) -> None:
         if busy:
             raise sqlite3.OperationalError("its log is being read")
     except database.address.errors as error:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {database.label} could not be written anew ({error}), so deleted digests may "
             "still be in its files: end the processes that use the state, then forget again"
         ) from error

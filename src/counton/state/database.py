@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from counton.base.errors import (
+    ConcurrentWriterError,
     CountonError,
-    InvalidInput,
-    OldCopy,
-    RequestMismatch,
+    InvalidInputError,
     StateError,
-    StateUnavailable,
-    StreamConflict,
+    StateRolledBackError,
+    StateUnavailableError,
+    StreamMismatchError,
     first_line,
     hide_secrets,
     is_text,
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
-from counton.state.sql import Connection, Connections, MissingRow
-from counton.state.sqlite_file import NoState
+from counton.state.sql import Connection, Connections, MissingRowError
+from counton.state.sqlite_file import NoStateError
 
 #: Longest wait of a transaction for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
@@ -40,7 +40,7 @@ _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|co
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 _IDENTITY = re.compile("[0-9a-f]{32}")
 #: Errors of a damaged state, besides those with messages that `_DAMAGED` matches.
-_DAMAGE = (UnicodeDecodeError, MissingRow)
+_DAMAGE = (UnicodeDecodeError, MissingRowError)
 #: Errors of a value that cannot be decoded. A JSON text may be nested too deeply, and code that
 #: takes what counton writes for granted may fail its assertion.
 _UNREADABLE = (
@@ -101,10 +101,10 @@ class DatabaseAddress(NamedTuple):
     def errors(self) -> tuple[type[Exception], ...]:
         """Exceptions that the client library of this kind of database raises."""
         if self.file is not None:
-            return sqlite3.Error, UnicodeDecodeError, MissingRow
+            return sqlite3.Error, UnicodeDecodeError, MissingRowError
         import psycopg
 
-        return psycopg.Error, UnicodeError, MissingRow
+        return psycopg.Error, UnicodeError, MissingRowError
 
 
 class Database:
@@ -124,8 +124,8 @@ class Database:
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
             has several names (hard links).
-        StreamConflict: somebody else holds the lock.
-        InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
+        ConcurrentWriterError: somebody else holds the lock.
+        InvalidInputError: the address is neither a path nor a SQLite or PostgreSQL URL.
     """
 
     identity: str
@@ -171,12 +171,12 @@ class Database:
     def transaction(self, *, write: bool) -> Iterator[Connection]:
         """Open a transaction: the end of the block commits it, an exception undoes it."""
         if os.getpid() != self._owner:
-            raise StreamConflict(
+            raise ConcurrentWriterError(
                 f"state {self.label} was opened by process {self._owner}, and the forked process "
                 f"{os.getpid()} uses it too: open the state anew in each process"
             )
         if write and self.path is not None and sqlite_file.identity(self.path) != self._file:
-            raise OldCopy(
+            raise StateRolledBackError(
                 f"state {self.label} was removed or replaced while it was open, so later runs "
                 "would not find the steps that are released now: put the file back, or open "
                 "the new one"
@@ -208,7 +208,7 @@ class Database:
     def _has_tables(self, connection: Connection) -> bool:
         """Tell whether a PostgreSQL database holds a state; refuse SQL_ASCII (names are bytes)."""
         if connection.value("SHOW server_encoding") == "SQL_ASCII":
-            raise RequestMismatch(
+            raise StreamMismatchError(
                 f"state {self.label} is a database in the encoding SQL_ASCII, which cannot be "
                 "trusted with texts: make another one with CREATE DATABASE ... ENCODING 'UTF8' "
                 "TEMPLATE template0"
@@ -219,7 +219,7 @@ class Database:
         """Read the identity; refuse a state whose format this version does not read."""
         with self.transaction(write=False) as connection:
             if not self.is_sqlite and not self._has_tables(connection):
-                raise NoState(
+                raise NoStateError(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
             kept = (
@@ -250,13 +250,13 @@ class Database:
         cause = str(error)
         why = first_line(error) or type(error).__name__
         if _LOCKED.search(cause):
-            return StreamConflict(
+            return ConcurrentWriterError(
                 f"state {self.label} is locked by another process for more than "
                 f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
                 f"process or end it, then try again"
             )
         if _FULL.search(cause):
-            return StateUnavailable(
+            return StateUnavailableError(
                 f"state {self.label} could not be written, because the disk is full or the file "
                 f"may not grow ({why}): nothing was released; make room, then try again"
             )
@@ -267,7 +267,7 @@ class Database:
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({why}): restore it from a copy"
             )
-        return StateUnavailable(
+        return StateUnavailableError(
             f"state {self.label} cannot be used ({why}): check the path or address, its "
             f"permissions and the space left"
         )
@@ -278,7 +278,7 @@ def reading(what: str) -> Iterator[None]:
     """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
-    except InvalidInput as error:  # a stored value is not allowed
+    except InvalidInputError as error:  # a stored value is not allowed
         raise _unreadable(what, error) from error
     except CountonError:
         raise
@@ -299,7 +299,7 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
         called: name of the argument that holds the address, for messages.
 
     Raises:
-        InvalidInput: the argument is neither a path nor a SQLite or PostgreSQL URL.
+        InvalidInputError: the argument is neither a path nor a SQLite or PostgreSQL URL.
 
     >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
     ('visits.db', None)
@@ -318,15 +318,17 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     given: Any = state
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{called} is of type {type(state).__name__}: give the path of a file or a database URL"
         )
     if not is_text(text):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{called} is {text[:80]!r}, which is not valid UTF-8: rename it in UTF-8, without NUL"
         )
     if not text:
-        raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
+        raise InvalidInputError(
+            f"{called} is an empty text: give the path of a file or a database URL"
+        )
     kind, separator, rest = text.partition("://")
     name = text
     write = "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
@@ -336,9 +338,9 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     if separator:
         host, _, place = rest.partition("/")
         if not re.fullmatch(r"[\w+]+", kind) or (kind == "sqlite" and host):
-            raise InvalidInput(f"{called} is neither a path nor a database URL: {write}")
+            raise InvalidInputError(f"{called} is neither a path nor a database URL: {write}")
         if kind != "sqlite":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{called} is a {kind!r} address, and only SQLite and PostgreSQL (with psycopg) "
                 f"are supported: {write}"
             )
@@ -346,7 +348,7 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
         name = ":memory:" if "mode=memory" in query else name
     address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
     if name in ("", ":memory:") or address:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{called} {text} would exist in memory only, but a state must outlive its process: "
             "give the path of a file; for a trial, a file in a temporary folder"
         )

@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from counton.base.errors import OldCopy, StateError, StreamConflict
+from counton.base.errors import ConcurrentWriterError, StateError, StateRolledBackError
 from counton.base.exact import MOST_SENT, name_alone
 from counton.base.private import Private, open_private
 from counton.state import schema
 from counton.state.database import Closing, Database, reading
+from counton.state.rollback_guard import latest_witness, position_of
 from counton.state.sql import Connection
-from counton.state.state_witness import latest_witness, position_of
 
 #: Longest id of a batch.
 LONGEST_ID = schema.LONGEST_NAME
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
     over: int = 0
 
 
-class Verdict(NamedTuple):
+class BatchStatus(NamedTuple):
     """The inbox's decision about a batch that was sent.
 
     Attributes:
@@ -86,7 +86,7 @@ class Verdict(NamedTuple):
 
 
 @name_alone
-class Fold(NamedTuple):
+class InboxDrain(NamedTuple):
     """Batches that one run counts together. Secret.
 
     Attributes:
@@ -131,7 +131,7 @@ class Inbox(Closing):
 
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
-    >>> from counton.state.addition import Addition
+    >>> from counton.state.commit_input import CommitInput
     >>> from counton.strategies import Binary
     >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
     >>> with Inbox("visits.db") as inbox:
@@ -141,7 +141,7 @@ class Inbox(Closing):
     ...     again = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
     ...     fold.bodies, again.digest == fold.digest
     ...     with Stream.open("visits.db", "visits") as stream:
-    ...         stream.take(Private(Addition()), lambda connection: inbox.take(connection, fold))
+    ...         stream.take(Private(CommitInput()), lambda connection: inbox.take(connection, fold))
     ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((Private[bytes],), True)
@@ -183,18 +183,18 @@ class Inbox(Closing):
         """Close the database of the inbox."""
         self._database.close()
 
-    def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
+    def find(self, stream: str, id: str, digest: bytes) -> BatchStatus | None:
         """Return "known" for an accepted batch, "other" for another digest, None for a new id."""
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
-    def put(self, given: Sequence[Batch]) -> list[Verdict]:
+    def put(self, given: Sequence[Batch]) -> list[BatchStatus]:
         """Store batches in one transaction; return for each whether it is accepted or why not.
 
         Raises:
             StateError: the state cannot be used, or is an old copy; no batch is kept.
         """
-        verdicts: list[Verdict] = []
+        verdicts: list[BatchStatus] = []
         with self._taking_in(batch.stream for batch in given) as connection:
             entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
@@ -207,12 +207,12 @@ class Inbox(Closing):
                 if stream not in is_closed:
                     is_closed[stream] = self._is_closed(connection, stream)
                 if known is None and is_closed[stream]:
-                    known = Verdict("closed", {})
+                    known = BatchStatus("closed", {})
                 parts = {(stream, step): part for step, part in _parts(batch).items()}
                 if known is None and any(
                     held.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
                 ):
-                    known = Verdict("full", {})
+                    known = BatchStatus("full", {})
                 if (
                     known is None
                     and not connection.execute(
@@ -232,7 +232,7 @@ class Inbox(Closing):
                 over[stream] = max(batch.over, over.get(stream, 0))
                 for place, part in parts.items():
                     added[place] = held[place] = held.get(place, 0.0) + part
-                verdicts.append(Verdict("accepted", batch.answer))
+                verdicts.append(BatchStatus("accepted", batch.answer))
             if entered:
                 rows = (_waits(stream, batch) for stream, batch in entered)
                 connection.insert("counton_inbox_waiting", *rows)
@@ -286,7 +286,7 @@ class Inbox(Closing):
                 position_of(connection, self._database, name, witness)
             yield connection
 
-    def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
+    def fold(self, stream: str, end: Callable[[int], int], by: int) -> InboxDrain | None:
         """Return the next fold, a group of batches to count together; None if no fold has ended. A
         fold that an earlier call returned and nobody counted comes first.
 
@@ -320,7 +320,7 @@ class Inbox(Closing):
             said = f"SELECT id, digest, rows, body, arrived, checksum {_FOLDED} ORDER BY id"
             found = connection.rows(said, stream=mine["stream"], fold=number)
             rows = [_undamaged(row, mine["stream"]) for row in found]
-        return Fold(
+        return InboxDrain(
             stream,
             int(number),
             _digest(row.digest for row in rows),
@@ -355,11 +355,11 @@ class Inbox(Closing):
             known = self._ended[stream_id] = epoch, is_ended
         return known[1]
 
-    def take(self, connection: Connection, fold: Fold) -> None:
+    def take(self, connection: Connection, fold: InboxDrain) -> None:
         """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
 
         Raises:
-            StreamConflict: the fold was counted or changed meanwhile; nothing may be counted now.
+            ConcurrentWriterError: the fold was counted or changed meanwhile; nothing may be ...
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
         found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
@@ -401,19 +401,19 @@ class Inbox(Closing):
 
     def _known_verdict(
         self, connection: Connection, stream: int, id: str, digest: bytes
-    ) -> Verdict | None:
+    ) -> BatchStatus | None:
         row = connection.first(_BATCH, stream=stream, batch=id)
         if row is None:
             return None
         with reading("the answer to a batch"):
             answer = dict(json.loads(row.answer))
-        return Verdict("known" if bytes(row.digest) == digest else "other", answer)
+        return BatchStatus("known" if bytes(row.digest) == digest else "other", answer)
 
     def _stream(self, connection: Connection, name: str) -> int:
         if name not in self._streams:
             found = connection.first("SELECT id FROM counton_streams WHERE name = :name", name=name)
             if found is None:
-                raise OldCopy(
+                raise StateRolledBackError(
                     f"state {self._database.label} has no stream {name!r} any more; restore the "
                     "state that the service was started with, or start the service again"
                 )
@@ -457,8 +457,8 @@ def _digest(batches: Iterable[bytes]) -> bytes:
     return hashlib.sha256(b"".join(map(bytes, batches))).digest()
 
 
-def _taken_by_another(fold: Fold) -> StreamConflict:
-    return StreamConflict(
+def _taken_by_another(fold: InboxDrain) -> ConcurrentWriterError:
+    return ConcurrentWriterError(
         f"another process has taken the rows of stream {fold.stream!r} that this one was about to "
         "count, so nothing was counted here: end one of the two"
     )

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.base.arrays import pack, to_data, unpack
-from counton.base.errors import InvalidInput, ReplayMismatch, StateError
+from counton.base.errors import InputChangedError, InvalidInputError, StateError
 from counton.base.exact import name_alone, text, without_mask
-from counton.numbers import Design, Releases
+from counton.continual import Design, Releases
 from counton.state.database import reading
 from counton.state.sealed_rows import Address, SealedRows
 from counton.state.sql import Connection
@@ -278,7 +278,7 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], subkey: byte
     """Raise an error for the first step from ``start`` on with another input in ``xs``."""
     step = first_other(digests, start, input_digests(subkey, range(start, start + len(xs)), xs))
     if step is not None:
-        raise ReplayMismatch(
+        raise InputChangedError(
             f"step {step} was released from another input before: releasing both would reveal "
             "their difference; give the input of the first release, or enter the change at the "
             "next step"
@@ -360,7 +360,7 @@ def write_observed(
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"observed totals of window {step} have dtype {array.dtype}; windows must count "
                 "from 1, and totals must be integers within int64: convert them"
             )
@@ -444,7 +444,7 @@ def write_sources(
             whole = _digests_in(connection, rows, address)
             parts[address] = {whole[at : at + _SOURCE] for at in range(0, len(whole), _SOURCE)}
         if keyed in parts[address]:
-            raise ReplayMismatch(
+            raise InputChangedError(
                 f"source {digest} has been counted already, and counting it twice would give wrong "
                 "totals; leave it out"
             )

@@ -18,13 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
+from counton.base.errors import InvalidInputError, NoiseKeyError, StreamMismatchError, field
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.state.database import Database, DatabaseAddress, parse_address
 from counton.state.public_rows import public_rows
-from counton.state.sqlite_file import NoState, files_of
-from counton.state.state_witness import address_of, default_folder, latest_witness, refuse_used
+from counton.state.rollback_guard import address_of, default_folder, latest_witness, refuse_used
+from counton.state.sqlite_file import NoStateError, files_of
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None
@@ -39,7 +39,7 @@ def key_path(state: State) -> Path:
     """Return the path of the key file that lies beside a SQLite state: ``STATE.key``.
 
     Raises:
-        WrongKey: the state is on a database server, where its key must not lie.
+        NoiseKeyError: the state is on a database server, where its key must not lie.
 
     >>> key_path("visits.db").name
     'visits.db.key'
@@ -78,13 +78,13 @@ def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
     """Return the file of a state's key, by default ``STATE.key``; None if the key is in no file.
 
     Raises:
-        WrongKey: the key would lie beside a state on a server.
+        NoiseKeyError: the key would lie beside a state on a server.
     """
     if isinstance(key, Key):
         return None
     if key is None:
         if state.file is None:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"state {state.label} is on a server, so no key file lies beside it: give "
                 f"{field('key')}, the place of the key"
             )
@@ -92,12 +92,12 @@ def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
     given: Any = key
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"key is of type {type(key).__name__}; it must be a counton.Key, or the place of a "
             "key: a file, env:NAME or command:..."
         )
     if not text:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('key')} is empty: give a file, env:NAME or command:..., or leave it out"
         )
     refuse_key_as_place(text)
@@ -110,7 +110,7 @@ def elsewhere(text: str) -> Key:
         name = text.removeprefix(_ENVIRONMENT)
         kept = os.environ.get(name)
         if not kept:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"{field('key', text)} names the environment variable {name!r}, which is not set: "
                 "set it to the content of a key file"
             )
@@ -130,7 +130,7 @@ def elsewhere(text: str) -> Key:
             else getattr(error, "strerror", None)
             or "a quotation mark is not closed, or no command is named"
         )
-        raise WrongKey(
+        raise NoiseKeyError(
             f"{field('key', text)} names a command that printed no key ({why}): run the command by "
             "itself, and correct it until it prints the content of a key file"
         ) from None
@@ -177,10 +177,10 @@ def for_creation(
             names it.
 
     Raises:
-        WrongKey: the key cannot be read or written, or is one that no stream of the state uses.
+        NoiseKeyError: the key cannot be read or written, or is one that no stream of the state ...
         StateError: the state's folder does not exist; or the witness cannot be read, or has
             recorded a release that the state lacks, or of another state at this address.
-        InvalidInput: the key file is one of the state's files.
+        InvalidInputError: the key file is one of the state's files.
     """
     database = state if isinstance(state, Database) else None
     kept = None
@@ -189,7 +189,7 @@ def for_creation(
         file = file_of(key, address)
         check_places(address.file, file)
         if not isinstance(state, Database):
-            with suppress(NoState):
+            with suppress(NoStateError):
                 database = Database(state)
         raw = key if isinstance(key, Key) else None
         folder = default_folder() if place is None else address_of(place)
@@ -230,7 +230,7 @@ def for_creation(
             for theirs, salt in used
         )
         if key is None and not any(known):
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"key file {file} exists, but state {address.label} has released nothing with it, "
                 "so its state may be lost, or the key copied. A key that is used again on changed "
                 "data would reveal the change: restore the state of this key, or move the key "
@@ -246,8 +246,8 @@ def for_creation(
         raise
 
 
-def _unwritten_key(path: Path, why: str | None) -> WrongKey:
-    return WrongKey(
+def _unwritten_key(path: Path, why: str | None) -> NoiseKeyError:
+    return NoiseKeyError(
         f"key file {path} cannot be written ({why}): check that its folder exists and may be "
         f"written, and the space left"
     )
@@ -256,7 +256,7 @@ def _unwritten_key(path: Path, why: str | None) -> WrongKey:
 def check_places(state: Path | None, key: Path | None) -> None:
     """Refuse a state or key in a missing folder, and a key file that is a file of the state."""
     if state is not None and not state.parent.is_dir():
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"state {state} cannot be created (its folder does not exist): make the folder, or "
             f"give another {field('state')}"
         )
@@ -264,7 +264,7 @@ def check_places(state: Path | None, key: Path | None) -> None:
         raise _unwritten_key(key, os.strerror(errno.ENOENT))
     beside = [] if state is None else files_of(state)
     if key is not None and key.resolve() in {path.resolve() for path in beside}:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
             f"another file for the key (without {field('key')} it is {state}.key)"
         )

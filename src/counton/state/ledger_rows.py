@@ -20,8 +20,8 @@ from fractions import Fraction
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-from counton.base.errors import BudgetExceeded, InvalidInput, field
-from counton.privacy import Ledger, Limit, Spend, guarantee_from_dict
+from counton.base.errors import BudgetExceededError, InvalidInputError, field
+from counton.privacy import Ledger, LedgerEntry, Limit, guarantee_from_dict
 from counton.privacy.contribution import (
     ANY_UNIT,
     Relation,
@@ -37,10 +37,10 @@ from counton.state.public_rows import public_rows
 from counton.state.sql import Connection
 
 
-def spend_of(row: Any) -> Spend:
+def spend_of(row: Any) -> LedgerEntry:
     """Convert a ledger's row to its entry."""
     kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
-    return Spend.from_dict({**json.loads(row.guarantee), **kept})
+    return LedgerEntry.from_dict({**json.loads(row.guarantee), **kept})
 
 
 #: Names of the terms that define a limit.
@@ -124,7 +124,7 @@ class LedgerEvent(NamedTuple):
             old = self.before is not None and self.event != "limit narrowed"
             before = f" from {limit_in_words(self.before)}" if old else ""
             return f"{self.event}{before} to {limit_in_words(self.terms)}"
-        spend = Spend.from_dict(self.terms or {})
+        spend = LedgerEntry.from_dict(self.terms or {})
         return f"{self.event} by {self.name!r}: {spend.guarantee}, {spend.unit}"
 
 
@@ -176,7 +176,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     """Replace the state's privacy limit by that of ``proposed``, and record the change.
 
     Raises:
-        InvalidInput: the new limit allows more, and ``allow_raise`` is False.
+        InvalidInputError: the new limit allows more, and ``allow_raise`` is False.
     """
     before = _limit_terms(terms(connection))
     after = None if proposed is None else _limit_terms(proposed.terms())
@@ -184,7 +184,7 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
         return
     higher = before is not None and _is_higher(before, after)
     if higher and not allow_raise:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the limit is {limit_in_words(before)}, and would become {limit_in_words(after)}, "
             "which allows more than was promised, or something else, when the first release was "
             f"made: leave the limit as it is, or give {field('allow_raise', True)}; the ledger "
@@ -202,7 +202,7 @@ def lock(connection: Connection) -> None:
         connection.execute("SELECT id FROM counton_database FOR UPDATE")
 
 
-def entries(connection: Connection) -> tuple[Spend, ...]:
+def entries(connection: Connection) -> tuple[LedgerEntry, ...]:
     """Return what each stream and table of this state has spent, in order of entry."""
     with reading("the ledger"):
         return tuple(map(spend_of, connection.rows("SELECT * FROM counton_ledger ORDER BY id")))
@@ -224,7 +224,7 @@ def ledger(connection: Connection) -> Ledger | None:
         spends = [entry.to_dict() for entry in entries(connection)]
         try:
             return Ledger.from_dict({**bound, "spends": spends})
-        except BudgetExceeded as error:  # no entry is made beyond the limit
+        except BudgetExceededError as error:  # no entry is made beyond the limit
             raise ValueError(str(error)) from error
 
 
@@ -236,12 +236,12 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
     return {unit: (relation, found.cost(unit=unit)) for unit, relation in found.units.items()}
 
 
-def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
+def with_entry(connection: Connection, entry: LedgerEntry) -> Ledger | None:
     """Return the ledger with one more entry, unwritten; None if there is no limit.
 
     Raises:
-        BudgetExceeded: the limit does not allow it.
-        InvalidInput: the entry's kind of guarantee cannot be counted against the limit.
+        BudgetExceededError: the limit does not allow it.
+        InvalidInputError: the entry's kind of guarantee cannot be counted against the limit.
     """
     present = ledger(connection)
     if present is not None:
@@ -249,17 +249,17 @@ def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
     return present
 
 
-def enter(connection: Connection, entry: Spend) -> None:
+def enter(connection: Connection, entry: LedgerEntry) -> None:
     """Enter the guarantee of a new stream or table in the ledger, or what another program has
     spent.
 
     Raises:
-        BudgetExceeded: the limit does not allow it.
-        InvalidInput: another entry has this name, or the guarantee cannot be counted against the
+        BudgetExceededError: the limit does not allow it.
+        InvalidInputError: another entry has this name, or the guarantee cannot be counted ...
             limit.
     """
     if any(one.name == entry.name for one in entries(connection)):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the ledger has an entry {entry.name!r} already, and entries are never removed: give "
             "another name"
         )
@@ -275,8 +275,8 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
     """Return a ledger with the limit of ``proposed`` and all existing spending, unwritten.
 
     Raises:
-        BudgetExceeded: more than the new limit is spent already.
-        InvalidInput: earlier spending cannot be counted against this kind of limit.
+        BudgetExceededError: more than the new limit is spent already.
+        InvalidInputError: earlier spending cannot be counted against this kind of limit.
     """
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
@@ -284,9 +284,9 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
     known = entries(connection)
     try:
         proposed.enter_all(known)
-    except BudgetExceeded as error:
+    except BudgetExceededError as error:
         spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in known)
-        raise BudgetExceeded(
+        raise BudgetExceededError(
             f"the limit of {proposed.limit} was not set, because more is spent already and cannot "
             f"be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
         ) from error
@@ -336,7 +336,7 @@ def unit_word(
         default: name if neither the caller nor the state gives one.
 
     Raises:
-        InvalidInput: the state uses several names and the caller gives none; the state uses the
+        InvalidInputError: the state uses several names and the caller gives none; the state ...
             given name for another kind of unit; or the caller gives a name now and gave none for an
             earlier release.
 
@@ -344,7 +344,7 @@ def unit_word(
     'visitor'
     >>> unit_word([SpentUnit("visits", "visitor", "user")], "event", "Visitor")
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: 'visitor' means one user in the release 'visits' of ...
+    counton.base.errors.InvalidInputError: 'visitor' means one user in the release 'visits' of ...
     """
     known = list(known)
     # Unless its name is stated, a release of rows is none of what a limit names.
@@ -355,7 +355,7 @@ def unit_word(
     words = list(dict.fromkeys(base_unit(one.unit) for one in alike))
     if stated is None and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
             f"would get a total of its own; name the protected unit: {field('unit', named[0])}"
         )
@@ -365,14 +365,14 @@ def unit_word(
         word = known_unit(base_unit(stated), [base_unit(one.unit) for one in known])
     if ANY_UNIT in words and word not in words:
         first = next(one.name for one in alike if one.unit == ANY_UNIT)
-        raise InvalidInput(
+        raise InvalidInputError(
             f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
             "the same people could be counted in two totals, each up to the limit: call the unit "
             f"{ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
         if kind is not None and one.kind not in (kind, None, OPEN) and base_unit(one.unit) == word:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{word!r} means one {one.kind} in the release {one.name!r} of this state, but one "
                 f"{kind} here, so the ledger would add up different units; give one {kind} another "
                 f"name: {field('unit', kind)}"

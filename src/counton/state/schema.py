@@ -94,7 +94,7 @@ TABLES: Final = (
     {of_stream}, part BIGINT NOT NULL, digest {bytes} NOT NULL, digests {bytes} NOT NULL,
     PRIMARY KEY (stream_id, part)
 );"""
-    # Secret: digests of counted users and ids, and where they counted. See state/seen.py.
+    # Secret: digests of counted users and ids, and where they counted. See state/dedup.py.
     """CREATE TABLE counton_marks (
     {of_stream}, kind VARCHAR(8) NOT NULL, period BIGINT NOT NULL, part BIGINT NOT NULL,
     digest {bytes} NOT NULL, marks {bytes} NOT NULL,
@@ -143,7 +143,7 @@ INBOX: Final = (
 )"""
 )
 
-#: Turns of services at streams on a server: see `counton.state.service_turn`.
+#: Turns of services at streams on a server: see `counton.state.lease`.
 TURNS: Final = """
 CREATE TABLE counton_turns (
     id BIGINT PRIMARY KEY, holder VARCHAR(32) NOT NULL, until TIMESTAMP WITH TIME ZONE NOT NULL

@@ -63,7 +63,7 @@ class SealedTable(NamedTuple):
         return f"FROM {self.name} WHERE stream_id = :stream AND {columns}"
 
 
-#: Digests of counted users and ids, and where they counted: see `counton.state.seen`.
+#: Digests of counted users and ids, and where they counted: see `counton.state.dedup`.
 MARKS: Final = SealedTable(
     "counton_marks", ("kind", "period", "part"), (), ("marks",), "counted users or ids"
 )

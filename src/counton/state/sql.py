@@ -30,7 +30,7 @@ _SERVER_WORDS = {
 }  # fmt: skip
 
 
-class MissingRow(Exception):
+class MissingRowError(Exception):
     """A row that must exist is missing."""
 
 
@@ -101,10 +101,10 @@ class Connection:
         return next(self.rows(statement, **values), None)
 
     def value(self, statement: str, **values: Any) -> Any:
-        """Return the first column of a SELECT's first row, or raise `MissingRow`."""
+        """Return the first column of a SELECT's first row, or raise `MissingRowError`."""
         for row in self.rows(statement, **values):
             return row[0]
-        raise MissingRow("a row is missing")
+        raise MissingRowError("a row is missing")
 
     def has(self, table: str) -> bool:
         """Return True if the connection's database has a table of this name that counton made."""

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import (
-    RequestMismatch,
     StateError,
-    StateUnavailable,
+    StateUnavailableError,
+    StreamMismatchError,
 )
 from counton.base.outside_input import sqlite_header
 from counton.noise.key import give_name, sync_folder
 from counton.state import schema
+from counton.state.atomic_file import remove_left, try_lock
 from counton.state.sql import Connection
-from counton.state.whole_file import remove_left, try_lock
 
 
-class NoState(RequestMismatch):
+class NoStateError(StreamMismatchError):
     """The error that a state is missing: no file or database is at its address yet."""
 
 
@@ -101,12 +101,12 @@ def check(path: Path) -> None:
         log = path.with_name(path.name + "-wal").exists()
         size = path.stat().st_size
     except FileNotFoundError:
-        raise NoState(
+        raise NoStateError(
             f"state {path} does not exist: correct the path, or start a stream (counton count, "
             f"Stream.create)"
         ) from None
     except OSError as error:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} cannot be read ({error.strerror}): check its path and permissions"
         ) from None
     if header is None:
@@ -115,12 +115,12 @@ def check(path: Path) -> None:
             f"a copy, or give another path"
         )
     if header.application_id != schema.APPLICATION_ID:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             f"{path} is a SQLite file of another program (application_id {header.application_id}), "
             "not a state: give another path"
         )
     if not os.access(path.parent, os.W_OK):  # SQLite could not lock it, nor read its log
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} is in a place where this process may not write, so it cannot be locked "
             "against other processes: use it where it may be written; to read it, copy it there "
             "together with its log (cp STATE STATE-wal)"
@@ -135,7 +135,7 @@ def check(path: Path) -> None:
         )
     mode = stat.S_IMODE(path.stat().st_mode)  # keys follow the same rule
     if os.name == "posix" and mode & 0o077:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
             "it 0600 (chmod 600), and find out who may have read it"
         )
@@ -163,7 +163,7 @@ def identity(path: Path) -> tuple[int, int] | None:
                         other.unlink()
         found = path.stat()
     if found.st_nlink > 1:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} has {found.st_nlink} names (hard links), and a release under one name "
             "may be unknown under another: remove the other names, but keep the name that has a "
             "log (NAME-wal) beside it; symbolic links do no harm"
@@ -183,7 +183,7 @@ def create(path: Path) -> None:
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     except OSError as error:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
@@ -200,7 +200,7 @@ def create(path: Path) -> None:
             os.fsync(file.fileno())
         give_name(Path(name), path)  # a file that a faster process made serves as well
     except (sqlite3.Error, OSError) as error:
-        raise StateUnavailable(
+        raise StateUnavailableError(
             f"state {path} cannot be created ({error}): check the space left and its folder's "
             f"permissions"
         ) from error

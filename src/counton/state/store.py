@@ -9,23 +9,23 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import Number
 from counton.base.private import Private
-from counton.frame.groups import GroupNames
-from counton.numbers import Design
-from counton.privacy import Ledger, Limit, Spend
+from counton.continual import Design
+from counton.privacy import Ledger, LedgerEntry, Limit
 from counton.privacy.contribution import Relation
-from counton.state import journal, records, schema
+from counton.state import journal, schema, stream_rows
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
-from counton.state.addition import Arrivals
+from counton.state.commit_input import LateRowStats
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
 from counton.state.public_rows import public_row, public_rows, write_checksum
-from counton.state.reader import JournalReader
+from counton.state.rollback_guard import Position, latest_witness, let_show, position_of
 from counton.state.sql import Connection
-from counton.state.state_witness import Position, latest_witness, let_show, position_of
+from counton.state.stream_reader import JournalReader
+from counton.windowing.groups import GroupNames
 
 _T = TypeVar("_T")
 
@@ -47,7 +47,7 @@ class Store(Closing):
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.
-        StreamConflict: it is locked by another process.
+        ConcurrentWriterError: it is locked by another process.
     """
 
     def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
@@ -56,14 +56,14 @@ class Store(Closing):
 
     def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
         """Return a reader of a stream; None if there is no such stream."""
-        records.check_text_name(name)
+        stream_rows.check_text_name(name)
         with self.database.transaction(write=False) as connection:
             row = public_row(connection, name)
             if row is None:
                 return None
             with reading(f"the terms of stream {name!r}"):
                 design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
-                details = records.read_facts(connection, row.id, row.details)
+                details = stream_rows.read_facts(connection, row.id, row.details)
         return JournalReader(self.database, row, design, details, key)
 
     def position(self, name: str) -> Position:
@@ -91,22 +91,22 @@ class Store(Closing):
         """
         found = self.find(name, key)
         if found is None:
-            raise self._read(partial(records.no_such_stream, database=self.database, name=name))
+            raise self._read(partial(stream_rows.no_such_stream, database=self.database, name=name))
         return found
 
-    def arrivals(self, name: str) -> Private[Arrivals]:
+    def arrivals(self, name: str) -> Private[LateRowStats]:
         """Return how many rows came, and how many after their window's release. Operator only."""
         said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
             row = connection.first(said, name=name)
             if row is None:
-                raise records.no_such_stream(connection, self.database, name)
+                raise stream_rows.no_such_stream(connection, self.database, name)
             if not 0 <= row.late <= row.arrived:
                 raise StateError(
                     f"stream {name!r} has {row.late:,} late rows of {row.arrived:,}: the state was "
                     "altered; restore it from a copy"
                 )
-            return Private(Arrivals(*row))
+            return Private(LateRowStats(*row))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);
@@ -119,15 +119,15 @@ class Store(Closing):
             The number of released steps.
 
         Raises:
-            InvalidInput: the facts are no dictionary of JSON values.
+            InvalidInputError: the facts are no dictionary of JSON values.
             StateError: there is no such stream.
-            StreamConflict: another process holds the lock.
+            ConcurrentWriterError: another process holds the lock.
         """
         with self.database.transaction(write=True) as connection:
-            if not connection.execute(records.TAKE, name=name, further=1).rowcount:
-                raise records.no_such_stream(connection, self.database, name)
-            row = records.find(connection, name)
-            public = records.Facts.of(dict(details(row.step)))
+            if not connection.execute(stream_rows.TAKE, name=name, further=1).rowcount:
+                raise stream_rows.no_such_stream(connection, self.database, name)
+            row = stream_rows.find(connection, name)
+            public = stream_rows.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
             said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
             connection.execute(said, stream=row.id, details=public.text)
@@ -137,7 +137,7 @@ class Store(Closing):
     @property
     def streams(self) -> tuple[str, ...]:
         """Names of all streams of this state, sorted."""
-        return tuple(self._read(records.names))
+        return tuple(self._read(stream_rows.names))
 
     @property
     def details(self) -> dict[str, dict[str, Any]]:
@@ -149,7 +149,9 @@ class Store(Closing):
         """
         with self.database.transaction(write=False) as connection, reading("the streams' details"):
             rows = [*public_rows(connection)]
-            return {row.name: records.read_facts(connection, row.id, row.details) for row in rows}
+            return {
+                row.name: stream_rows.read_facts(connection, row.id, row.details) for row in rows
+            }
 
     @property
     def units(self) -> list[SpentUnit]:
@@ -157,7 +159,7 @@ class Store(Closing):
         return self._read(books.known_in)
 
     @property
-    def spends(self) -> tuple[Spend, ...]:
+    def spends(self) -> tuple[LedgerEntry, ...]:
         """The ledger entries of this state's own streams and tables, oldest first."""
         return self._read(books.entries)
 
@@ -204,15 +206,15 @@ class Store(Closing):
         """
         return self._read(books.totals)
 
-    def refuse_beyond(self, entry: Spend) -> None:
+    def refuse_beyond(self, entry: LedgerEntry) -> None:
         """Refuse a new stream (``entry`` has its guarantee) if its privacy loss goes beyond the
         limit, before its rows are read.
 
         ``Stream.create`` checks again when it makes the entry.
 
         Raises:
-            BudgetExceeded: the remaining part of the limit does not cover the guarantee.
-            InvalidInput: this kind of guarantee cannot be counted against the limit.
+            BudgetExceededError: the remaining part of the limit does not cover the guarantee.
+            InvalidInputError: this kind of guarantee cannot be counted against the limit.
         """
         with self.database.transaction(write=False) as connection:
             books.with_entry(connection, entry)
@@ -249,8 +251,8 @@ class Store(Closing):
                 unit or age, or no limit, may allow more.
 
         Raises:
-            BudgetExceeded: the existing streams have spent more; the limit stays as it was.
-            InvalidInput: the guarantees of the existing streams cannot be counted against this kind
+            BudgetExceededError: the existing streams have spent more; the limit stays as it was.
+            InvalidInputError: the guarantees of the existing streams cannot be counted against ...
                 of limit; or the limit would be raised without permission.
         """
         proposed = None
@@ -290,8 +292,8 @@ class Store(Closing):
             relation: how neighbouring datasets differ.
 
         Raises:
-            BudgetExceeded: the limit does not cover it; nothing is entered.
-            InvalidInput: the name is in use or is not allowed; the unit or the guarantee cannot be
+            BudgetExceededError: the limit does not cover it; nothing is entered.
+            InvalidInputError: the name is in use or is not allowed; the unit or the guarantee ...
                 counted against the limit.
 
         >>> from counton import PureDP
@@ -300,14 +302,14 @@ class Store(Closing):
         ...     print(store.totals["reader"][1])
         pure differential privacy with epsilon = 0.5
         """
-        records.check_length(name)
+        stream_rows.check_length(name)
         if not unit.strip():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('unit', unit)} is not the name of a unit: give a word such as 'reader'"
             )
         with self.database.transaction(write=True) as connection:
             books.lock(connection)
-            books.enter(connection, Spend(name, guarantee, unit, relation))
+            books.enter(connection, LedgerEntry(name, guarantee, unit, relation))
 
     def summary(self) -> dict[str, Any]:
         """Describe the database as JSON values without secrets: no sums, no inputs, no keys."""
@@ -389,7 +391,7 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
 
             last["std"] = None
             if design is not None:
-                with suppress(InvalidInput, StateError):  # the statistic may be the user's own
+                with suppress(InvalidInputError, StateError):  # the statistic may be the user's own
                     last["std"], last["of"] = noise_at(design, row.step)
     own = {**terms, "law": {"law": terms["law"]["law"]}}
     return {
@@ -397,7 +399,7 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
         "terms": own if design is None else design.public(),
         "details": {
             name: list(value) if isinstance(value, GroupNames) else value
-            for name, value in records.read_facts(connection, row.id, row.details).items()
+            for name, value in stream_rows.read_facts(connection, row.id, row.details).items()
         },
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,

@@ -15,36 +15,36 @@ from typing_extensions import override
 
 from counton.base.arrays import extremes
 from counton.base.errors import (
+    ConcurrentWriterError,
     CountonError,
-    InvalidInput,
-    ReplayMismatch,
+    InputChangedError,
+    InvalidInputError,
     StateError,
-    StreamConflict,
     field,
 )
 from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
+from counton.continual import Counter, Releases, StepRelease
+from counton.continual.counter import OneAtATime
+from counton.continual.noise_cache import EncryptedNoise
 from counton.noise import Key
-from counton.numbers import Counter, Releases, StepRelease
-from counton.numbers.counter import OneAtATime
-from counton.numbers.noise_ahead import EncryptedNoise
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.ledger import totals_in_words
 from counton.privacy.value_grid import number_array
-from counton.state import journal, ledger_rows, records
+from counton.state import journal, ledger_rows, stream_rows
 from counton.state import keys as keyfile
-from counton.state.addition import Addition, Arrivals
+from counton.state.commit_input import CommitInput, LateRowStats
 from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.public_rows import OPEN_COLUMNS, check_row, checksum_of
-from counton.state.reader import JournalReader
+from counton.state.rollback_guard import GuardPosition, RollbackGuard
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
-from counton.state.state_witness import Mark, Witness
 from counton.state.store import Store
-from counton.statistics.settled import describe_uncovered, refuse_wrong_contribution
-from counton.statistics.tally_statistic import (
+from counton.state.stream_reader import JournalReader
+from counton.statistics.accumulator_statistic import (
     refuse_unreadable_cells,
 )
+from counton.statistics.resolved import describe_uncovered, refuse_wrong_contribution
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -76,9 +76,10 @@ class Stream(JournalReader, Closing):
     of a statistic's cells, as it takes counts, and `readings` returns the results.
 
     Make a stream with `create`, continue it with `open`. One process writes at a time: the process
-    that opens a stream takes it over, and the former writer gets ``StreamConflict`` at its next
-    release. Each opening raises a number in the stream's row, the writer epoch. A commit changes
-    the row only if epoch and step are those that this writer knows. No lock outlives a killed
+    that opens a stream takes it over, and the former writer gets ``ConcurrentWriterError`` at its
+    next release. Each opening raises a number in the stream's row, the writer epoch. A commit
+    changes the row only if epoch and step are those that this writer knows. No lock outlives a
+    killed
     process. A process that is killed at any moment cannot show two values for one step: noise is a
     function of key and step, and the journal (the table of releases) is written before anything is
     shown.
@@ -102,7 +103,7 @@ class Stream(JournalReader, Closing):
         row: Any,
         details: Mapping[str, Any],
         key: Key,
-        witness: Witness,
+        witness: RollbackGuard,
         counter: Counter,
         contents: SealedContents,
         strategy: StreamStrategy | None = None,
@@ -113,9 +114,9 @@ class Stream(JournalReader, Closing):
         self._witness = witness
         self._epoch = int(row.writer_epoch)
         self._forgotten = int(row.forgotten)
-        self._arrivals = Arrivals(int(row.arrived), int(row.late))
+        self._arrivals = LateRowStats(int(row.arrived), int(row.late))
         self._last_std: dict[int, float] = {}  # for the last step released by this writer
-        self._noted = Mark(row.key_fingerprint, row.name, 0)  # known to the witness
+        self._noted = GuardPosition(row.key_fingerprint, row.name, 0)  # known to the witness
         self._digest_key = key.derive(b"journal digest", row.name.encode())
         self._turn = OneAtATime(f"stream {row.name!r}", elsewhere="open it anew in each process")
         self._closed = False
@@ -136,7 +137,7 @@ class Stream(JournalReader, Closing):
         guarantee: Guarantee,
         *,
         key: keyfile.Kept = None,
-        contribution: Contribution | None = None,
+        contribution: ContributionBound | None = None,
         shape: tuple[int, ...] = (),
         details: Mapping[str, Any] | None = None,
         counters: Guarantee | None = None,
@@ -174,15 +175,15 @@ class Stream(JournalReader, Closing):
         Raises:
             StateError: the stream exists; the state lacks releases that its witness has recorded,
                 because it was lost or restored from an old copy; or the database cannot be used.
-            BudgetExceeded: the guarantee goes beyond the limit of the database; nothing is
+            BudgetExceededError: the guarantee goes beyond the limit of the database; nothing is
                 created.
-            WrongKey: ``key`` is None, and ``STATE.key`` holds a key that no stream of the state
+            NoiseKeyError: ``key`` is None, and ``STATE.key`` holds a key that no stream of the ...
                 uses.
-            InvalidInput: an argument is outside what is allowed; nothing is created.
+            InvalidInputError: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:
             if shape != () and counters is None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
                     "leave it out"
                 )
@@ -191,14 +192,16 @@ class Stream(JournalReader, Closing):
                 refuse_wrong_contribution(statistic, settled, contribution)
             statistic = settled
             if statistic.ordered:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{statistic!r} takes events in their order, which no state keeps: count them "
                     "in memory, with counton.Running"
                 )
         if details is not None and not isinstance(details, Mapping):
-            raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
-        facts = records.Facts.of(dict(details or {}))
-        records.check_length(name)
+            raise InvalidInputError(
+                f"details are {quote(details)}; give a dictionary of JSON values"
+            )
+        facts = stream_rows.Facts.of(dict(details or {}))
+        stream_rows.check_length(name)
         place = state.database if isinstance(state, Store) else state
         with keyfile.for_creation(place, key, witness) as (held, database):
             named: Any = {"key": held, "name": name, "contribution": contribution}
@@ -217,9 +220,9 @@ class Stream(JournalReader, Closing):
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
                 with database.transaction(write=True) as connection:
-                    known = Witness(database, connection, witness)
+                    known = RollbackGuard(database, connection, witness)
                     known.keep(connection)
-                    row = records.enter(connection, database, counter, held, facts)
+                    row = stream_rows.enter(connection, database, counter, held, facts)
                 contents = SealedContents.empty(row.id, bytes(row.seal))
                 made = cls(database, row, facts.values(), held, known, counter, contents)
                 unless_made.pop_all()
@@ -251,21 +254,21 @@ class Stream(JournalReader, Closing):
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
                 restored from an old copy (the witness has recorded later releases).
-            WrongKey: the key is not the one the stream was created with.
-            StreamConflict: the database is locked by another process.
+            NoiseKeyError: the key is not the one the stream was created with.
+            ConcurrentWriterError: the database is locked by another process.
         """
         database = state.database if isinstance(state, Store) else Database(state)
         with ExitStack() as unless_made:
             unless_made.callback(database.close)
             with database.transaction(write=True) as connection:
-                records.check_text_name(name)
+                stream_rows.check_text_name(name)
                 # Drawn at random, so that two processes that begin from one number differ.
                 further = 1 + secrets.randbelow(2**32)
-                if not connection.execute(records.TAKE, name=name, further=further).rowcount:
-                    raise records.no_such_stream(connection, database, name)
-                row = records.find(connection, name)
+                if not connection.execute(stream_rows.TAKE, name=name, further=further).rowcount:
+                    raise stream_rows.no_such_stream(connection, database, name)
+                row = stream_rows.find(connection, name)
                 held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-                records.check_key_of(row, held)
+                stream_rows.check_key_of(row, held)
                 said = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
                 last = connection.value(said, stream=row.id) or 0
                 if last != row.step:
@@ -274,14 +277,14 @@ class Stream(JournalReader, Closing):
                         "the state was altered; restore it from a copy"
                     )
                 # A state that was altered may not be an old copy, although its witness is missing.
-                contents = records.check_seal(connection, database.identity, row, held)
-                known = Witness(database, connection, witness)
-                known.check(connection, row.id, Mark.of(row), forgetting=forgetting)
-                records.check_digest(connection, row, held)
+                contents = stream_rows.check_seal(connection, database.identity, row, held)
+                known = RollbackGuard(database, connection, witness)
+                known.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
+                stream_rows.check_digest(connection, row, held)
                 known.keep(connection)
                 with reading(f"the details of stream {name!r}"):
-                    details = records.read_facts(connection, row.id, row.details)
-                counter = records.revive(row, held, strategy)
+                    details = stream_rows.read_facts(connection, row.id, row.details)
+                counter = stream_rows.revive(row, held, strategy)
                 made = cls(database, row, details, held, known, counter, contents, strategy)
                 if not forgetting:
                     _refuse_wrong_bound(made)
@@ -322,9 +325,9 @@ class Stream(JournalReader, Closing):
                 succeeded may repeat it.
 
         Raises:
-            InvalidInput: x is outside what is allowed; nothing was released or changed.
-            ReplayMismatch: ``step`` was released with another input.
-            StreamConflict: another process took the stream over, or holds the lock.
+            InvalidInputError: x is outside what is allowed; nothing was released or changed.
+            InputChangedError: ``step`` was released with another input.
+            ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         one: Any = x[None] if isinstance(x, np.ndarray) else [x]
         many = self.release_many(one, first_step=step)
@@ -349,16 +352,18 @@ class Stream(JournalReader, Closing):
                 `release`).
 
         Raises:
-            InvalidInput: an input is outside what is allowed; nothing was released or changed.
-            ReplayMismatch: a released step had another input.
-            StreamConflict: another process took the stream over, or holds the lock.
+            InvalidInputError: an input is outside what is allowed; nothing was released or changed.
+            InputChangedError: a released step had another input.
+            ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
             array = number_array(xs, "inputs", _SHAPED)
             totals = self._counter().design.contribution.grid_total(array)
-            return self._release(Addition(totals), first_step)
+            return self._release(CommitInput(totals), first_step)
 
-    def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
+    def take(
+        self, addition: Private[CommitInput], also: CommitHook | None = None
+    ) -> Releases | None:
         """Commit everything that a run adds, in one transaction: release its new steps, if it has
         any, and store the rest.
 
@@ -370,9 +375,9 @@ class Stream(JournalReader, Closing):
             The releases; None if nothing was released.
 
         Raises:
-            InvalidInput: an input is outside what is allowed; nothing was released or changed.
-            ReplayMismatch: a file was counted before.
-            StreamConflict: another process took the stream over, or holds the lock.
+            InvalidInputError: an input is outside what is allowed; nothing was released or changed.
+            InputChangedError: a file was counted before.
+            ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
             given = open_private(addition)
@@ -393,7 +398,7 @@ class Stream(JournalReader, Closing):
         return Private(Amounts(max(-smallest, most), whole))
 
     @property
-    def arrivals(self) -> Private[Arrivals]:
+    def arrivals(self) -> Private[LateRowStats]:
         """Numbers of rows received, and of those after their window's release. Exact: secret."""
         return Private(self._arrivals)
 
@@ -402,10 +407,10 @@ class Stream(JournalReader, Closing):
         `create` got; nothing that is released depends on them.
 
         Raises:
-            InvalidInput: the facts are no dictionary of JSON values.
-            StreamConflict: another process took the stream over, or holds the lock.
+            InvalidInputError: the facts are no dictionary of JSON values.
+            ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
-        facts = records.Facts.of(dict(details))
+        facts = stream_rows.Facts.of(dict(details))
         with self._turn.take():
             with self.database.transaction(write=True) as connection:
                 row = self._lock_row(connection, "*")
@@ -420,11 +425,11 @@ class Stream(JournalReader, Closing):
         input of that release.
 
         Raises:
-            InvalidInput: the step is not released, or x is outside what is allowed.
-            ReplayMismatch: x differs from the step's input.
+            InvalidInputError: the step is not released, or x is outside what is allowed.
+            InputChangedError: x differs from the step's input.
         """
         if not self.step:
-            raise InvalidInput(f"stream {self.name!r} has released no step yet; use release")
+            raise InvalidInputError(f"stream {self.name!r} has released no step yet; use release")
         remedy = f"later steps of stream {self.name!r} are not released yet; use release"
         return self.release(x, step=check_integer("step", step, 1, self.step, remedy))
 
@@ -459,7 +464,7 @@ class Stream(JournalReader, Closing):
             database = self.database
             if self._ready is None:
                 with database.transaction(write=False) as connection:
-                    row = records.find(connection, self.name)
+                    row = stream_rows.find(connection, self.name)
                 if row.writer_epoch != self._epoch:
                     raise self._taken_over()
                 if row.step != self.step:
@@ -467,11 +472,11 @@ class Stream(JournalReader, Closing):
                         f"stream {self.name!r} was interrupted while it saved a step, and is at "
                         f"step {row.step}, not {self.step}: open it again and look at its step"
                     )
-                self._ready = records.revive(row, self._key, self._strategy)
+                self._ready = stream_rows.revive(row, self._key, self._strategy)
             return self._ready
 
     def _release(
-        self, addition: Addition, first_step: int | None, also: CommitHook | None = None
+        self, addition: CommitInput, first_step: int | None, also: CommitHook | None = None
     ) -> Releases:
         """Release the new steps of an addition; answer released ones from the journal."""
         counter = self._counter()
@@ -479,7 +484,7 @@ class Stream(JournalReader, Closing):
         one = counter.design.step_shape
         shape = one if counter.design.counters is None else grid.shape[1:]
         if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(one):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
                 f"{('n', *one)}: {_SHAPED}"
             )
@@ -495,7 +500,7 @@ class Stream(JournalReader, Closing):
         with self._database.transaction(write=False) as connection:
             entries = journal.read(connection, self._row.id, first, stop, counter.design)
         if entries.values.shape != old.shape:
-            raise ReplayMismatch(
+            raise InputChangedError(
                 f"steps {first} to {stop - 1} were released from inputs of another shape than "
                 f"{old.shape[1:]}: give the inputs of the first call again"
             )
@@ -510,7 +515,7 @@ class Stream(JournalReader, Closing):
         self,
         counter: Counter,
         grid: NDArray[np.int64],
-        addition: Addition,
+        addition: CommitInput,
         also: CommitHook | None,
     ) -> Releases:
         if counter.design.counters is not None:
@@ -529,7 +534,7 @@ class Stream(JournalReader, Closing):
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
             digest = ""
             if rows:
-                digest = records.release_digest(
+                digest = stream_rows.release_digest(
                     self._key, self.name, counter.step, releases.values[-1]
                 )
                 rows[-1]["digest"] = digest
@@ -551,7 +556,7 @@ class Stream(JournalReader, Closing):
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        addition: Addition,
+        addition: CommitInput,
         also: CommitHook | None,
     ) -> None:
         """Commit releases, and all that is stored with them, in one transaction.
@@ -567,11 +572,13 @@ class Stream(JournalReader, Closing):
         labels = addition.labels
         arrivals = addition.arrivals or self._arrivals
         forgotten = self._forgotten + (remembered is not None and remembered.forgets)
-        facts = None if addition.details is None else records.Facts.of(dict(addition.details))
+        facts = None if addition.details is None else stream_rows.Facts.of(dict(addition.details))
         contents = self._sealed.copy()
         with self._database.transaction(write=True) as connection:
             row = self._lock_row(connection)
-            self._witness = Witness(self._database, connection)  # another process may have moved it
+            self._witness = RollbackGuard(
+                self._database, connection
+            )  # another process may have moved it
             if rows:
                 if not self.step:
                     self._witness.refuse_forgotten(connection, beginning=self.name)
@@ -586,7 +593,7 @@ class Stream(JournalReader, Closing):
                     connection, contents.sources, addition.sources, self._source_key
                 )
             if labels is not None or remembered is not None:
-                from counton.state import seen as marks  # only for rows with users or ids
+                from counton.state import dedup as marks  # only for rows with users or ids
 
                 if labels is not None:
                     marks.write_labels(connection, contents.marks, *labels)
@@ -616,7 +623,7 @@ class Stream(JournalReader, Closing):
         """Lock the stream's database row for this writer, and return some of its cells by column.
 
         Raises:
-            StreamConflict: another process took the stream over.
+            ConcurrentWriterError: another process took the stream over.
             StateError: the row is not the one that this writer wrote last.
         """
         said = f"SELECT {columns} FROM counton_streams WHERE id = :stream"
@@ -637,7 +644,7 @@ class Stream(JournalReader, Closing):
 
         It is the last act of a transaction: the seal covers what the others have written.
         """
-        seal = records.seal_of(self._key, self._database.identity, row, contents)
+        seal = stream_rows.seal_of(self._key, self._database.identity, row, contents)
         connection.execute(
             "UPDATE counton_streams SET step = :step, details = :details, checksum = :checksum,"
             " seal = :seal, forgotten = :forgotten, arrived = :arrived, late = :late,"
@@ -652,8 +659,8 @@ class Stream(JournalReader, Closing):
             raise self._changed_meanwhile()
         return self._sealed
 
-    def _taken_over(self) -> StreamConflict:
-        return StreamConflict(
+    def _taken_over(self) -> ConcurrentWriterError:
+        return ConcurrentWriterError(
             f"stream {self.name!r} was opened by another process, which writes it now; this "
             f"process (writer {self._epoch}) released nothing: end one of the two, then open the "
             "stream again"
@@ -670,7 +677,7 @@ def _complete(
 
     whole = statistic.settle(guarantee, strategy.horizon)
     if statistic_from_dict(statistic_to_dict(whole)) != whole:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{statistic!r} cannot be built again from its parameters, so a state cannot keep it: "
             "use a statistic of counton.statistics"
         )

@@ -23,32 +23,32 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
 from counton.base.errors import (
-    InvalidInput,
-    OldCopy,
-    ReplayMismatch,
-    RequestMismatch,
+    InputChangedError,
+    InvalidInputError,
+    NoiseKeyError,
     StateError,
-    StateUnavailable,
-    WrongKey,
+    StateRolledBackError,
+    StateUnavailableError,
+    StreamMismatchError,
 )
-from counton.noise import Key
-from counton.numbers import Counter
-from counton.numbers.counter_state import (
+from counton.continual import Counter
+from counton.continual.checkpoint import (
     StreamProgress,
     arrivals_of,
     read_checkpoint,
     write_checkpoint,
 )
-from counton.numbers.design import Design
-from counton.numbers.node_law import law_for
-from counton.state import journal, records
+from counton.continual.design import Design
+from counton.continual.node_distribution import law_for
+from counton.noise import Key
+from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 from counton.state.ledger_rows import by_its_clock, record_in
 from counton.state.public_rows import check_row
+from counton.state.rollback_guard import GuardPosition, RollbackGuard, latest_witness, position_of
 from counton.state.sql import Connection
-from counton.state.state_witness import Mark, Witness, latest_witness, position_of
 
 #: Values recomputed at once.
 _CHUNK = 2**20
@@ -108,7 +108,7 @@ def verify(
 
     Raises:
         StateError: the state cannot be read, or has no release of this name.
-        WrongKey: the key of the only requested release cannot be read.
+        NoiseKeyError: the key of the only requested release cannot be read.
 
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
@@ -135,7 +135,7 @@ def verify(
             }
             lost = [*_forgotten_releases(connection, database, known, name)]
         if name is not None and not rows:
-            raise RequestMismatch(
+            raise StreamMismatchError(
                 f"state {database.label} has no release {name!r}: see which releases it has "
                 "(counton show, or state_summary)"
             )
@@ -145,7 +145,7 @@ def verify(
             if isinstance(held, StateError):
                 found.append(Verification(row.name, "stream", 0, (), (str(held),)))
                 continue
-            if isinstance(held, WrongKey):
+            if isinstance(held, NoiseKeyError):
                 if name is not None:
                     raise held
                 one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
@@ -157,7 +157,7 @@ def verify(
                     one = Verification(row.name, "stream", 0, (), (str(error),))
             if (problem := refused[row.name]) is not None:
                 told = tuple(dict.fromkeys([*one.problems, str(problem)]))
-                old = isinstance(problem, OldCopy | StateUnavailable)
+                old = isinstance(problem, StateRolledBackError | StateUnavailableError)
                 one = replace(one, problems=told, old_copy=old)
             found.append(one)
         return (*found, *lost)
@@ -165,7 +165,7 @@ def verify(
         database.close()
 
 
-def _read(database: Database, place: str | os.PathLike[str] | None) -> Witness | StateError:
+def _read(database: Database, place: str | os.PathLike[str] | None) -> RollbackGuard | StateError:
     """Read the witness (the record outside the state); return the error if it cannot be read."""
     try:
         return latest_witness(database, place)
@@ -177,8 +177,8 @@ def _witness_problem(
     connection: Connection,
     database: Database,
     row: Any,
-    witness: Witness | StateError,
-    key: Key | WrongKey | StateError,
+    witness: RollbackGuard | StateError,
+    key: Key | NoiseKeyError | StateError,
 ) -> Exception | None:
     """Return the error with which the witness refuses a release, or None."""
     if isinstance(witness, StateError):
@@ -187,15 +187,15 @@ def _witness_problem(
         position_of(connection, database, row.name, witness)
         if isinstance(key, Key):
             with reading(f"the terms of stream {row.name!r}"):
-                records.check_digest(connection, row, key)
-        lacking = witness.lacks(connection, Mark.of(row))
-    except (StateError, ReplayMismatch) as error:
+                stream_rows.check_digest(connection, row, key)
+        lacking = witness.lacks(connection, GuardPosition.of(row))
+    except (StateError, InputChangedError) as error:
         return error
-    return None if lacking is None else OldCopy(lacking)
+    return None if lacking is None else StateRolledBackError(lacking)
 
 
 def _forgotten_releases(
-    connection: Connection, database: Database, witness: Witness | StateError, of: str | None
+    connection: Connection, database: Database, witness: RollbackGuard | StateError, of: str | None
 ) -> Iterator[Verification]:
     """Yield a result for each stream (or ``of``) that the witness has and the state lacks."""
     if isinstance(witness, StateError):  # each release reports it
@@ -214,13 +214,13 @@ def _forgotten_releases(
         yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
-def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | WrongKey | StateError:
+def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | NoiseKeyError | StateError:
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
         check_row(row)
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-        records.check_key_of(row, held)
-    except (WrongKey, StateError) as error:
+        stream_rows.check_key_of(row, held)
+    except (NoiseKeyError, StateError) as error:
         return error
     return held
 
@@ -246,7 +246,7 @@ class _Recomputation:
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
             try:
                 terms.strategy._check_law(terms.law)
-            except InvalidInput as error:
+            except InvalidInputError as error:
                 self._problems.append(
                     f"it can release no further step ({error}), though its promise still holds; "
                     "end it, and begin another stream"
@@ -265,7 +265,7 @@ class _Recomputation:
         values = row.step * (1 if terms.counters is not None else max(terms.cells, 1))
         try:
             self._recompute()
-        except (InvalidInput, StateError, ReplayMismatch) as error:
+        except (InvalidInputError, StateError, InputChangedError) as error:
             self._problems.append(str(error))
         return Verification(row.name, "stream", values, tuple(self._checks), tuple(self._problems))
 
@@ -276,14 +276,14 @@ class _Recomputation:
         name = self._row.name
         while True:
             with self._database.transaction(write=False) as connection:
-                before = records.find(connection, name)
+                before = stream_rows.find(connection, name)
                 try:
                     identity = self._database.identity
-                    contents = records.check_seal(connection, identity, before, self._key)
+                    contents = stream_rows.check_seal(connection, identity, before, self._key)
                     return contents.check_every_row(connection)
                 except StateError:
                     # On a server, statements of one transaction may see different commits.
-                    if records.find(connection, name).seal == before.seal:
+                    if stream_rows.find(connection, name).seal == before.seal:
                         raise
 
     def _check_std(self) -> None:

@@ -35,15 +35,15 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, quote, refuse_overflow, text
-from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
-from counton.privacy import Contribution
+from counton.continual.formulas import ClosedForm, Estimate, Formula, quotient
+from counton.privacy import ContributionBound
+from counton.statistics.accumulator_statistic import X
 from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
 from counton.statistics.count import ClippedValues, Sum
 from counton.statistics.statistic import ErrorScale
-from counton.statistics.tally_statistic import X
 
 _NAMES: tuple[str, ...] = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
@@ -63,16 +63,16 @@ class Average(ClippedValues):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: `Contribution.values` refuses the bounds or the resolution, or ``number`` is
+        InvalidInputError: `ContributionBound.values` refuses the bounds or the resolution, or ...
             below 1.
 
     Source: "Constant matters", section 5, for a public number of values; comments at the beginning
     of this file prove the sensitivity of the two cells and the interval of the mean.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average
     >>> delays = Average(0, 180, resolution=1)
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     delays, 24, PureDP(1), key=Key.generate(), name="delays", batched=True
     ... )
     >>> hour = counter.release_batch([30.2, -12, 45] * 200)
@@ -123,11 +123,11 @@ class Average(ClippedValues):
         return (2,) if self.number is None else ()
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
-        return Contribution.of_pattern(
+        return ContributionBound.of_pattern(
             BoundedChange(self.width, self.width**2, once=True),
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.unit,
@@ -177,7 +177,7 @@ class Average(ClippedValues):
     def check_events(self, each: NDArray[np.int64]) -> None:
         if self.number is not None and (each != self.number).any():
             wrong = int(each[each != self.number][0])
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a step has {wrong:,} values, but the public number of values is {self.number:,}: "
                 f"give {self.number:,} values in each step, or leave number out, which keeps the "
                 "number private"
@@ -198,7 +198,7 @@ class Average(ClippedValues):
         """Return each clipped value minus the lower bound, in multiples of the resolution."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values have shape {grid.shape}; give a flat list of numbers, one for each event"
             )
         lower, upper = super().row_bounds()
@@ -230,7 +230,7 @@ class Average(ClippedValues):
         asked = "mean" if name is None else name
         if asked not in self.number_names:
             known = ", ".join(map(repr, self.number_names[:-1]))
-            raise InvalidInput(f"name is {quote(name)}; give {known} or 'count'")
+            raise InvalidInputError(f"name is {quote(name)}; give {known} or 'count'")
         if self.number is not None:
             start, stop = cells.ends
             delay = cells.design.strategy.facts.delay
@@ -241,7 +241,7 @@ class Average(ClippedValues):
             if asked == "sum":
                 return total
             if not number:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "no value has been counted yet: ask for the mean after a later step"
                 )
             return total.over(number, float(self.lower), float(self.upper))

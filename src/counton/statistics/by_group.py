@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import has_parts, quote, suggest
-from counton.numbers.formulas import TableNumbers
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution, Guarantee
+from counton.continual.formulas import TableNumbers
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ContributionBound, Guarantee
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, Sums, X
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.cells import Cells
-from counton.statistics.readings import Reading, read_cells
+from counton.statistics.results import StatisticResult, read_cells
 from counton.statistics.statistic import (
     ErrorScale,
     Events,
@@ -26,13 +27,12 @@ from counton.statistics.statistic import (
     distinct_names,
     says_cells,
 )
-from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 #: A statistic of one kind or another.
 S = TypeVar("S", bound=Statistic)
 
 
-class GroupedReading(Reading):
+class GroupedResult(StatisticResult):
     """The released numbers of a statistic in each of several groups.
 
     ``read`` computes the numbers from one group's cells; None: as the statistic does.
@@ -41,16 +41,19 @@ class GroupedReading(Reading):
     statistic: Grouped
 
     def __init__(
-        self, statistic: Statistic, cells: Cells, read: Callable[[Cells], Reading] | None = None
+        self,
+        statistic: Statistic,
+        cells: Cells,
+        read: Callable[[Cells], StatisticResult] | None = None,
     ) -> None:
         super().__init__(statistic, cells)
         self._read = read
 
-    def of(self, group: str) -> Reading:
+    def of(self, group: str) -> StatisticResult:
         """Return the released numbers of one group.
 
         Raises:
-            InvalidInput: the group is not declared.
+            InvalidInputError: the group is not declared.
         """
         place = self.statistic.group(group)
         inner = self.statistic.inner
@@ -59,7 +62,7 @@ class GroupedReading(Reading):
         return read_cells(inner, part) if self._read is None else self._read(part)
 
     @override
-    def since(self, earlier: Reading) -> Self:
+    def since(self, earlier: StatisticResult) -> Self:
         return type(self)(self.statistic, self.cells.since(earlier.cells), self._read)
 
     @override
@@ -71,7 +74,7 @@ class GroupedReading(Reading):
             chosen = request.groups or all_groups
             return TableNumbers.of_groups({one: self.of(one).numbers(request) for one in chosen})
         together = Cells(self.release, self.cells.first, len(all_groups))
-        found = Reading(inner, together).numbers(request)
+        found = StatisticResult(inner, together).numbers(request)
         rows = np.size(found.numbers.value) // len(all_groups)
         named = {"group": np.repeat(np.array(all_groups), rows)}
         found = found._replace(about=named | {**found.about})
@@ -81,7 +84,7 @@ class GroupedReading(Reading):
         return found.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
 
 
-class Grouped(TallyStatistic):
+class Grouped(AccumulatorStatistic):
     """A statistic that is counted separately in each of several declared groups.
 
     An event is a pair (group, event of the statistic). A row belongs to one group, so groups do not
@@ -92,25 +95,29 @@ class Grouped(TallyStatistic):
         groups: names of all groups.
 
     Raises:
-        InvalidInput: the order of events matters for the statistic, or names are not texts or occur
+        InvalidInputError: the order of events matters for the statistic, or names are not ...
             twice.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average
     >>> paid = Grouped(Average(0, 100, resolution=1), ["north", "south"])
     >>> key = Key.generate()
-    >>> counter = Running.start(paid, 24, PureDP(1), key=key, name="paid", batched=True)
+    >>> counter = RunningStatistic.start(paid, 24, PureDP(1), key=key, name="paid", batched=True)
     >>> reading = counter.release_batch([("north", 20), ("south", 35)])
     >>> -20 < reading.of("north")["count"] < 20
     True
     """
 
-    reading = GroupedReading
+    reading = GroupedResult
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
-        if not isinstance(inner, TallyStatistic) or inner.ordered or isinstance(inner, Grouped):
-            raise InvalidInput(
+        if (
+            not isinstance(inner, AccumulatorStatistic)
+            or inner.ordered
+            or isinstance(inner, Grouped)
+        ):
+            raise InvalidInputError(
                 f"{quote(inner)} needs its rows in their order, so it cannot be divided into "
                 "groups: use another statistic, or a stream for each group"
             )
@@ -136,11 +143,11 @@ class Grouped(TallyStatistic):
         return (len(self.groups), *self.inner.cells)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound of the inner statistic; groups do not increase it."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self.inner!r} protects the content of an event, but not its presence, and with "
                 "groups the presence must be private too: use neighbours='add_remove'"
             )
@@ -216,7 +223,7 @@ class Grouped(TallyStatistic):
 
     def group(self, name: Any) -> int:
         if not isinstance(name, str) or name not in self._place:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"group is {quote(name)}, which is not listed: {suggest(name, [*self._place])}give "
                 "the name of a group that is listed"
             )
@@ -233,7 +240,7 @@ class _ByGroup(Sums):
         this = self._statistic
         listed = list(events)
         if this.inner.counts_users:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{this!r} counts users in each group, and only a job knows the users of rows: run "
                 f"a job with {field('user')} and {field('by')}"
             )
@@ -241,7 +248,7 @@ class _ByGroup(Sums):
         places = np.empty(len(listed), np.int64)
         for at, event in enumerate(listed):
             if not has_parts(event, 2):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"an event is {quote(event)}; give pairs of a group and an event"
                 )
             places[at] = this.group(event[0])

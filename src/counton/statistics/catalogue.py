@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ OWN = {
     "report": "counton.statistics.report:Report",
 }
 #: Module of each class. Classes without a command name are of groups, of users in a report, and of
-#: events in their order, which are counted in memory (`counton.Running`).
+#: events in their order, which are counted in memory (`counton.RunningStatistic`).
 KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
     "Distinct": "counton.statistics.distinct",
-    "Substrings": "counton.statistics.letters.substrings",
-    "Episodes": "counton.statistics.letters.episodes",
+    "Substrings": "counton.statistics.sequences.substrings",
+    "Episodes": "counton.statistics.sequences.episodes",
     "Edges": "counton.statistics.graphs.edges",
     "Triangles": "counton.statistics.graphs.triangles",
     "Stars": "counton.statistics.graphs.stars",
@@ -117,12 +117,12 @@ def statistic_named(keyword: str) -> type[Statistic]:
     """
     where = OWN.get(keyword) or _others().get(keyword)
     if where is None:
-        raise InvalidInput(no_statistic(keyword))
+        raise InvalidInputError(no_statistic(keyword))
     module, _, name = where.partition(":")
     try:
         found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); repair or remove "
             "the package that provides it"
         ) from error
@@ -130,7 +130,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     fits = any((one.__module__, one.__name__) == _BASE for one in bases)
     taken = fits and keyword not in OWN and found.__name__ in KNOWN
     if not fits or found.keyword != keyword or taken:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"statistic {keyword!r} is {where}; it must be a subclass of "
             f"counton.statistics.Statistic with the keyword {keyword!r}, and no statistic of "
             f"counton may have the name of its class: correct the class"
@@ -151,13 +151,13 @@ def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statis
     """Rebuild a statistic of a known class from the dict of `statistic_to_dict`.
 
     Raises:
-        InvalidInput: parameters are missing, unknown or out of range.
+        InvalidInputError: parameters are missing, unknown or out of range.
     """
     parameters = {name: value for name, value in saved.items() if name != "statistic"}
     try:
         return kind(**parameters)
     except TypeError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the parameters of {kind.__name__}, {str(parameters)[:200]}, cannot be read "
             f"({error}): give what statistic_to_dict wrote"
         ) from error
@@ -173,7 +173,7 @@ def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
         if keyword not in OWN and where.partition(":")[2] == name:
             return statistic_of_kind(statistic_named(keyword), saved)
     others = [where.partition(":")[2] for where in _others().values()]
-    raise InvalidInput(
+    raise InvalidInputError(
         f"statistic is {quote(name)}, which is not known; known are "
         f"{', '.join([*KNOWN, *others])}: install the package that provides another one"
     )

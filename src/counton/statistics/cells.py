@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
-from counton.numbers import Design, StepRelease
-from counton.numbers.design import stream_cell
-from counton.numbers.formulas import CellSum, ClosedForm, Formula, Term
-from counton.numbers.intervals import is_narrow, smooth_halfwidth
+from counton.base.errors import InvalidInputError
+from counton.continual import Design, StepRelease
+from counton.continual.design import stream_cell
+from counton.continual.formulas import CellSum, ClosedForm, Formula, Term
+from counton.continual.intervals import is_narrow, smooth_halfwidth
 from counton.strategies.strategy import checks_laws, window_rounding
 
 
@@ -59,11 +59,11 @@ class Cells:
         """Subtract earlier cells of the same stream.
 
         Raises:
-            InvalidInput: ``earlier`` is of another stream, is later, or is a difference itself; or
+            InvalidInputError: ``earlier`` is of another stream, is later, or is a difference ...
                 the stream does not release running totals.
         """
         if earlier.first != self.first:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "numbers of one group cannot be subtracted from those of another: give numbers of "
                 "the same group"
             )
@@ -128,7 +128,7 @@ class Cells:
         """Return the half-width of a single cell's interval, in data units.
 
         Raises:
-            InvalidInput: the level is outside (0, 1 - 1e-9].
+            InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
         return self.design.errors.cell_halfwidth(*self.ends, level)
 
@@ -140,7 +140,7 @@ class Cells:
         ``read``: the largest number of cells in a sum, if released cells are rounded.
 
         Raises:
-            InvalidInput: the level is outside (0, 1 - 1e-9].
+            InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
         # Cells have independent noise of one distribution. In standard deviations the half-width is
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.

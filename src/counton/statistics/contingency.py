@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import in_parts, quote
-from counton.numbers.formulas import TableNumbers
-from counton.numbers.table_request import EVERY_ROW, TableRequest
+from counton.continual.formulas import TableNumbers
+from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.grid_cells import GridCells, GridResult
 from counton.statistics.statistic import ErrorScale
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid, margins_strategies
@@ -30,7 +30,7 @@ _LARGEST_ONCE = 2**28
 _MOST_ROWS = 10**6
 
 
-class ContingencyReading(GridReading):
+class ContingencyResult(GridResult):
     """Released counts of all cells and margins of a table at one step, or between two steps.
 
     The name of a number is a tuple with a value for each column, in order; None sums over a column.
@@ -55,7 +55,7 @@ class ContingencyReading(GridReading):
             example = "/".join(
                 [next(iter(this.columns.values()))[0], *"*" * (len(this.columns) - 1)]
             )
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{quote(given)} names no cell: give one value for each of "
                 f"{', '.join(this.columns)}, in this order, with '/' between them; * means all "
                 f"values of a column, as in {example!r}"
@@ -76,7 +76,7 @@ class ContingencyReading(GridReading):
         Without columns it is the total. Margins agree exactly.
 
         Raises:
-            InvalidInput: a column is unknown, or named twice.
+            InvalidInputError: a column is unknown, or named twice.
         """
         return self._margin(columns).columns(level)
 
@@ -85,7 +85,7 @@ class ContingencyReading(GridReading):
         names = list(this.columns)
         for name in columns:
             if name not in names or columns.count(name) > 1:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the margin {columns!r} is not known: give names among {', '.join(names)}, "
                     "each only once"
                 )
@@ -130,11 +130,11 @@ class Contingency(GridCells):
         grid: the matrix of the measured sums, as `Grid.to_dict` describes it; None: the best one.
 
     Raises:
-        InvalidInput: values that are not texts or occur twice, or more than a million margins.
+        InvalidInputError: values that are not texts or occur twice, or more than a million margins.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> people = Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]})
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     people, 12, ZCDP(2), key=Key.generate(), name="people", batched=True
     ... )
     >>> month = counter.release_batch([("f", "no")] * 300 + [("m", "yes")] * 100)
@@ -143,7 +143,7 @@ class Contingency(GridCells):
     """
 
     is_table = True
-    reading = ContingencyReading
+    reading = ContingencyResult
     keyword = "contingency"
     example = "columns=page,device domain=page=home,shop;device=phone,desk"
     says = "How many rows have each combination of some columns' values, with all margins."
@@ -171,7 +171,7 @@ class Contingency(GridCells):
         self.domain = self.columns
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"all margins together have {rows:,} rows, and at most {_MOST_ROWS:,} can be "
                 "released: take fewer columns or values"
             )

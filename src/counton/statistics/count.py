@@ -10,17 +10,17 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import totals_and_extremes
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, X
 from counton.statistics.clipping import clipped_in_words
 from counton.statistics.statistic import Events
-from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
-class _SumOfRows(TallyStatistic):
+class _SumOfRows(AccumulatorStatistic):
     """Base class of `Count` and `Sum`, whose released numbers are themselves sums over rows."""
 
     places = 1
@@ -49,9 +49,9 @@ class Count(_SumOfRows):
             is one of these events, not the row.
         unit: the word for one row.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Count
-    >>> visits = Running.start(
+    >>> visits = RunningStatistic.start(
     ...     Count(), 24, PureDP(1), key=Key.generate(), name="visits", batched=True
     ... )
     >>> reading = visits.release_batch(["home", "shop", "home"])
@@ -78,8 +78,8 @@ class Count(_SumOfRows):
         self.parts = (Part("counts", "count", most=MOST_EVENTS),) if counts else ()
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(unit=self.unit)
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.add_remove(unit=self.unit)
 
     @override
     def encode(self, *parts: Any) -> Integers:
@@ -94,7 +94,9 @@ class Count(_SumOfRows):
         numbers, least, largest = totals_and_extremes(events, None)
         if least < 0 or largest > self.parts[0].most:
             span = f"{least} to {largest}"
-            raise InvalidInput(f"rows stand for {span} events; give whole numbers from 0 to 2^50")
+            raise InvalidInputError(
+                f"rows stand for {span} events; give whole numbers from 0 to 2^50"
+            )
         return (numbers,)
 
     @override
@@ -102,7 +104,7 @@ class Count(_SumOfRows):
         return (0, self.parts[0].most) if self.counts else (1, 1)
 
 
-class DistinctUsers(TallyStatistic):
+class DistinctUsers(AccumulatorStatistic):
     """Number of distinct users: a `Count` in which only the first row of each user counts."""
 
     keyword = "distinct"
@@ -114,11 +116,11 @@ class DistinctUsers(TallyStatistic):
     counted = "users"
 
 
-class ClippedValues(TallyStatistic):
+class ClippedValues(AccumulatorStatistic):
     """Base class of statistics of one column, clipped to bounds and rounded to a grid.
 
     Attributes:
-        bounds: the contribution bound of one value, as from `Contribution.values`.
+        bounds: the contribution bound of one value, as from `ContributionBound.values`.
         lower, upper, resolution: see there.
     """
 
@@ -126,7 +128,7 @@ class ClippedValues(TallyStatistic):
     event = "value"
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         return (clipped_in_words(self.lower, self.upper, f"the {self.keyword or 'number'}"),)
 
     @override
@@ -136,7 +138,7 @@ class ClippedValues(TallyStatistic):
     def _clip(
         self, lower: Number, upper: Number, resolution: Number, relation: Relation = "add_remove"
     ) -> None:
-        self.bounds = Contribution.values(lower, upper, resolution, relation, unit=self.unit)
+        self.bounds = ContributionBound.values(lower, upper, resolution, relation, unit=self.unit)
         assert self.bounds.value_bounds is not None
         self.lower, self.upper, self.resolution = self.bounds.value_bounds
 
@@ -152,10 +154,10 @@ class ClippedValues(TallyStatistic):
 class Sum(_SumOfRows, ClippedValues):
     """Sum of values that are clipped to bounds and rounded to multiples of a resolution.
 
-    ``lower``, ``upper`` and ``resolution`` are those of `Contribution.values`.
+    ``lower``, ``upper`` and ``resolution`` are those of `ContributionBound.values`.
 
     Raises:
-        InvalidInput: as `Contribution.values`.
+        InvalidInputError: as `ContributionBound.values`.
 
     >>> Sum(0, 60, resolution=1).contribution().per_cell
     60
@@ -178,7 +180,7 @@ class Sum(_SumOfRows, ClippedValues):
         self._clip(lower, upper, resolution)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self.bounds
 
     @override
@@ -187,17 +189,19 @@ class Sum(_SumOfRows, ClippedValues):
         return self.bounds.to_grid(parts[0])
 
 
-def statistic_of_rows(keyword: str, held: Contribution, *, counts: bool) -> TallyStatistic:
+def statistic_of_rows(
+    keyword: str, held: ContributionBound, *, counts: bool
+) -> AccumulatorStatistic:
     """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
     has the bounds of a sum's values.
 
     Raises:
-        InvalidInput: the description names a sum, and values have no bounds.
+        InvalidInputError: the description names a sum, and values have no bounds.
     """
     if keyword != Sum.keyword:
         return Count(counts=counts)
     if held.value_bounds is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the description names a sum, but the design of the stream has no bounds of values: "
             "give both as counton wrote them"
         )

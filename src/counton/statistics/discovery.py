@@ -45,12 +45,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput, field
-from counton.privacy import ApproxDP, Contribution, PureDP
+from counton.base.errors import InvalidInputError, field
+from counton.privacy import ApproxDP, ContributionBound, PureDP
 from counton.strategies import StreamStrategy, noise_variance
 
 if TYPE_CHECKING:
-    from counton.numbers.design import Design
+    from counton.continual.design import Design
 
 #: Largest number of cells of a stream.
 ROOM = 2**31
@@ -146,7 +146,8 @@ class Discovery:
         compared: the cells of a group whose sum is compared with the threshold.
 
     >>> from counton.strategies import Binary
-    >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, Contribution.add_remove(),
+    >>> bound = ContributionBound.add_remove()
+    >>> found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(3)), 7, bound,
     ...                      Fraction(1, 10**9))
     >>> found.groups, found.change, 14 < float(Fraction(found.margin)) < 16
     (1, 1, True)
@@ -168,7 +169,7 @@ class Discovery:
         strategy: StreamStrategy,
         law: DiscreteLaplace,
         steps: int,
-        contribution: Contribution,
+        contribution: ContributionBound,
         delta: Fraction,
         *,
         rows: int = 1,
@@ -181,11 +182,11 @@ class Discovery:
         Args:
             strategy, law: the noise over time, and of a node.
             rows: largest number of rows of one unit; it matters if ``contribution`` is a pattern of
-                changes (`Contribution.of_pattern`).
+                changes (`ContributionBound.of_pattern`).
             compared: the cells of a group that are compared.
         """
         if law.variance == 0:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"noise that finds groups has the scale {float(law.scale):.3g}; it must be above "
                 f"{1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
             )
@@ -328,7 +329,7 @@ def draws(
     versions = strategy.facts.versions
     if steps * versions > _LONGEST_STREAM:
         each = "" if versions == 1 else f", each with {versions:,} versions of a window,"
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('steps', steps)}{each} is too large; streams that find their groups have at "
             f"most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
@@ -363,7 +364,7 @@ def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
     # Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
     # for every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q
     # e^s) (1 - q e^-s)) below s = 1/b.
-    from counton.numbers.intervals import laplace_tail
+    from counton.continual.intervals import laplace_tail
 
     rate = 1 / float(law.scale)
     s = np.linspace(0, rate, 4098)[1:-1]
@@ -384,7 +385,7 @@ def counters_of(guarantee: Any) -> PureDP:
     Showing a group spends the delta.
     """
     if not isinstance(guarantee, ApproxDP):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('unknown', 'discover')} may show a group wrongly with a small probability, so "
             f"it needs {field('epsilon')} and {field('delta')}; give both, such as "
             f"{field('delta', '1e-9')}"

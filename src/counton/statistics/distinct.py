@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from counton.base.distributions import Alternating
 from counton.base.exact import check_integer
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
 from counton.statistics.users import (
@@ -45,13 +45,13 @@ class Distinct(Statistic):
         unit: the word for one user.
 
     Raises:
-        InvalidInput: a number below 1.
+        InvalidInputError: a number below 1.
 
     Source: Andersson, Jain and Sivakumar (arXiv 2601.02257) for users who come and go.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import Distinct
-    >>> users = Running.start(
+    >>> users = RunningStatistic.start(
     ...     Distinct(), 365, ZCDP(8), key=Key.generate(), name="users", batched=True
     ... )
     >>> today = users.release_batch(["ann", "bob", "ann"])
@@ -74,14 +74,14 @@ class Distinct(Statistic):
             self.phrase = "number of {units} who are there"
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         if self.changes is None:
-            return Contribution.add_remove(unit=self.unit)
+            return ContributionBound.add_remove(unit=self.unit)
         words = f"who comes or goes up to {self.changes:,} times"
-        return Contribution.of_pattern(Alternating(self.changes), words, unit=self.unit)
+        return ContributionBound.of_pattern(Alternating(self.changes), words, unit=self.unit)
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         if self.changes is None:
             return ()
         beyond = f"comings and goings beyond {self.changes:,} of each {self.unit}"

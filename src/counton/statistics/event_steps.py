@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quote, without_mask
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def ends_of(
         or (np.diff(ends.astype(np.int64), prepend=0) < 0).any()
         or (ends[-1] if len(ends) else 0) != count
     ):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"stops are {quote(ends.tolist())} for {count:,} events; give ascending integers, "
             "the last equal to the number of events"
         )
@@ -49,7 +49,7 @@ def ends_of(
     exactly = statistic.of_letters
     wrong = (each != 1) if exactly else (each > 1)
     if not batched and wrong.any():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a step has {int(each[wrong][0]):,} events, but the noise of {name!r} was made for "
             f"{'' if exactly else 'at most '}one {statistic.event} a step: start it with "
             "batched=True"
@@ -65,7 +65,7 @@ def count_events(statistic: Statistic, events: Events) -> int:
         or not hasattr(events, "__len__")
         or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
     ):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"events are {quote(events)}, of type {type(events).__name__}; give a list or an "
             f"array of each {statistic.event}, in order: put a single one in brackets"
         )

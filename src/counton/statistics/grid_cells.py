@@ -22,22 +22,22 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import refuse_added
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts, quote, some_of, suggest
-from counton.numbers.formulas import ClosedForm, Estimate
-from counton.numbers.intervals import (
+from counton.continual.formulas import ClosedForm, Estimate
+from counton.continual.intervals import (
     check_level,
     interval_halfwidth,
     is_narrow,
     smooth_halfwidth,
     weighted_halfwidth,
 )
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
+from counton.statistics.accumulator_statistic import Part
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
-from counton.statistics.readings import Reading
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import Events, distinct_names
-from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.line_strategy import rounded_sums
 from counton.tables.grid import Grid
 from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
@@ -46,7 +46,7 @@ from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
 _MOST_CELLS = 2**26
 
 
-class GridReading(Reading):
+class GridResult(StatisticResult):
     """Released counts in boxes of cells: a range of consecutive cells on each axis."""
 
     statistic: GridCells
@@ -177,7 +177,7 @@ class GridCells(TableStatistic):
         if isinstance(given, list):  # as in `parameters`, where a mapping would lose its order
             given = dict(given)
         if not isinstance(given, Mapping) or not columns:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"columns are {quote(columns)}; give a dictionary from each column to its labels, "
                 "such as {'sex': ['f', 'm']}"
             )
@@ -186,12 +186,12 @@ class GridCells(TableStatistic):
         for name, labels in given.items():
             self.columns[str(name)] = distinct_names(labels, f"the labels of {name!r} are")
             if "" in self.columns[str(name)]:
-                raise InvalidInput(f"a label of {name!r} is empty: give it a name")
+                raise InvalidInputError(f"a label of {name!r} is empty: give it a name")
         self.shape = tuple(map(len, self.columns.values()))
         self.size = f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
         self.places = math.prod(self.shape)
         if self.places > _MOST_CELLS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there are {self.places:,} cells, and at most {_MOST_CELLS:,} are possible: take "
                 "fewer columns or labels"
             )
@@ -200,7 +200,7 @@ class GridCells(TableStatistic):
         if self._measurement is not None:
             self.sources = self._measurement.sources
         if self._measurement is not None and self._measurement.shape != self.shape:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the strategy is made for {self._measurement.shape} cells, but there are "
                 f"{self.shape}: build it for these"
             )
@@ -231,9 +231,9 @@ class GridCells(TableStatistic):
         return tuple(axis.measurements for axis in self.grid.axes)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution_of(
-            sensitivity_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.grid, ContributionBound(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
         )
 
@@ -250,7 +250,7 @@ class GridCells(TableStatistic):
             named, counts[row] = self._count_of(event, "its cell")
             labels = in_parts(named)
             if len(labels) != len(self.columns):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"an event is {quote(named)}; it must have a label for each of the columns "
                     f"{', '.join(self.columns)}"
                 )
@@ -309,7 +309,7 @@ class GridCells(TableStatistic):
 
     def place_of(self, axis: int, label: Any) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{quote(label)} is not among the labels of {list(self.columns)[axis]!r}: "
                 f"{suggest(label, [*self._codes[axis]])}give one of {some_of([*self._codes[axis]])}"
             )

@@ -23,19 +23,19 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import MISSING, OUTSIDE, refuse_added
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import in_parts, quote
-from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
-from counton.numbers.intervals import check_level, smooth_halfwidth
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import ZCDP, Contribution
+from counton.continual.formulas import ClosedForm, Estimate, Formula, TableNumbers
+from counton.continual.intervals import check_level, smooth_halfwidth
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ZCDP, ContributionBound
 from counton.privacy.contribution import Relation
+from counton.statistics.accumulator_statistic import Part
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
-from counton.statistics.readings import Reading
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import ErrorScale, Events
-from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
-from counton.tables import HierarchyLaw, Tree, TreeStrategy
+from counton.tables import HierarchyDistribution, Tree, TreeStrategy
 from counton.tables.table_calibration import fraction_bits, sensitivity_of_cells
 from counton.tables.tree_measurement import Measuring
 from counton.tables.tree_strategy import tree_strategy_for
@@ -51,7 +51,7 @@ _LARGEST_STD = 2.0**32
 _MOST_LEAVES = 2**26
 
 
-class HierarchyReading(Reading):
+class HierarchyResult(StatisticResult):
     """Released counts of all nodes; children add up to their parents.
 
     The name of a number is the path of its node: ``("CA", "Napa")``, ``"CA"``, and ``()`` for the
@@ -98,7 +98,7 @@ class HierarchyReading(Reading):
         path = () if name is None else name
         try:
             level, place = tree.find(path)
-        except InvalidInput:
+        except InvalidInputError:
             if not isinstance(path, str):
                 raise
             level, place = tree.find(tuple(path.split("/")))
@@ -132,7 +132,7 @@ class HierarchyReading(Reading):
         """Return the names, estimate, std, lower and upper of one level.
 
         Raises:
-            InvalidInput: there is no level of this name, or a probability is outside (0, 1).
+            InvalidInputError: there is no level of this name, or a probability is outside (0, 1).
         """
         return self._level_numbers(self.statistic.tree.level(nodes)).columns(level)
 
@@ -172,18 +172,18 @@ class Hierarchy(TableStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: names of nodes that are not texts, too many leaves, impossible targets, or a
+        InvalidInputError: names of nodes that are not texts, too many leaves, impossible ...
             measurement of another tree.
 
     Sensitivity: if events are added or removed, it is exactly the sensitivity of the measurement
     times the sensitivity of the strategy over time.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> tree = Tree.from_leaves(
     ...     {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"]
     ... )
     >>> visits = Hierarchy(tree)
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     visits, 24, ZCDP(2), key=Key.generate(), name="visits", batched=True
     ... )
     >>> month = counter.release_batch([("N", "a")] * 500 + [("S", "c")] * 300)
@@ -194,7 +194,7 @@ class Hierarchy(TableStatistic):
     """
 
     is_table = True
-    reading = HierarchyReading
+    reading = HierarchyResult
     keyword = "hierarchy"
     example = "levels=page domain=pages.csv"
     example_file = ("pages.csv", "page\nhome\nshop\n")
@@ -225,14 +225,14 @@ class Hierarchy(TableStatistic):
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the tree has a node {quote(wrong)} of type {type(wrong).__name__}, but events "
                 "name nodes by texts: give all nodes texts as names"
             )
         refuse_added(self.tree.levels[1:], "level")
         self.places = sum(map(len, self.tree.leaves))
         if self.places > _MOST_LEAVES:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the tree has {self.places:,} leaves, and at most {_MOST_LEAVES:,} are possible: "
                 "release a tree with fewer leaves"
             )
@@ -323,7 +323,7 @@ class Hierarchy(TableStatistic):
         for it in a single release; None without targets.
 
         Raises:
-            InvalidInput: no noise meets the targets.
+            InvalidInputError: no noise meets the targets.
         """
         if self.targets is None:
             return None
@@ -340,15 +340,15 @@ class Hierarchy(TableStatistic):
         return (self.measuring.size,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         # The words are part of the address of the noise: other words would draw other noise.
         return self._contribution_of(
-            sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.measuring.strategy, ContributionBound(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
 
     @cached_property
-    def law(self) -> HierarchyLaw:
+    def law(self) -> HierarchyDistribution:
         """Joint distribution of all nodes' noise, for variance 1 of a measured cell."""
         return self.measuring.strategy.joint_law(1.0)
 
@@ -380,7 +380,7 @@ class Hierarchy(TableStatistic):
         wrong = np.flatnonzero(self.encode(*columns) < 0)
         if len(wrong):
             level = next(depth for depth, nodes in enumerate(self.tree.leaves) if len(nodes))
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an event is {quote(paths[wrong[0]])}, which is not a leaf of the tree; give the "
                 "path of a leaf, such as "
                 f"{self.tree.path(level, int(self.tree.leaves[level][0]))!r}"
@@ -478,16 +478,16 @@ def wanted_variances(
     if targets is None:
         return [1.0] * len(tree.levels), 1.0
     if not isinstance(targets, Mapping):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"targets have type {type(targets).__name__}; give a dictionary from levels to "
             f"standard deviations, such as {{{tree.levels[-1]!r}: 10}}"
         )
     if not targets:
-        raise InvalidInput("targets are empty; give at least one level, or None")
+        raise InvalidInputError("targets are empty; give at least one level, or None")
     stds = dict[str, float]()
     for name, std in targets.items():
         if name not in tree.levels:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"targets name {name!r}, which is not a level; the levels are "
                 f"{', '.join(tree.levels)}: give one of these"
             )
@@ -496,14 +496,14 @@ def wanted_variances(
         except (TypeError, ValueError, OverflowError):
             stds[name] = math.nan
         if not 0 < stds[name] < math.inf:  # also refuses NaN
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the target of {name!r} is {std!r}; it must be a finite number above 0"
             )
     unit = max(stds.values()) if relative else 1.0
     for name, std in stds.items():
         if not _LEAST_STD <= std / unit <= _LARGEST_STD:
             bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the target of {name!r} is {std!r}, and no exact noise has this standard "
                 f"deviation; give a number {bound}"
             )

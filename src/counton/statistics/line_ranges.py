@@ -11,13 +11,13 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.columns import refuse_added
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, has_parts, is_whole, quote
-from counton.numbers.formulas import TableNumbers
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution, Guarantee
+from counton.continual.formulas import TableNumbers
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import Relation
-from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.grid_cells import GridCells, GridResult
 from counton.statistics.statistic import ErrorScale
 from counton.strategies.strategy import Norm
 from counton.tables.grid import Grid
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LINES = tuple(name for name in NAMES if name != "square_root")
 
 
-class RangesReading(GridReading):
+class RangesResult(GridResult):
     """Released counts in intervals of cells.
 
     A number's name is a pair of labels, the first cell and the cell after the last; None stands for
@@ -51,12 +51,12 @@ class RangesReading(GridReading):
             try:
                 low = self.statistic.place_of(0, name)
                 high = low + 1
-            except InvalidInput:
+            except InvalidInputError:
                 if not isinstance(name, str):
                     raise
                 low, high = self.statistic.interval_of(name)
         if low > high:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the interval {quote(name)} ends before it begins; write the smaller cell first"
             )
         return np.array([[low]]), np.array([[high]])
@@ -96,21 +96,23 @@ class Ranges(GridCells):
         grid: the strategy in full, as `Grid.to_dict`; None: ``line`` decides.
 
     Raises:
-        InvalidInput: labels that are not texts or occur twice, an unknown workload or line.
+        InvalidInputError: labels that are not texts or occur twice, an unknown workload or line.
 
     Sensitivity: if events are added or removed, it is exactly the sensitivity of the strategy for
     the cells times the sensitivity of the strategy over time.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")
-    >>> counter = Running.start(hours, 365, ZCDP(2), key=Key.generate(), name="hours", batched=True)
+    >>> counter = RunningStatistic.start(
+    ...     hours, 365, ZCDP(2), key=Key.generate(), name="hours", batched=True
+    ... )
     >>> day = counter.release_batch(["09"] * 500 + ["17"] * 800)
     >>> abs(day["08", "12"] - 500) < 90, day["00", "12"] + day["12", None] == day.total
     (True, True)
     """
 
     is_table = True
-    reading = RangesReading
+    reading = RangesResult
     keyword = "ranges"
     example = "label=page domain=home,shop"
     says = "A line of counts, accurate in every interval."
@@ -137,11 +139,11 @@ class Ranges(GridCells):
         unit: str | None = None,
     ) -> None:
         if workload not in NAMED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"workload is {quote(workload)}; it must be one of {', '.join(NAMED)}"
             )
         if line is not None and line not in NAMES:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"line is {quote(line)}; give one of {', '.join(NAMES)}, or None for the best"
             )
         refuse_added([name], "running_total", "running_total_std")
@@ -181,7 +183,7 @@ class Ranges(GridCells):
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
         if self.line == "square_root" and horizon not in (None, 1):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"line is 'square_root', which cannot serve {horizon:,} steps, because its sums "
                 f"would not be exact; give one of {', '.join(_LINES)}"
             )
@@ -209,7 +211,7 @@ class Ranges(GridCells):
         from counton.planning.ranges_plan import plan_cells
 
         replaced = self.neighbours == "replace"
-        unit = Contribution.replace() if replaced else Contribution.add_remove()
+        unit = ContributionBound.replace() if replaced else ContributionBound.add_remove()
         return plan_cells(
             len(self.labels),
             guarantee,
@@ -230,13 +232,15 @@ class Ranges(GridCells):
         """Return the first cell, and the cell after the last, of an interval such as "0:24".
 
         Raises:
-            InvalidInput: the text is no interval, or the interval reaches beyond the last cell.
+            InvalidInputError: the text is no interval, or the interval reaches beyond the last ...
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):
-            raise InvalidInput(f"{quote(text)} is not an interval; write 0:24 for cells 0 to 23")
+            raise InvalidInputError(
+                f"{quote(text)} is not an interval; write 0:24 for cells 0 to 23"
+            )
         if not int(low) <= int(high) <= len(self.labels):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the interval {quote(text)} is not within the {len(self.labels):,} cells, which "
                 "count from 0; write the smaller cell first"
             )

@@ -14,35 +14,35 @@ from typing_extensions import override
 
 from counton.base.errors import (
     CountonError,
-    HorizonExceeded,
-    InvalidInput,
-    RequestMismatch,
+    HorizonExceededError,
+    InvalidInputError,
+    NoiseKeyError,
     StateError,
-    SumOverflow,
-    WrongKey,
+    StreamMismatchError,
+    SumOverflowError,
 )
 from counton.base.exact import check_integer, refuse_overflow, shorten
 from counton.base.private import open_private
+from counton.continual import Counter, Design
+from counton.continual.checkpoint import read_state, with_checksum
+from counton.continual.counter import OneAtATime
+from counton.continual.design import check_shape, design_for, largest_sum
+from counton.continual.formulas import ClosedForm, TableNumbers
+from counton.continual.node_distribution import check_addresses
+from counton.continual.table_request import EVERY_ROW, TableRequest
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.numbers import Counter, Design
-from counton.numbers.counter import OneAtATime
-from counton.numbers.counter_state import read_state, with_checksum
-from counton.numbers.design import check_shape, design_for, largest_sum
-from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.node_law import check_addresses
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import ContributionBound, Guarantee
+from counton.statistics.accumulator_statistic import refuse_unreadable_cells
 from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_steps import count_events, ends_of
-from counton.statistics.readings import Reading, Readings
+from counton.statistics.results import StatisticResult, StatisticResults
 from counton.statistics.statistic import NamedCells, restore
-from counton.statistics.tally_statistic import refuse_unreadable_cells
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import last_served_step, more_steps
 
 if TYPE_CHECKING:
-    from counton.numbers.formulas import Estimate
+    from counton.continual.formulas import Estimate
     from counton.statistics.ranking import Ranking
     from counton.statistics.statistic import Events, Exact, Statistic
 
@@ -79,17 +79,17 @@ class _CellNoise:
         return found
 
 
-class Running:
-    """A running statistic, made by `Running.start`: it takes the events of each step.
+class RunningStatistic:
+    """A running statistic, made by `RunningStatistic.start`: it takes the events of each step.
 
     All releases together satisfy one guarantee. The object holds exact counts: keep it secret.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Distinct
     >>> key = Key.generate()
-    >>> running = Running.start(Distinct(), 365, PureDP(1), key=key, name="users")
+    >>> running = RunningStatistic.start(Distinct(), 365, PureDP(1), key=key, name="users")
     >>> readings = running.release_many(["ann", "bob", "ann"])
-    >>> running.step, readings[2].step, Running.resume(running.checkpoint(), key=key).step
+    >>> running.step, readings[2].step, RunningStatistic.resume(running.checkpoint(), key=key).step
     (3, 3, 3)
     """
 
@@ -136,7 +136,7 @@ class Running:
         name: str,
         strategy: StreamStrategy | None = None,
         batched: bool = False,
-    ) -> Running:
+    ) -> RunningStatistic:
         """Begin a stream of a statistic.
 
         Args:
@@ -148,10 +148,10 @@ class Running:
                 all others must stay in their steps.
 
         Raises:
-            InvalidInput: an argument is missing or out of range.
+            InvalidInputError: an argument is missing or out of range.
         """
         if guarantee is None or (strategy is None and horizon is None):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "horizon or guarantee is missing: give the number of steps, and a guarantee such "
                 "as PureDP(1)"
             )
@@ -169,43 +169,46 @@ class Running:
             source = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
         return cls(statistic, statistic.begin(), batched, source, 0)
 
-    def release(self, event: Any) -> Reading:
+    def release(self, event: Any) -> StatisticResult:
         """Take one event as a step, and release the statistic's numbers.
 
         An interruption leaves everything as it was before. If that is impossible, because events
         are half counted, all further releases are refused.
 
         Raises:
-            InvalidInput: not an event of this statistic, or an event that breaks its bounds;
+            InvalidInputError: not an event of this statistic, or an event that breaks its bounds;
                 nothing is released.
-            HorizonExceeded: the strategy serves no more steps.
-            SumOverflow: a count would leave the exact range.
-            StreamConflict: called in a forked process, or in a signal handler during another
+            HorizonExceededError: the strategy serves no more steps.
+            SumOverflowError: a count would leave the exact range.
+            ConcurrentWriterError: called in a forked process, or in a signal handler during another
                 release.
             StateError: an earlier release was interrupted while it counted its events.
         """
         return self.release_many([event])[0]
 
-    def release_batch(self, events: Events) -> Reading:
+    def release_batch(self, events: Events) -> StatisticResult:
         """Take any number of events as one step, and release the statistic's numbers.
 
         If the stream is not ``batched``, a step has one event or none.
 
         Raises:
-            InvalidInput: as `release`, or a wrong number of events.
-            HorizonExceeded, StreamConflict, StateError: as `release`.
+            InvalidInputError: as `release`, or a wrong number of events.
+            HorizonExceededError, ConcurrentWriterError, StateError: as `release`.
         """
         return self.release_batches(events, [count_events(self.statistic, events)])[0]
 
-    def release_many(self, events: Events) -> Readings:
+    def release_many(self, events: Events) -> StatisticResults:
         """Take each event as a step, and release all these steps, or none.
 
         Raises:
-            InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
+            InvalidInputError, HorizonExceededError, ConcurrentWriterError, StateError: as
+                `release`.
         """
         return self._release(events, np.arange(1, count_events(self.statistic, events) + 1))
 
-    def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
+    def release_batches(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64]
+    ) -> StatisticResults:
         """Take consecutive steps with any number of events, and release all of them, or none.
 
         Args:
@@ -213,8 +216,8 @@ class Running:
             stops: for each step the number of events up to its end, as in `release_batch`.
 
         Raises:
-            InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
-            HorizonExceeded, StreamConflict, StateError: as `release`.
+            InvalidInputError: as `release_batch`, or stops that do not ascend to ``len(events)``.
+            HorizonExceededError, ConcurrentWriterError, StateError: as `release`.
         """
         batched = self.batched
         name = self.design.name
@@ -222,7 +225,7 @@ class Running:
             events, ends_of(self.statistic, events, stops, batched=batched, name=name)
         )
 
-    def _release(self, events: Events, stops: NDArray[np.int64]) -> Readings:
+    def _release(self, events: Events, stops: NDArray[np.int64]) -> StatisticResults:
         with self._turn.take():
             counter = self._counter
             releases = None
@@ -234,7 +237,7 @@ class Running:
                     taken = open_private(counter.totals_taken)
                     refuse_unreadable_cells(self.statistic, self.design, taken, changes)
                     releases = counter.release_exact(changes)
-                readings = Readings(
+                readings = StatisticResults(
                     self.statistic, steps, releases, self._read if counter is None else None
                 )
             except BaseException:
@@ -270,7 +273,7 @@ class Running:
                             "the stream"
                         ),
                     )
-                except SumOverflow:
+                except SumOverflowError:
                     self._exact.undo()
                     raise
         except CountonError:
@@ -294,7 +297,7 @@ class Running:
         steps = range(self._step + 1, self._step + 1 + count)
         horizon = last_served_step(self.design.strategy)
         if horizon is not None and steps.stop - 1 > horizon:
-            raise HorizonExceeded(
+            raise HorizonExceededError(
                 f"step {steps.stop - 1:,} is after the last of the {horizon:,} steps: "
                 f"{more_steps(self.design.strategy)}"
             )
@@ -329,26 +332,26 @@ class Running:
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
         )
 
-    def reading(self, step: int | None = None) -> Reading:
+    def reading(self, step: int | None = None) -> StatisticResult:
         """Return the numbers of an earlier step, for statistics computed on request.
 
         Raises:
-            InvalidInput: the step is not released, or all cells of the statistic were.
+            InvalidInputError: the step is not released, or all cells of the statistic were.
         """
         if not self._step:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"statistic {self.design.name!r} has released no step yet: release a step first"
             )
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         if self._counter is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{type(self.statistic).__name__} releases all its numbers at each step and does "
                 "not keep them: keep what release returned"
             )
         return self._read(step)
 
-    def _read(self, step: int) -> Reading:
-        found: Reading = self.statistic.reading(self, step)
+    def _read(self, step: int) -> StatisticResult:
+        found: StatisticResult = self.statistic.reading(self, step)
         return found
 
     def checkpoint(self) -> bytes:
@@ -371,17 +374,17 @@ class Running:
         return with_checksum(_FORMAT, json.dumps(fields, sort_keys=True).encode())
 
     @classmethod
-    def resume(cls, saved: bytes, *, key: Key) -> Running:
+    def resume(cls, saved: bytes, *, key: Key) -> RunningStatistic:
         """Continue from `checkpoint`; releases equal those without an interruption.
 
         Raises:
             StateError: the state is truncated, altered, or of another format version.
-            WrongKey: the stream was started with another key.
+            NoiseKeyError: the stream was started with another key.
         """
         state = read_state(saved, _FORMAT)
         check_key(key)
         if key.fingerprint != state["key_fingerprint"]:
-            raise WrongKey(
+            raise NoiseKeyError(
                 f"the stream was saved under the key {state['key_fingerprint']}, but the given key "
                 f"is {key.fingerprint}: load the key that was saved with it"
             )
@@ -400,7 +403,7 @@ class Running:
         return cls(statistic, exact, state["batched"], source, state["step"])
 
     def __reduce__(self) -> NoReturn:
-        raise InvalidInput(
+        raise InvalidInputError(
             "running statistics cannot be copied or pickled, because a copy would release other "
             "data with equal noise: use Running.checkpoint() and Running.resume(saved, key=key)"
         )
@@ -414,7 +417,7 @@ def counter_of(
     key: Key,
     name: str,
     batched: bool = False,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     found: tuple[tuple[int, ...], Guarantee] | None = None,
 ) -> Counter:
     """Return a counter that adds noise to the statistic's cells.
@@ -449,7 +452,7 @@ def _design_on_demand(
 ) -> Design:
     """Return the design of a stream whose cells are computed on request."""
     if strategy.facts.delay or strategy.facts.workload != "totals":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"strategy {strategy!r} does not release totals without delay, but numbers computed on "
             "demand need such totals: use another strategy"
         )
@@ -466,7 +469,7 @@ def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
     plain counts, raises an error.
     """
     if saved is None:
-        raise RequestMismatch(
+        raise StreamMismatchError(
             "the stream releases counts and no statistic: open it with Stream.open"
         )
     own = dict(saved)
@@ -487,7 +490,7 @@ def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float,
     return std * error.mean, error.what
 
 
-class OnDemandReading(Reading):
+class OnDemandResult(StatisticResult):
     """The numbers of a statistic whose cells are computed on request.
 
     It can reach exact counts: keep it as secret as the data. Noise depends on key, cell and step
@@ -496,7 +499,7 @@ class OnDemandReading(Reading):
 
     statistic: NamedCells
 
-    def __init__(self, machine: Running, step: int) -> None:
+    def __init__(self, machine: RunningStatistic, step: int) -> None:
         self.statistic = cast(NamedCells, machine.statistic)
         self.step = step
         self._machine = machine
@@ -513,9 +516,9 @@ class OnDemandReading(Reading):
             self.statistic.cell(name)
         return float(self._machine.design.errors.std(range(self.step, self.step + 1))[0])
 
-    def since(self, earlier: Reading) -> Self:
-        """Raise `InvalidInput`: cells on request have no difference."""
-        raise InvalidInput(
+    def since(self, earlier: StatisticResult) -> Self:
+        """Raise `InvalidInputError`: cells on request have no difference."""
+        raise InvalidInputError(
             "numbers that are computed on request cannot be subtracted as a whole (here of steps "
             f"{self.step} and {earlier.step}): subtract single numbers"
         )
@@ -530,14 +533,14 @@ class OnDemandReading(Reading):
                 because the intervals hold together only for a fixed set.
 
         Raises:
-            InvalidInput: the level is out of range, a cell is unknown, or ``among`` is None and
+            InvalidInputError: the level is out of range, a cell is unknown, or ``among`` is ...
                 there are over 2^22 cells.
         """
         from counton.statistics.ranking import ranking_of
 
         cells = self._cells(among)
         if not len(cells):
-            raise InvalidInput("among is empty: name at least one cell that may be shown")
+            raise InvalidInputError("among is empty: name at least one cell that may be shown")
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
         return ranking_of(names, values, self._half, k, level)
@@ -548,7 +551,7 @@ class OnDemandReading(Reading):
             return np.unique(cells) if len(set(cells.tolist())) < len(cells) else cells
         count = math.prod(self.statistic.cells)
         if count > _MOST_LISTED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there are {count:,} cells, and at most {_MOST_LISTED:,} can be listed: ask for "
                 "single cells by name"
             )
@@ -569,7 +572,7 @@ class OnDemandReading(Reading):
         """Return the numbers of all, or of the requested cells.
 
         Raises:
-            InvalidInput: a cell is unknown, or no cells are requested and there are over 2^22.
+            InvalidInputError: a cell is unknown, or no cells are requested and there are over 2^22.
         """
         cells = self._cells(request.ask)
         names = np.array([self.statistic.name_of(cell) for cell in cells.tolist()])

@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import has_parts, is_whole, quote, refuse_overflow
-from counton.privacy import ZCDP, Contribution, Guarantee
+from counton.privacy import ZCDP, ContributionBound, Guarantee
 from counton.privacy.contribution import Relation
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, X
 from counton.statistics.statistic import Statistic
-from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies.participation import NORMS, Norm
 from counton.tables.table_calibration import LARGEST_MEASUREMENT
 
@@ -25,7 +25,7 @@ from counton.tables.table_calibration import LARGEST_MEASUREMENT
 _MOST_COUNTED = 2**32
 
 
-class TableStatistic(TallyStatistic):
+class TableStatistic(AccumulatorStatistic):
     """Base class of statistics whose released numbers form a table.
 
     If rows have no times, the table is released once. A measurement is the integer matrix from
@@ -109,27 +109,29 @@ class TableStatistic(TallyStatistic):
         """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
-        one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
+        one = ContributionBound(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours = one.relation
         self.unit = one.unit
         self._stated = unit is not None
 
-    def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
+    def _contribution_of(self, moved: Sensitivity, words: str) -> ContributionBound:
         """Return the bound of a unit that changes the measured cells by ``moved`` in one step."""
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
-        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
+        return ContributionBound.of_pattern(
+            pattern, words, relation=self.neighbours, unit=self.unit
+        )
 
     def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
         """Return an event's value, and the number of times that it counts."""
         if not self.counts:
             return event, 1
         if not has_parts(event, 2):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an event is {quote(event)}; give pairs: {named}, and how often it counts"
             )
         what, count = event
         if not is_whole(count) or not 0 <= count <= _MOST_COUNTED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an event counts {quote(count)} times; it must be a whole number from 0 to 2^32"
             )
         return what, count
@@ -150,8 +152,8 @@ class TableStatistic(TallyStatistic):
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:
-    """Raise `SumOverflow` if cells computed from ``sums`` might not be exact; ``largest_entry`` is
-    the largest absolute entry of the measurement matrix.
+    """Raise `SumOverflowError` if cells computed from ``sums`` might not be exact;
+    ``largest_entry`` is the largest absolute entry of the measurement matrix.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
     refuse_overflow(

@@ -34,7 +34,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import (
     Number,
     check_integer,
@@ -46,10 +46,11 @@ from counton.base.exact import (
     refuse_overflow,
     text,
 )
-from counton.numbers.formulas import ClosedForm, Estimate, Formula, product, quotient
-from counton.numbers.intervals import SMALLEST_TAIL
-from counton.privacy import Contribution, value_grid
+from counton.continual.formulas import ClosedForm, Estimate, Formula, product, quotient
+from counton.continual.intervals import SMALLEST_TAIL
+from counton.privacy import ContributionBound, value_grid
 from counton.privacy.contribution import checked_unit
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, X
 from counton.statistics.cells import Cells
 from counton.statistics.clipping import ends_in_words
 from counton.statistics.moment_intervals import (
@@ -59,9 +60,8 @@ from counton.statistics.moment_intervals import (
     error_shares_of_means,
     variance_ends,
 )
-from counton.statistics.readings import Reading
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import ErrorScale, Events
-from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS = 8
 _MOST_GRID = 2**16
@@ -118,7 +118,7 @@ class _MomentNumber(NamedTuple):
         return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
-class MomentsReading(Reading):
+class MomentsResult(StatisticResult):
     """Released moments of columns.
 
     Names of numbers: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance",
@@ -136,7 +136,7 @@ class MomentsReading(Reading):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         if name is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "Moments has several numbers; give the name of one of them: "
                 f"{', '.join(self.statistic.kinds)}"
             )
@@ -162,11 +162,11 @@ class MomentsReading(Reading):
         if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
             places = tuple(map(self.statistic.place, columns))
             if len({*places}) < len(places):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"both columns are {quote(columns[0])}; give two different columns"
                 )
             return kind, places
-        raise InvalidInput(
+        raise InvalidInputError(
             f"name is {quote(name)}; give 'count', ('mean', column), ('sum', column), "
             "('variance', column) or ('covariance', one, other)"
         )
@@ -307,7 +307,7 @@ class MomentsReading(Reading):
         return covariance_ends(moment, both, apart, ratio)
 
 
-class Moments(TallyStatistic):
+class Moments(AccumulatorStatistic):
     """Number of rows, means, variances and covariances of their columns.
 
     An event is a row with a number for each column, clipped to its bounds and rounded to the
@@ -320,16 +320,18 @@ class Moments(TallyStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: no columns or too many, bounds that do not ascend, or a grid so fine that a
+        InvalidInputError: no columns or too many, bounds that do not ascend, or a grid so fine ...
             row does not fit into 62 bits.
 
     Sensitivity, if a row counts as 1: for d columns both the squared 2-norm and the 1-norm are 1 +
     d + d (d - 1) / 2 (for one column the 1-norm is 9/4).
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import Moments
     >>> sales = Moments({"price": (0, 100), "sold": (0, 20)})
-    >>> counter = Running.start(sales, 24, ZCDP(2), key=Key.generate(), name="sales", batched=True)
+    >>> counter = RunningStatistic.start(
+    ...     sales, 24, ZCDP(2), key=Key.generate(), name="sales", batched=True
+    ... )
     >>> hour = counter.release_batch([(20, 14), (40, 10), (60, 6), (80, 2)] * 500)
     >>> low, high = hour.interval(("mean", "price"))
     >>> low <= 50 <= high, high - low < 2
@@ -339,7 +341,7 @@ class Moments(TallyStatistic):
     keyword = "moments"
     example = "columns=seconds bounds=0:600"
     says = "Means, variances and covariances of columns."
-    reading = MomentsReading
+    reading = MomentsResult
     column = "name"
     phrase = "table of means, variances and covariances of {columns}"
     unit_word = ""
@@ -358,7 +360,7 @@ class Moments(TallyStatistic):
         if isinstance(given, list):  # `parameters` uses a list, which keeps the order
             given = {name: tuple(ends) for name, *ends in given}
         if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"columns are {quote(columns)}; give a dictionary from 1 to {_MOST_COLUMNS} "
                 "columns to their bounds, such as {'price': (0, 100)}"
             )
@@ -368,28 +370,28 @@ class Moments(TallyStatistic):
         self.columns: dict[str, tuple[Fraction, Fraction]] = {}
         for name, ends in given.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
-                raise InvalidInput(f"a column is called {quote(name)}; give it a name")
+                raise InvalidInputError(f"a column is called {quote(name)}; give it a name")
             if not has_parts(ends, 2):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"bounds of column {quote(name)} are {quote(ends)}; give a pair (lower, upper)"
                 )
             lower = exact(ends[0], "lower")
             upper = exact(ends[1], "upper")
             if not lower < upper:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}), but the "
                     "lower must be below the upper: swap them or widen them"
                 )
             largest = max(abs(lower), abs(upper))
             if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"bounds of column {quote(name)} are ({readable(lower)}, {readable(upper)}); "
                     f"bounds may be at most 1e100 in size, and at least 1e-100 apart: choose "
                     f"another unit"
                 )
             self.columns[name] = lower, upper
         if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"grid is {self.grid} and there are {len(self.columns)} columns, so a row would "
                 "take more than 62 bits; give a smaller grid"
             )
@@ -410,7 +412,7 @@ class Moments(TallyStatistic):
         return {"columns": columns, "grid": self.grid, **self._parameters_of("unit")}
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         return [ends_in_words(*ends, name) for name, ends in self.columns.items()]
 
     @property
@@ -419,7 +421,7 @@ class Moments(TallyStatistic):
         return (self.places,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound on the change by one row."""
         one = self.grid**2
         count = len(self.names)
@@ -428,7 +430,7 @@ class Moments(TallyStatistic):
         if count == 1:  # 1 + |a| + 1 - a^2 is at most 9/4
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
             total = int((one + self.grid * np.abs(places) + one - places**2).max())
-        return Contribution.of_pattern(
+        return ContributionBound.of_pattern(
             BoundedChange(total, largest * one**2, once=True),
             f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
@@ -483,12 +485,12 @@ class Moments(TallyStatistic):
             wrong = [row for row in events if not hasattr(row, "__len__") or len(row) != count]
             if wrong or any(isinstance(row, (str, bytes)) for row in events):
                 what = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"a row is {quote(what)}; give a number for each of the {count} columns "
                     f"{', '.join(self.names)}"
                 )
         elif events.ndim != 2 or events.shape[1] != count:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"rows have shape {events.shape}; give shape (n, {count}), a number for each of "
                 f"the columns {', '.join(self.names)}"
             )
@@ -588,7 +590,7 @@ class Moments(TallyStatistic):
 
     def place(self, name: object) -> int:
         if name not in self.names:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column is {quote(name)}, which is not known; the columns are "
                 f"{', '.join(map(repr, self.names))}"
             )

@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from counton.base.errors import InvalidInput, field
-from counton.frame.options import known_arguments
+from counton.base.errors import InvalidInputError, field
 from counton.privacy.guarantees import one_guarantee
+from counton.windowing.options import known_arguments
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.planning.least_privacy import Loss, TargetWidth
     from counton.planning.planner import StreamPlan
-    from counton.privacy import Contribution, Guarantee
+    from counton.privacy import ContributionBound, Guarantee
     from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
     from counton.strategies.strategy import ReleaseForm
@@ -26,7 +26,7 @@ def plan(
     horizon: int | None,
     guarantee: Guarantee | None = None,
     metric: Metric = "mean",
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy | str] | None = None,
     *,
@@ -85,9 +85,9 @@ def plan(
             the errors of means and quantiles depend.
 
     Raises:
-        InvalidInput: an argument is out of range, or no strategy can give the guarantee.
+        InvalidInputError: an argument is out of range, or no strategy can give the guarantee.
 
-    >>> from counton.privacy import Contribution
+    >>> from counton.privacy import ContributionBound
     >>> result = plan(8760, epsilon=1)
     >>> result.best.kind, result.best.family, result.best.errors.mean_std < 13.8
     ('solved', 'laplace', True)
@@ -98,7 +98,7 @@ def plan(
 
     Protect a visitor with rows in up to 30 different hours as a whole:
 
-    >>> visits = Contribution.add_remove(steps=30, unit="visitor")
+    >>> visits = ContributionBound.add_remove(steps=30, unit="visitor")
     >>> plan(8760, epsilon=1, delta=1e-6, contribution=visits).best.kind
     'normalised square root'
 
@@ -115,7 +115,7 @@ def plan(
     (ZCDP(rho=0.0...), True)
     """
     if of is None and batched:
-        raise InvalidInput(
+        raise InvalidInputError(
             "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
             "leave batched out"
         )
@@ -135,14 +135,16 @@ def plan(
         from counton.statistics.statistic import Statistic
 
         if not isinstance(of, Statistic):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"of is {quote(of)}, which is not a statistic; give one, such as Distinct()"
             )
         # For a statistic that adds up rows, the number of rows of a user may be stated.
         if contribution is not None and of.ordered:
-            raise InvalidInput("the statistic decides contribution itself: leave contribution out")
+            raise InvalidInputError(
+                "the statistic decides contribution itself: leave contribution out"
+            )
         if shape != ():
-            raise InvalidInput("the statistic decides shape itself: leave shape out")
+            raise InvalidInputError("the statistic decides shape itself: leave shape out")
         asked |= {"of": of, "batched": batched}
         if contribution is not None:
             asked["contribution"] = contribution
@@ -151,13 +153,13 @@ def plan(
             ("level", level, 0.95), ("least", least, "epsilon"), ("size", size, None),
         ):  # fmt: skip
             if value != usual:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field(name, value)} is only for a plan that starts from an error: give "
                     f"{field('within')}, or leave {field(name)} out"
                 )
         return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **asked)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('within')} finds the privacy loss, but a guarantee is given too: leave one of "
             "them out"
         )
@@ -185,14 +187,14 @@ def _within(
 ) -> StreamPlan:
     """Return the plan with the smallest epsilon or rho that keeps half-widths."""
     from counton.base.exact import check_integer
-    from counton.numbers.intervals import check_level
+    from counton.continual.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
 
     size = None if size is None else check_integer("size", size, 1, 2**60)
     level = check_level(level)
     bounds = bounds_of(within, size)
     if least not in ("epsilon", "rho"):
-        raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
+        raise InvalidInputError(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         found = _plan(horizon, guarantee, **{**options, **faster})

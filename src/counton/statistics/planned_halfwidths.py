@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.numbers.design import Design
-from counton.numbers.releases import StepRelease
-from counton.numbers.table_request import TableRequest
+from counton.continual.design import Design
+from counton.continual.releases import StepRelease
+from counton.continual.table_request import TableRequest
+from counton.statistics.accumulator_statistic import AccumulatorStatistic
 from counton.statistics.by_group import Grouped
-from counton.statistics.readings import Reading, read_release
-from counton.statistics.tally_statistic import TallyStatistic
+from counton.statistics.results import StatisticResult, read_release
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
@@ -51,7 +51,7 @@ def planned_halfwidths(
     >>> from counton import PureDP, plan
     >>> from counton.statistics import Average
     >>> waits = Average(0, 60, resolution=1)
-    >>> from counton.numbers.design import design_for
+    >>> from counton.continual.design import design_for
     >>> best = plan(52, PureDP(1), of=waits, batched=True).best
     >>> terms = design_for(best.strategy, best.guarantee, best.contribution, best.shape)
     >>> found = planned_halfwidths(waits, terms, 52, rows=5000)
@@ -112,7 +112,7 @@ def step_before(terms: Design, step: int, over: int | None = None) -> int:
 
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
-) -> Reading:
+) -> StatisticResult:
     """Return the numbers of a noiseless release, if ``rows`` rows are spread evenly over all steps.
 
     Args:
@@ -125,7 +125,7 @@ def planned_reading(
     if rows is not None:
         counted = max(rows * (step - start) // step, 1)
     cells = None
-    if isinstance(statistic, TallyStatistic):
+    if isinstance(statistic, AccumulatorStatistic):
         cells = statistic.typical_cells(counted, step - start)
     exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
     part = terms.part
@@ -139,7 +139,7 @@ def planned_reading(
 
 
 def halfwidths_of(
-    reading: Reading, level: float, ask: Sequence[Any] | None = None
+    reading: StatisticResult, level: float, ask: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
     read = reading.numbers(TableRequest(ask))

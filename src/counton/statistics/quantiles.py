@@ -19,26 +19,26 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, exact, quote
-from counton.frame.options import (
-    MissingOptions,
-    numbers_of,
-)
-from counton.numbers.contrasts import Answer, answer
-from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
-from counton.numbers.intervals import check_level
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution, value_grid
+from counton.continual.comparisons import Answer, answer
+from counton.continual.formulas import ClosedForm, Estimate, TableNumbers
+from counton.continual.intervals import check_level
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ContributionBound, value_grid
 from counton.privacy.contribution import Relation
+from counton.statistics.accumulator_statistic import Part
 from counton.statistics.measurement_choice import TableStatistic
-from counton.statistics.readings import Reading
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import ErrorScale, Events, Statistic
-from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.tables import LineStrategy, Prefixes
 from counton.tables.line_catalogue import NAMES, line_over_time, serves
 from counton.tables.saved_lines import line_strategy_from_dict
+from counton.windowing.options import (
+    MissingOptionError,
+    numbers_of,
+)
 
 _MOST_CELLS = 2**16
 #: Largest number of compared entries with which all pairs of a matrix's columns are compared.
@@ -57,12 +57,12 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
     try:
         shares = [float(one) for one in (several if hasattr(several, "__iter__") else [several])]
     except (TypeError, ValueError):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('shares')} has an entry that is not a number; try 0.5, the median"
         ) from None
     if not shares or not all(0 < share < 1 for share in shares):
         words = given if isinstance(given, str) else ",".join(map(str, shares))
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{field('shares', words)} must be numbers above 0 and below 1; try 0.5, the median"
         )
     return tuple(dict.fromkeys(shares))
@@ -77,7 +77,7 @@ class Quantile(NamedTuple):
     upper: float
 
 
-class QuantilesReading(Reading):
+class QuantilesResult(StatisticResult):
     """The released distribution of values."""
 
     statistic: Quantiles
@@ -102,7 +102,7 @@ class QuantilesReading(Reading):
         ``low`` and ``high`` are edges of cells; None: the first or the last.
 
         Raises:
-            InvalidInput: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
+            InvalidInputError: no edges, edges that do not ascend, or a level outside (0, 1 - 1e-9].
         """
         ends = f"from {low} to below {high}" if low is not None or high is not None else "in all"
         return answer(self._between(low, high), level, what=f"values {ends}")
@@ -112,7 +112,7 @@ class QuantilesReading(Reading):
         first = 0 if low is None else this.edge(low)
         last = this.places if high is None else this.edge(high)
         if first >= last:
-            raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
+            raise InvalidInputError(f"low is {low!r} and high is {high!r}: low must be below high")
         variance = this.line.variance(np.array([first]), np.array([last]))
         value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
@@ -127,7 +127,7 @@ class QuantilesReading(Reading):
         quantile, for one share at one step.
 
         Raises:
-            InvalidInput: the share or the level is out of range.
+            InvalidInputError: the share or the level is out of range.
         """
         # The estimated numbers of values below each edge are made monotone and inverted.
         #
@@ -152,7 +152,7 @@ class QuantilesReading(Reading):
         if not isinstance(name, (tuple, list)):
             return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
         if len(name) != 2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{quote(name)} names no number of values; give the two ends of a range, such as "
                 "(0, 30)"
             )
@@ -219,16 +219,16 @@ class Quantiles(TableStatistic):
         unit: the word for one protected unit.
 
     Raises:
-        InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
+        InvalidInputError: edges that do not ascend, no cells or more than 2^16, shares that do ...
             between 0 and 1, or an unknown strategy.
 
     Sensitivity: exactly that of the strategy over time times that of the strategy for the cells. If
     a value is replaced, the latter is the largest distance of two columns of the matrix.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import Quantiles
     >>> delays = Quantiles(lower=0, upper=120, cells=24)
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     delays, 24, ZCDP(2), key=Key.generate(), name="delays", batched=True
     ... )
     >>> hour = counter.release_batch([10] * 300 + [40] * 500 + [90] * 100)
@@ -238,7 +238,7 @@ class Quantiles(TableStatistic):
     """
 
     is_table = True
-    reading = QuantilesReading
+    reading = QuantilesResult
     keyword = "quantiles"
     example = "value=seconds lower=0 upper=600 cells=60"
     says = "How values are distributed: median and other quantiles."
@@ -273,11 +273,11 @@ class Quantiles(TableStatistic):
             known = [each for each in NAMES if serves(each, Prefixes(self.places), 1, 1)]
             self._named = line
             if line not in known:
-                raise InvalidInput(f"line is {line!r}; give one of {', '.join(known)}")
+                raise InvalidInputError(f"line is {line!r}; give one of {', '.join(known)}")
         elif line is not None:
             made = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
             if made.cells != self.places:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"line is made for {made.cells:,} cells, but the edges make {self.places:,} "
                     "cells: build it for that number"
                 )
@@ -323,14 +323,14 @@ class Quantiles(TableStatistic):
         return super().allows(other) and named
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {self.places:,} cells, which are measured together",
         )
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         low, high = (f"{self.edges[place]:.12g}" for place in (0, -1))
         return (
             f"values above {high} count as {high} and those below {low} as {low}, so that "
@@ -358,7 +358,7 @@ class Quantiles(TableStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         values = value_grid.finite(events)
         if values.ndim != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values have shape {values.shape}; give a flat list of numbers, one for each event"
             )
         return (values,)
@@ -393,7 +393,7 @@ class Quantiles(TableStatistic):
         if place < len(self.edges) and self.edges[place] == value:
             return place
         near = self.edges[max(place - 1, 0) : place + 1].tolist()
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{quote(value)} is not an edge of a cell: ask for "
             f"{' or '.join(f'{e:g}' for e in near)}"
         )
@@ -427,14 +427,14 @@ def _checked_share(share: Any) -> float:
     except (TypeError, ValueError):
         part = math.nan
     if not 0 < part < 1:
-        raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
+        raise InvalidInputError(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
     return part
 
 
 def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     even = (lower, upper, cells)
     if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
-        raise MissingOptions(
+        raise MissingOptionError(
             "the edges of cells are missing: give edges, or lower, upper and cells",
             [] if edges is not None else ["lower", "upper", "cells"],
         )
@@ -446,10 +446,10 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     try:
         ends = np.asarray(edges, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"edges are {quote(edges)}; give a list of numbers") from None
+        raise InvalidInputError(f"edges are {quote(edges)}; give a list of numbers") from None
     ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
     if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"edges are {quote(edges)}; give two to 65,537 finite numbers in ascending order"
         )
     found: Floats = read_only(ends)

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
-from counton.numbers.formulas import ClosedForm, TableNumbers
-from counton.numbers.intervals import SMALLEST_TAIL, check_level
+from counton.continual.formulas import ClosedForm, TableNumbers
+from counton.continual.intervals import SMALLEST_TAIL, check_level
 
 #: Values are compared in blocks of this size to find a bound on the largest ones.
 _BLOCK = 128
@@ -96,7 +96,7 @@ def rank_largest(
         level: probability with which both bounds hold.
 
     Raises:
-        InvalidInput: k is below 1, or lengths differ.
+        InvalidInputError: k is below 1, or lengths differ.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
     >>> found.names, found.sure.tolist(), found.others
@@ -106,7 +106,7 @@ def rank_largest(
     k = check_integer("k", k, 1)
     up = halfwidth if upward is None else upward
     if values.ndim != 1 or len(names) != len(values):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"values have shape {values.shape}, but there are {len(names):,} names: give one value "
             "for each name"
         )
@@ -168,16 +168,16 @@ def checked_ranking_levels(groups: int, k: int, level: float) -> tuple[float, fl
     """Return `ranking_levels`, if intervals can be computed at them.
 
     Raises:
-        InvalidInput: the level is out of range, or too near to 1 for so many groups.
+        InvalidInputError: the level is out of range, or too near to 1 for so many groups.
 
     >>> checked_ranking_levels(1000, 1000, 0.9999999)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: level is 0.9999999 for all of 1,000 groups at once, so ...
+    counton.base.errors.InvalidInputError: level is 0.9999999 for all of 1,000 groups at once, ...
     """
     levels = ranking_levels(groups, k, level)
     if max(levels) > 1 - SMALLEST_TAIL:
         missed = 1.1 * SMALLEST_TAIL * groups  # one group has a part of it, at least 1 / groups
-        raise InvalidInput(
+        raise InvalidInputError(
             f"level is {level} for all of {groups:,} groups at once, so that each of them needs "
             f"more than 1 - 1e-9, the largest that is known: give at most 1 - {missed:.2g}, or "
             f"fewer groups"
@@ -207,7 +207,7 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     independent noise of one symmetric distribution.
 
     Raises:
-        InvalidInput: there is no group, or the level is outside (0, 1 - 1e-9].
+        InvalidInputError: there is no group, or the level is outside (0, 1 - 1e-9].
 
     >>> [round(one, 6) for one in ranking_levels(1000, 10, 0.95)]
     [0.999949, 0.994877]

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote
-from counton.frame.options import split_names
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
+from counton.statistics.accumulator_statistic import UsersByRank
 from counton.statistics.cells import Cells
-from counton.statistics.tally_statistic import UsersByRank
+from counton.windowing.options import split_names
 
 if TYPE_CHECKING:
-    from counton.numbers.formulas import Estimate
+    from counton.continual.formulas import Estimate
 
 #: Largest number of thresholds; each is a bit of the integer that encodes a row.
 _MOST_THRESHOLDS = 16
@@ -44,7 +44,7 @@ class Reach(UsersByRank):
         at_least: the thresholds.
 
     Raises:
-        InvalidInput: no thresholds or more than 16, or a threshold that is not a whole number from
+        InvalidInputError: no thresholds or more than 16, or a threshold that is not a whole ...
             1 to 1,000,000 or occurs twice.
 
     >>> from counton.statistics import Reach
@@ -80,7 +80,7 @@ class Reach(UsersByRank):
             found = []
         known = all(1 <= one <= _MOST_ROWS for one in found)
         if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('at_least')} is {quote(at_least)}; give 1 to {_MOST_THRESHOLDS} different "
                 f"whole numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
             )
@@ -99,8 +99,8 @@ class Reach(UsersByRank):
         return (len(self.at_least),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.events(len(self.at_least), once="group", unit=self.unit)
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.events(len(self.at_least), once="group", unit=self.unit)
 
     @override
     def whole(self, cells: Cells) -> Estimate:

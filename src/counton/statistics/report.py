@@ -31,17 +31,16 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange, scaled_norms
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer, figures, has_parts, quote, refuse_overflow
-from counton.frame.options import OwnColumns, split_names
-from counton.numbers.design import Design
-from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP, value_grid
-from counton.statistics.by_group import Grouped, GroupedReading
+from counton.continual.design import Design
+from counton.continual.formulas import Estimate, TableNumbers, join_numbers
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, PureDP, value_grid
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, RankDigit, X
+from counton.statistics.by_group import Grouped, GroupedResult
 from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.cells import Cells
-from counton.statistics.readings import Reading, read_cells
 from counton.statistics.report_budget import part_design, weights_for_noise
 from counton.statistics.report_members import (
     GroupedRows,
@@ -53,19 +52,22 @@ from counton.statistics.report_members import (
     shares_by_name,
     whole_weights,
 )
+from counton.statistics.results import StatisticResult, read_cells
 from counton.statistics.statistic import ErrorScale, Events, Statistic
-from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 from counton.strategies.participation import NORMS
 from counton.tables.table_calibration import LARGEST_MEASUREMENT
+from counton.windowing.options import OwnColumns, split_names
 
 
-class ReportReading(Reading):
+class ReportResult(StatisticResult):
     """The released numbers of all statistics of a report.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average, Count, Report
     >>> report = Report({"rows": Count(), "paid": Average(0, 9, 1)}, columns={"paid": "paid"})
-    >>> counter = Running.start(report, 1, PureDP(1), key=Key.generate(), name="r", batched=True)
+    >>> counter = RunningStatistic.start(
+    ...     report, 1, PureDP(1), key=Key.generate(), name="r", batched=True
+    ... )
     >>> reading = counter.release_batch([{"paid": 3}])
     >>> list(reading.parts)
     ['rows', 'paid']
@@ -73,14 +75,14 @@ class ReportReading(Reading):
 
     statistic: Any  # always a Report
 
-    def of(self, name: str) -> Reading:
-        """Return the released numbers of one statistic; `InvalidInput` for an unknown name."""
+    def of(self, name: str) -> StatisticResult:
+        """Return the released numbers of one statistic; `InvalidInputError` for an unknown name."""
         self.statistic.statistic(name)
-        found: Reading = self.statistic.read_part(name, self.cells)
+        found: StatisticResult = self.statistic.read_part(name, self.cells)
         return found
 
     @property
-    def parts(self) -> dict[str, Reading]:
+    def parts(self) -> dict[str, StatisticResult]:
         """The reading of each statistic by its name."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
@@ -94,11 +96,11 @@ class ReportReading(Reading):
                 return self.of(part).number_of()
             if called.startswith(f"{part} "):
                 rest = called[len(part) + 1 :]
-                with suppress(InvalidInput):
+                with suppress(InvalidInputError):
                     return self.of(part).number_of(rest)
                 return self.of(part).number_of(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{quote(name)} names no number of the report: give the name of a statistic "
             f"({', '.join(self.statistic.statistics)}), and after it the name of its number if it "
             f"has several, such as {f'{first} mean'!r}"
@@ -122,10 +124,12 @@ class ReportReading(Reading):
         return TableNumbers(texts, join_numbers([part.numbers for part in parts.values()]))
 
 
-class FollowedReading(Reading):
+class FollowedResult(StatisticResult):
     """The numbers of a statistic without noise of its own, taken from another's."""
 
-    def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, statistic: Statistic, reading: StatisticResult, rows: Mapping[Any, Any]
+    ) -> None:
         super().__init__(statistic, reading.cells)
         self._reading = reading
         self._rows = rows
@@ -140,7 +144,7 @@ class FollowedReading(Reading):
         there = next(iter(self._rows.values()), None)
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"name is {quote(name)}, which is not known; the numbers are "
                     f"{', '.join(map(str, self._rows))}"
                 )
@@ -148,8 +152,8 @@ class FollowedReading(Reading):
         return self._reading.number_of(there)
 
     @override
-    def since(self, earlier: Reading) -> Self:
-        assert isinstance(earlier, FollowedReading)
+    def since(self, earlier: StatisticResult) -> Self:
+        assert isinstance(earlier, FollowedResult)
         return type(self)(self.statistic, self._reading.since(earlier._reading), self._rows)
 
 
@@ -158,7 +162,7 @@ _MOST_CODES = 2**62
 _MOST_STATISTICS = 64
 
 
-class Report(TallyStatistic):
+class Report(AccumulatorStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
     An event is a mapping from columns to values, or a sequence in the order of ``column_names``. A
@@ -166,8 +170,8 @@ class Report(TallyStatistic):
 
     Args:
         statistics: by name, or pairs of a name and a `statistic_to_dict`.
-        columns: what each statistic reads, in the order of its `TallyStatistic.parts`; by default
-            their names.
+        columns: what each statistic reads, in the order of its `AccumulatorStatistic.parts`; by
+            default their names.
         groups: for statistics counted by group, the names of the groups. The first of its columns
             then names the group.
         shares: how the budget is divided among the statistics; by default equally.
@@ -176,16 +180,16 @@ class Report(TallyStatistic):
         weights: of each measured statistic; None: `settle` chooses them.
 
     Raises:
-        InvalidInput: a statistic needs its rows in order, or protects something else than one row
+        InvalidInputError: a statistic needs its rows in order, or protects something else than ...
             added or removed; the columns do not fit; or the integer that encodes a row needs over
             62 bits.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Average, Count
     >>> daily = Report(
     ...     {"visits": Count(), "paid": Average(0, 100, resolution=1)}, columns={"paid": "paid"}
     ... )
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     daily, 30, PureDP(1), key=Key.generate(), name="daily", batched=True
     ... )
     >>> day = counter.release_batch([{"paid": 20}, {"paid": 70}] * 500)
@@ -194,7 +198,7 @@ class Report(TallyStatistic):
     (True, ['step', 'statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
     """
 
-    reading = ReportReading
+    reading = ReportResult
     keyword = "report"
     example = "statistics=numbers.json"
     example_file = (
@@ -222,20 +226,20 @@ class Report(TallyStatistic):
         given: Any = statistics
         pairs = [*given.items()] if isinstance(given, Mapping) else given
         if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the statistics of a report have no names: give a dictionary from names to "
                 "statistics, such as {'visits': Count()}"
             )
         if not 1 <= len(pairs) <= _MOST_STATISTICS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS}"
             )
-        self.statistics: dict[str, TallyStatistic] = {}
+        self.statistics: dict[str, AccumulatorStatistic] = {}
         for name, one in pairs:
             own = (groups or {}).get(name)
             self.statistics[checked_name(name)] = fitting(name, one, own)
         if len(self.statistics) < len(pairs):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "two statistics of a report have the same name; give each its own name"
             )
         for name in groups or ():
@@ -247,7 +251,7 @@ class Report(TallyStatistic):
         self._base = 0 if self.parts else 1  # a row without columns has code 1
         ranked = any(one.counted_ranks for one in self.statistics.values())
         if not self.parts and not ranked:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "no statistic of the report reads a column, so it would only count rows: release "
                 "count instead"
             )
@@ -263,7 +267,7 @@ class Report(TallyStatistic):
         self.places = sum(one.places for one in self.measured_ones.values())
         most = self.code_bounds()[1]
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the values that the report reads from one row take more than 62 bits: give a "
                 "coarser resolution, fewer cells, or two reports"
             )
@@ -298,7 +302,7 @@ class Report(TallyStatistic):
             own = given.get(name)
             names = tuple(part.name for part in one.parts) if own is None else split_names(own)
             if len(names) != len(one.parts) or not all(names):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"columns of {name!r} are {', '.join(names) or 'none'}, but {one!r} reads "
                     f"{len(one.parts)} columns: {', '.join(part.name for part in one.parts)}; "
                     "give a column for each"
@@ -313,7 +317,7 @@ class Report(TallyStatistic):
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 before = found.setdefault(column, Part(column, part.kind, part.labels))
                 if before.kind != part.kind:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"column {column!r} would be read as {before.kind}s by one statistic of "
                         f"the report and as {part.kind}s by another: give one of them another "
                         "column"
@@ -322,9 +326,9 @@ class Report(TallyStatistic):
                 found[column] = Part(column, part.kind, labels)
         return tuple(found), tuple(found.values())
 
-    def statistic(self, name: object) -> TallyStatistic:
+    def statistic(self, name: object) -> AccumulatorStatistic:
         if not isinstance(name, str) or name not in self.statistics:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{quote(name)} is not a statistic of the report, which has "
                 f"{', '.join(self.statistics)}: give one of these"
             )
@@ -378,7 +382,7 @@ class Report(TallyStatistic):
         return {(ask if len(one.asks) > 1 else None): given[ask] for ask in one.asks}
 
     @cached_property
-    def measured_ones(self) -> dict[str, TallyStatistic]:
+    def measured_ones(self) -> dict[str, AccumulatorStatistic]:
         return {name: one for name, one in self.statistics.items() if name not in self.derived_from}
 
     @cached_property
@@ -427,13 +431,13 @@ class Report(TallyStatistic):
         return sum(l1s), sum(l2s_squared)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound on all weighted cells, derived at the beginning of this file."""
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
         few = ", ".join(name for name, one in self.statistics.items() if one.counted_ranks)
         alone = f" (in {few} only the first one)" if few else ""
-        return Contribution.of_pattern(
+        return ContributionBound.of_pattern(
             BoundedChange(l1, l2_squared, once=True),
             f"which counts in all of {names}{alone}",
             unit=self.unit,
@@ -461,7 +465,7 @@ class Report(TallyStatistic):
         for name, one in self.statistics.items():
             if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
                 what = "counts users" if one.counted_ranks else "has groups of its own"
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{field('by')} would group the whole report, but {name!r} {what}: give "
                     f"{field('by')} and {field('domain')} inside the statistics that need groups, "
                     "and not to the report"
@@ -472,11 +476,11 @@ class Report(TallyStatistic):
         """Return a copy for ``most`` rows of each person.
 
         Raises:
-            InvalidInput: a statistic needs more rows of each person.
+            InvalidInputError: a statistic needs more rows of each person.
         """
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
                     f"only {field('most', most)} rows of a user count; give a larger "
                     f"{field('most')}"
@@ -490,14 +494,14 @@ class Report(TallyStatistic):
         """Return a copy with weights, and with statistics, chosen for the guarantee.
 
         Raises:
-            InvalidInput: the wanted accuracy cannot be reached; the message states the remedy.
+            InvalidInputError: the wanted accuracy cannot be reached; the message states the remedy.
         """
         if self.weights is not None:
             return self
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self.with_parameters(statistics=inner)
         if not isinstance(guarantee, PureDP | ApproxDP | ZCDP):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"guarantee is {quote(guarantee)}, but a report has one that does not fade: give "
                 "PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)"
             )
@@ -518,7 +522,7 @@ class Report(TallyStatistic):
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         if self.rank_digits:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self!r} counts users, but events of Python do not name "
                 f"their user: run a job with {field('user')} and {field('most')}"
             )
@@ -531,7 +535,7 @@ class Report(TallyStatistic):
                 elif has_parts(event, len(self.parts)):
                     values.append(event[place])
                 else:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"a row is {quote(event)}; it must have a value for each of the columns "
                         f"{', '.join(self.column_names)}"
                     )
@@ -564,7 +568,7 @@ class Report(TallyStatistic):
                 known &= said >= 0
                 said = np.where(said >= 0, said, low)
             if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"encode() of {one!r} returned codes outside code_bounds, which is a defect of "
                     "that statistic: report it to its author"
                 )
@@ -675,7 +679,9 @@ class Report(TallyStatistic):
         starts = range(first, first + math.prod(groups) * apart, apart)
         return part_design(terms, one, self.weight(name), (*groups, *one.cells), starts)
 
-    def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
+    def read_part(
+        self, name: str, cells: Cells, by_group: Grouped | None = None
+    ) -> StatisticResult:
         """Return one statistic's numbers from cells, of all groups with ``by_group``."""
         of = self.derived_from.get(name, name)
         source = self.statistics[of]
@@ -685,19 +691,19 @@ class Report(TallyStatistic):
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
-        def read_derived(own: Cells) -> Reading:
+        def read_derived(own: Cells) -> StatisticResult:
             return self.reading_of(name, read_cells(source, own))
 
         follows = read_derived if name in self.derived_from else None
         if by_group is not None:
-            return GroupedReading(by_group, part, follows)
+            return GroupedResult(by_group, part, follows)
         return read_cells(source, part) if follows is None else follows(part)
 
-    def reading_of(self, name: str, reading: Reading) -> FollowedReading:
+    def reading_of(self, name: str, reading: StatisticResult) -> FollowedResult:
         """Return the numbers of a statistic that follow from the ``reading`` of another."""
         rows = self._rows(name, self.derived_from[name])
         assert rows is not None
-        return FollowedReading(self.statistics[name], reading, rows)
+        return FollowedResult(self.statistics[name], reading, rows)
 
     def values_of(self, name: str, values: NDArray[Any], terms: Design) -> NDArray[np.float64]:
         """Return one statistic's cells without its weight, ``(*values.shape[:-1], *cells)``.
@@ -728,7 +734,7 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
 class _Digit(NamedTuple):
     """A statistic's digit in a row's integer: (code - ``low``) * ``unit``, of ``size`` values."""
 
-    of: TallyStatistic
+    of: AccumulatorStatistic
     low: int
     size: int
     unit: int

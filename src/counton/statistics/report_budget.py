@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from counton.base.distributions import scaled_norms
-from counton.base.errors import InvalidInput
-from counton.numbers.design import Design, DesignPart
-from counton.numbers.intervals import ErrorsOf
+from counton.base.errors import InvalidInputError
+from counton.continual.design import Design, DesignPart
+from counton.continual.intervals import ErrorsOf
+from counton.statistics.accumulator_statistic import AccumulatorStatistic
 from counton.statistics.catalogue import statistic_to_dict
-from counton.statistics.tally_statistic import TallyStatistic
 
 #: Largest relative difference between errors with integer weights and with exact shares.
 _TOLERANCE = 2.5e-4
@@ -25,7 +25,7 @@ _MOST = 2**40
 
 def part_design(
     terms: Design,
-    statistic: TallyStatistic,
+    statistic: AccumulatorStatistic,
     weight: int,
     shape: tuple[int, ...],
     starts: Sequence[int] = (0,),
@@ -57,7 +57,7 @@ def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int]:
         norm: 1 for Laplace noise, whose shares are of epsilon; 2 for Gaussian noise: of rho.
 
     Raises:
-        InvalidInput: one unit would change all multiplied cells together by more than 2^40.
+        InvalidInputError: one unit would change all multiplied cells together by more than 2^40.
 
     >>> from counton.statistics import Count, Report, Sum
     >>> sums = {"visits": Count(), "paid": Sum(0, 60, resolution=1)}
@@ -83,7 +83,7 @@ def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int]:
             for one, share in zip(moved, shares, strict=True)
         ):
             return dict(zip(norms, weights, strict=True))
-    raise InvalidInput(
+    raise InvalidInputError(
         f"one unit would change all statistics of the report together by {largest:,}, more than "
         "2^40, the most that noise can hide: give a coarser resolution for one of them"
     )

@@ -10,14 +10,14 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange, scaled_norms
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, exact, has_parts, quote
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, UsersByRank, X
 from counton.statistics.by_group import Grouped, inner_of
 from counton.statistics.catalogue import statistic_from_dict
 from counton.statistics.distinct import Distinct
 from counton.statistics.statistic import Statistic
-from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: Option of a report's statistics besides each statistic's own options: its share of the budget.
 SHARE = "share"
@@ -44,8 +44,8 @@ class FirstRows(UsersByRank):
         self._call_units(unit)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(unit=self.unit)
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
+        return ContributionBound.add_remove(unit=self.unit)
 
 
 class GroupedRows(Grouped):
@@ -110,7 +110,7 @@ class GroupedRows(Grouped):
         return None if found is None else np.stack([found] * len(self.groups))
 
 
-def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
+def norms_of(statistic: AccumulatorStatistic) -> tuple[int, int]:
     """Bound the 1-norm and squared 2-norm of the change by one row.
 
     >>> from counton.statistics import Average, Sum
@@ -124,7 +124,7 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
     return found.pattern.l1, found.pattern.l2_squared
 
 
-def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
+def norms_of_people(statistic: AccumulatorStatistic, most: int) -> tuple[int, int]:
     """Bound the 1-norm and squared 2-norm of the change by ``most`` rows of one person.
 
     >>> from counton.statistics import Count
@@ -144,11 +144,11 @@ def is_pair(given: Any) -> bool:
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
-def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
+def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> AccumulatorStatistic:
     """Convert a statistic, or its dict, to the form that a report needs.
 
     Raises:
-        InvalidInput: the statistic needs its rows in order, or does not protect one row added or
+        InvalidInputError: the statistic needs its rows in order, or does not protect one row ...
             removed.
     """
     if groups is not None:
@@ -159,7 +159,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     if type(one) is Grouped:
         one = GroupedRows(fitting(name, one.inner), one.groups)
     called = inner_of(one).keyword or type(inner_of(one)).__name__
-    if not isinstance(one, TallyStatistic) or one.ordered:
+    if not isinstance(one, AccumulatorStatistic) or one.ordered:
         raise unfit(name, called, "needs its rows in their order")
     own = one.contribution(batched=True)
     if own.relation != "add_remove":
@@ -172,9 +172,9 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     return one
 
 
-def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInput:
+def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInputError:
     """Return the error that a report cannot contain a statistic "that" ``why``."""
-    return InvalidInput(
+    return InvalidInputError(
         f"{name!r} of the report is a statistic ({called}) that {why}, but a report can only add "
         "up rows one by one, each present or absent: release it as a job of its own beside the "
         "report"
@@ -183,7 +183,7 @@ def unfit(name: str, called: str, why: str = "needs rows in their order") -> Inv
 
 def checked_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a statistic of the report is called {quote(name)}; give it a name that is not empty"
         )
     return name
@@ -194,12 +194,12 @@ def shares_by_name(given: Any, known: Mapping[str, Any]) -> dict[str, float]:
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"share names {name!r}, which is not in the report; it has {', '.join(known)}"
             )
         number = exact(value, f"share of {name!r}")
         if number <= 0:
-            raise InvalidInput(f"share of {name!r} is {value!r}; it must be above 0")
+            raise InvalidInputError(f"share of {name!r} is {value!r}; it must be above 0")
         found[name] = float(number)
     return found
 
@@ -207,7 +207,7 @@ def shares_by_name(given: Any, known: Mapping[str, Any]) -> dict[str, float]:
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
     """Return the weights, from 1 to 2^40 for each measured statistic."""
     if set(given) != set(known):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"weights are given for {', '.join(given)}; give one for each statistic that is "
             f"measured: {', '.join(known)}"
         )

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import quote, suggest, text
-from counton.frame.options import OwnColumns
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import ContributionBound, Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.statistics.cells import Cells
+from counton.windowing.options import OwnColumns
 
 if TYPE_CHECKING:
-    from counton.numbers.formulas import Estimate
+    from counton.continual.formulas import Estimate
 
 #: Events of one or more steps: a sequence, or an array with a row for each event.
 Events = Sequence[Any] | NDArray[Any]
@@ -73,7 +73,7 @@ class Exact(ABC):
             int64, shape ``(len(stops), *cells)``; ``(len(stops), 0)`` for cells on demand.
 
         Raises:
-            InvalidInput: a value that is no event, or breaks a bound; nothing is changed.
+            InvalidInputError: a value that is no event, or breaks a bound; nothing is changed.
         """
 
     @abstractmethod
@@ -106,7 +106,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     """Return the index of a statistic's number.
 
     Raises:
-        InvalidInput: no number has this name.
+        InvalidInputError: no number has this name.
 
     >>> from counton.statistics import TopK
     >>> place_of_name(TopK(["JFK", "LGA"]), "LGA")
@@ -118,7 +118,7 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
         return names.index(str(name))
     there = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
     there = suggest(name, names) + there
-    raise InvalidInput(f"{quote(name)} is not among the {len(names):,} names; {there}")
+    raise InvalidInputError(f"{quote(name)} is not among the {len(names):,} names; {there}")
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
@@ -127,11 +127,11 @@ def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Esti
     ``name`` None is the statistic's only number.
 
     Raises:
-        InvalidInput: there is no such number, or no name is given although there are several.
+        InvalidInputError: there is no such number, or no name is given although there are several.
     """
     if name is None:
         if math.prod(statistic.cells) != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{type(statistic).__name__} has several numbers; give the name of one of them"
             )
         return cells.one(0)
@@ -159,8 +159,8 @@ class Statistic(ABC):
         shows: the options that change how released numbers are shown.
         unit_word: the unit of its numbers; "{counted}" stands for rows, "{value}" for the column.
         on_screen: numbers that a screen shows first.
-        reading: subclass of `Reading`, made from all released cells, or, if ``on_demand``, from the
-            running stream; None: `Reading` itself.
+        reading: subclass of `StatisticResult`, made from all released cells, or, if ``on_demand``,
+            from the running stream; None: `StatisticResult` itself.
         on_demand: there are too many cells to release all: each is computed when asked for.
         of_letters: each step has exactly one letter, unless several come in one step: removing one
             would move all later letters to other steps.
@@ -240,7 +240,7 @@ class Statistic(ABC):
         return ()
 
     @abstractmethod
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound on how much one protected unit changes the cells.
 
         Neighbouring streams differ in events of one unit. All other events stay in their steps; a
@@ -274,16 +274,16 @@ class Statistic(ABC):
         """Return the total of which each number is a part, the divisor of shares.
 
         Raises:
-            InvalidInput: the numbers of this statistic are not parts of a total.
+            InvalidInputError: the numbers of this statistic are not parts of a total.
         """
-        raise InvalidInput(
+        raise InvalidInputError(
             f"numbers of {type(self).__name__} are not parts of one total, so they have no shares; "
             "ask for a ratio of two numbers"
         )
 
     def check_asked(self, name: Any) -> None:
-        """Raise `InvalidInput` unless this number can be requested by its name."""
-        raise InvalidInput(
+        """Raise `InvalidInputError` unless this number can be requested by its name."""
+        raise InvalidInputError(
             f"{field('ask', name)} asks for single numbers, but {type(self).__name__} releases all "
             "its numbers; leave it out"
         )
@@ -306,7 +306,7 @@ class Statistic(ABC):
             "one is empty"
         )
 
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         """Return sentences on errors other than noise, such as clipping."""
         return ()
 
@@ -382,7 +382,7 @@ class NamedCells(Statistic):
 
     @abstractmethod
     def cell(self, name: Any) -> int:
-        """Return the index of a cell; `InvalidInput` for an unknown name."""
+        """Return the index of a cell; `InvalidInputError` for an unknown name."""
 
     @abstractmethod
     def name_of(self, cell: int) -> str:
@@ -402,7 +402,7 @@ def distinct_names(given: Any, what: str) -> tuple[str, ...]:
     listed = [] if isinstance(given, (str, Set, Mapping)) else list(given)
     texts = all(type(one) is str for one in listed)
     if not listed or not texts or len({*listed}) < len(listed):
-        raise InvalidInput(f"{what} {quote(given)}; give a list of different texts, in order")
+        raise InvalidInputError(f"{what} {quote(given)}; give a list of different texts, in order")
     return tuple(listed)
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from counton.base.distributions import Sensitivity
 from counton.base.exact import float_above, root_above
-from counton.numbers.intervals import ErrorsOf
-from counton.numbers.node_law import sensitivity_of
-from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
+from counton.continual.intervals import ErrorsOf
+from counton.continual.node_distribution import sensitivity_of
+from counton.privacy import ZCDP, ContributionBound, Guarantee, PureDP
 from counton.statistics.planned_halfwidths import planned_halfwidths
-from counton.statistics.settled import refuse_wrong_contribution
+from counton.statistics.resolved import refuse_wrong_contribution
 from counton.statistics.statistic import Statistic
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import Norm, check_norm
@@ -52,7 +52,7 @@ def unit_sensitivity(
     of this norm.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, or the strategy is unbounded.
+        InvalidInputError: ``p`` is neither 1 nor 2, or the strategy is unbounded.
 
     >>> from counton.statistics import Average
     >>> from counton.strategies import Binary
@@ -75,7 +75,7 @@ def plan_statistic(
     guarantee: Guarantee,
     *,
     batched: bool = False,
-    contribution: Contribution | None = None,
+    contribution: ContributionBound | None = None,
     **options: Unpack[StreamOptions],
 ) -> StreamPlan:
     """Rank strategies by the error of a statistic: ``counton.plan(..., of=statistic)``.
@@ -84,7 +84,7 @@ def plan_statistic(
     default. ``contribution`` may bound a user with several events.
 
     Raises:
-        InvalidInput: ``contribution`` is not one of the sums that the statistic measures.
+        InvalidInputError: ``contribution`` is not one of the sums that the statistic measures.
     """
     from counton.planning.planner import plan_stream
 

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
-from counton.frame.options import TOP
-from counton.numbers.formulas import Estimate, TableNumbers
-from counton.numbers.table_request import EVERY_ROW, TableRequest
-from counton.privacy import Contribution
+from counton.continual.formulas import Estimate, TableNumbers
+from counton.continual.table_request import EVERY_ROW, TableRequest
+from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation
+from counton.statistics.accumulator_statistic import AccumulatorStatistic, Part, Sums, X
 from counton.statistics.by_group import S
 from counton.statistics.cells import Cells
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
-from counton.statistics.readings import Reading
+from counton.statistics.results import StatisticResult
 from counton.statistics.statistic import Events, Exact, Statistic, distinct_names, place_of_name
-from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
+from counton.windowing.options import TOP
 
 
-class TopKReading(Reading):
+class TopKResult(StatisticResult):
     """Released counts of all groups at one step; tables show the largest groups first."""
 
     statistic: TopK
@@ -38,7 +38,7 @@ class TopKReading(Reading):
         ``k`` None is the statistic's own number.
 
         Raises:
-            InvalidInput: the level is out of range, or too near to 1 for so many groups.
+            InvalidInputError: the level is out of range, or too near to 1 for so many groups.
         """
         k = self.statistic.k if k is None else k
         values = np.asarray(self.release.value)
@@ -56,7 +56,7 @@ class TopKReading(Reading):
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
-class TopK(TallyStatistic):
+class TopK(AccumulatorStatistic):
     """The largest groups of a histogram.
 
     All groups are counted. The ranking is a function of the released counts and costs no privacy.
@@ -70,21 +70,22 @@ class TopK(TallyStatistic):
         cells: largest number of groups in which one event counts.
 
     Raises:
-        InvalidInput: names that are not texts, or occur twice; or a number out of range.
+        InvalidInputError: names that are not texts, or occur twice; or a number out of range.
 
     Sensitivity: exactly that of a histogram with the same contribution bound ("Constant matters",
     section 5).
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import TopK
     >>> key = Key.generate()
-    >>> counter = Running.start(TopK(["JFK", "LGA", "EWR"], k=2), 24, ZCDP(2), key=key, name="to")
+    >>> airports = TopK(["JFK", "LGA", "EWR"], k=2)
+    >>> counter = RunningStatistic.start(airports, 24, ZCDP(2), key=key, name="to")
     >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.999999)
     >>> len(ranking.names), ranking.names[0], bool(ranking.lower[0] < 20 < ranking.upper[0])
     (2, 'JFK', True)
     """
 
-    reading = TopKReading
+    reading = TopKResult
     keyword = "top-k"
     example = "by=page domain=home,shop top=1"
     finds = True
@@ -106,7 +107,7 @@ class TopK(TallyStatistic):
     ) -> None:
         self.groups = distinct_names(groups, "groups are")
         if wrong := [group for group in self.groups if "\0" in group]:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a group is {quote(wrong[0])}, which has the character NUL in its name: remove it"
             )
         self.declares = self.groups
@@ -114,7 +115,7 @@ class TopK(TallyStatistic):
         self._place = {group: cell for cell, group in enumerate(self.groups)}
         self.k = check_integer("k", k, 1)
         self._call_units(unit)
-        self._contribution = Contribution(neighbours, cells, 1, unit=self.unit)
+        self._contribution = ContributionBound(neighbours, cells, 1, unit=self.unit)
         self.ordered = cells > 1
 
     @property
@@ -136,7 +137,7 @@ class TopK(TallyStatistic):
         return (len(self.groups),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self._contribution
 
     @override
@@ -186,7 +187,7 @@ class TopK(TallyStatistic):
             return np.array([self._place[group] for group in listed], np.int64)
         except (KeyError, TypeError):
             wrong = next(one for one in listed if not (isinstance(one, str) and one in self._place))
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"group is {quote(wrong)}, which is not listed: give the name of a group that is "
                 "listed, or list one more group for all others"
             ) from None
@@ -204,12 +205,12 @@ class _Sets(Sums):
         most = this.contribution().cells
         for event in events:
             if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"an event is {quote(event)}; give a list of up to {most:,} groups"
                 )
             places.append(this.places_of(event).tolist())
             if len(places[-1]) > most or len({*places[-1]}) < len(places[-1]):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"an event is {quote(event)}; give a list of up to {most:,} different groups"
                 )
         ends = np.cumsum([0, *map(len, places)])[np.concatenate([[0], stops])]

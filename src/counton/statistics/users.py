@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.exact import quote
 
 #: Bytes of a digest. Among 10^9 users, two have equal digests with probability below 1e-20.
@@ -52,7 +52,7 @@ def _name_bytes(user: Any) -> bytes:
         return b"s" + held.encode("utf-8", "surrogatepass")
     if type(held) is int and held.bit_length() <= _MOST_BITS:
         return b"i%d" % held
-    raise InvalidInput(
+    raise InvalidInputError(
         f"a user is {quote(held)}; give a text or an integer of up to 1,000 digits, which must be "
         "equal in all events of the user"
     )
@@ -82,11 +82,13 @@ def split_user(event: Any, what: str) -> tuple[Any, Any]:
     """
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:
         return event[0], event[1]
-    raise InvalidInput(f"an event is {quote(event)}; give pairs of the user and {what}")
+    raise InvalidInputError(f"an event is {quote(event)}; give pairs of the user and {what}")
 
 
 def comes_or_goes(comes: Any, who: str) -> bool:
     """Return True if ``who`` comes, False if it goes; refuse other values."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
-    raise InvalidInput(f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)")
+    raise InvalidInputError(
+        f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)"
+    )

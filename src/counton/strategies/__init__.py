@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quote
 from counton.base.lazy import attach
 from counton.strategies.joint_errors import noise_variance as noise_variance
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
     from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
-    from counton.strategies.streams.octave import MultiscaleInterpolation as MultiscaleInterpolation
+    from counton.strategies.streams.octave import MultiscaleStrategy as MultiscaleStrategy
     from counton.strategies.streams.solved import (
-        LeastSquaresFactorization as LeastSquaresFactorization,
+        LeastSquaresStrategy as LeastSquaresStrategy,
     )
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
     from counton.strategies.streams.window_versions import AsOf as AsOf
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 #: Saved names of strategies whose classes have other names.
-_SAVED_NAMES = {"Octave": "MultiscaleInterpolation", "Solved": "LeastSquaresFactorization"}
+_SAVED_NAMES = {"Octave": "MultiscaleStrategy", "Solved": "LeastSquaresStrategy"}
 _KINDS = {name: name for name in __all__ if name not in _SAVED_NAMES.values()} | _SAVED_NAMES
 __all__ += [
     "EndlessStrategy",
@@ -111,14 +111,14 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     KAry(horizon=1000, arity=13, subtraction=True)
 
     Raises:
-        InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
+        InvalidInputError: an unknown name, missing or unknown parameters, or parameters out of ...
     """
     given: Any = description
     kind_name = given.get("strategy") if isinstance(given, Mapping) else given
     kind = stream_strategy_named(kind_name)
     if kind is None:
         names = [*_KINDS, *(one.name for one in _others())]
-        raise InvalidInput(
+        raise InvalidInputError(
             f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
     from counton.strategies.lines import KINDS

@@ -86,7 +86,7 @@ def released_variance(
         release: "totals", "windows" (counts of single steps), or "both".
 
     Raises:
-        InvalidInput: an unknown metric or form, or no horizon, or one too long to compute.
+        InvalidInputError: an unknown metric or form, or no horizon, or one too long to compute.
 
     >>> from counton.strategies import Binary
     >>> tree = Binary(1000)

@@ -70,7 +70,7 @@ from counton.base.distributions import (
     Sensitivity,
     scaled_norms,
 )
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, float_above, is_whole, quote, root_above
 from counton.strategies.streams.power_series import exact_dot
 
@@ -153,7 +153,7 @@ def schedule_for(
     else:
         every = check_integer("every", every, 1, remedy="a unit counts in each such step")
         if separation != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"separation is {separation} and every is {every}, but with every a unit follows a "
                 "fixed schedule, which already states the distance of its steps: leave separation "
                 "out"
@@ -163,7 +163,7 @@ def schedule_for(
         fit = -(-horizon // apart)
         steps = fit if steps is None else min(steps, fit)
     elif steps is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"every is {every} and the stream never ends, so a unit counts in any number of steps: "
             "give steps too, or use a strategy with a horizon"
         )
@@ -282,7 +282,7 @@ def sensitivities(
             ``separation`` instead.
 
     Raises:
-        InvalidInput: an argument out of range, or arguments that do not fit together.
+        InvalidInputError: an argument out of range, or arguments that do not fit together.
 
     >>> from counton.strategies import Binary
     >>> sensitivities(Binary(1000))
@@ -302,10 +302,10 @@ def sensitivities(
     squared = strategy.squared_sensitivity() * unit**2
     try:
         columns = strategy.l1_sensitivity() * unit, squared
-    except InvalidInput:  # no finite 1-norm; the squared 2-norm of integer vectors bounds it
+    except InvalidInputError:  # no finite 1-norm; the squared 2-norm of integer vectors bounds it
         columns = squared * steps, squared
     if any(column.denominator != 1 for column in columns):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{strategy!r} states columns with entries in multiples of "
             f"2^-{strategy.facts.lattice_bits}, but its sensitivities (1-norm {columns[0] / unit}, "
             f"squared 2-norm {columns[1] / unit**2}) are impossible for such columns: correct "
@@ -334,7 +334,7 @@ def sensitivity(
         steps, separation, every: as in `sensitivities`.
 
     Raises:
-        InvalidInput: ``p`` is neither 1 nor 2, the norm is not finite, or an argument out of range.
+        InvalidInputError: ``p`` is neither 1 nor 2, the norm is not finite, or an argument out ...
 
     >>> from counton.strategies import Binary
     >>> sensitivity(Binary(1000), 1)
@@ -366,12 +366,12 @@ def check_norm(norm: object) -> Norm:
         for known in _NORMS:
             if norm == known:
                 return known
-    raise InvalidInput(f"norm is {quote(norm)}; give 1 (Laplace noise) or 2 (Gaussian noise)")
+    raise InvalidInputError(f"norm is {quote(norm)}; give 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
 def _horizon_of(strategy: _StepNodes) -> int:
     if strategy.horizon is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{strategy!r} has no horizon, so the change by a unit has no bound: use a strategy "
             "with a horizon"
         )
@@ -503,7 +503,7 @@ def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int
             assert moved is not None
             total[some] += run.times * run.size**norm * moved[begins[some] - 1].astype(total.dtype)
     if not total.max():
-        raise InvalidInput(
+        raise InvalidInputError(
             f"runs are {pattern.runs!r}, and none of them begins within the horizon of {horizon:,} "
             "steps, so nothing changes: use a longer horizon"
         )

@@ -43,7 +43,7 @@ from counton.base.distributions import (
     NoiseDistribution,
     Sensitivity,
 )
-from counton.base.errors import HorizonExceeded, InvalidInput, explain_calls
+from counton.base.errors import HorizonExceededError, InvalidInputError, explain_calls
 from counton.base.exact import check_integer, check_sequence, quote
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
@@ -262,7 +262,7 @@ class StreamStrategy(Strategy):
 
     A strategy implements its horizon, `column` and `row`. It may override others by faster forms,
     and the checks that keep rounding and wide noise exact (`_check_law`, `_window_rounding`);
-    ``counton.laws`` compares them with the defaults.
+    ``counton.testing`` compares them with the defaults.
 
     Attributes:
         horizon: number of steps of the stream; None if unbounded.
@@ -274,7 +274,7 @@ class StreamStrategy(Strategy):
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """Return instances that serve ``horizon`` steps, for the tests in ``counton.laws``."""
+        """Return instances that serve ``horizon`` steps, for the tests in ``counton.testing``."""
         return (cls(horizon),)  # type: ignore[call-arg]
 
     # ------------------------------------------------------------------- C, and how long it is
@@ -285,7 +285,7 @@ class StreamStrategy(Strategy):
 
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the sensitivity of {self!r} would be found by comparing its columns one by one, "
                 f"which is possible only up to {LARGEST_DENSE} steps: define the methods "
                 "l1_sensitivity and squared_sensitivity in its class"
@@ -297,7 +297,7 @@ class StreamStrategy(Strategy):
     def l1_sensitivity(self) -> Fraction:
         """Return the largest 1-norm of a column of C, exactly.
 
-        A strategy without a finite one raises InvalidInput; it works with Gaussian noise only.
+        A strategy without a finite one raises InvalidInputError; it works with Gaussian noise only.
         """
         return max(self._powers_of_columns(1))
 
@@ -340,8 +340,8 @@ class StreamStrategy(Strategy):
                 step.
 
         Raises:
-            InvalidInput: steps that are not integers, below 1, or in the wrong order.
-            HorizonExceeded: a step beyond the horizon.
+            InvalidInputError: steps that are not integers, below 1, or in the wrong order.
+            HorizonExceededError: a step beyond the horizon.
 
         >>> from counton.strategies import Binary
         >>> tree = Binary(31)
@@ -361,17 +361,17 @@ class StreamStrategy(Strategy):
                 are the releases.
 
         Raises:
-            InvalidInput: an unknown metric, no horizon, or one above 2^22 whose steps need
+            InvalidInputError: an unknown metric, no horizon, or one above 2^22 whose steps need
                 computing one by one.
         """
         check_metric(metric)
         if self.horizon is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self!r} serves a stream without an end, so there is no mean over all steps; use "
                 "mean_variance(steps) or variance([step])"
             )
         if self.horizon > _LARGEST_ENUMERATED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the mean variance of {self!r} cannot be computed over more than "
                 f"{_LARGEST_ENUMERATED:,} steps: use a tree such as KAry"
             )
@@ -424,7 +424,7 @@ class StreamStrategy(Strategy):
         It belongs to one stream, because it may keep secret noise between calls.
 
         >>> from counton.strategies import Binary
-        >>> from counton.laws import HashedNoise
+        >>> from counton.testing import HashedNoise
         >>> Binary(7)._reader(HashedNoise(spread=9)).noise(range(1, 4)).shape
         (3,)
         """
@@ -473,14 +473,14 @@ class EndlessStrategy(StreamStrategy):
         """Return the nodes that the count enters, with noise in some release up to ``last``.
 
         Raises:
-            InvalidInput: the count enters infinitely many nodes, and ``last`` is not given.
+            InvalidInputError: the count enters infinitely many nodes, and ``last`` is not given.
         """
 
     def _check_end(self, last: int | None) -> int:
         """Return ``last`` as a checked step of the stream."""
         # Called by strategies in which a count enters infinitely many nodes.
         if last is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an item of {self!r} counts in ever more partial sums as the stream goes on: give "
                 "the last release to look at, column(step, last)"
             )
@@ -500,7 +500,7 @@ class EndlessStrategy(StreamStrategy):
         """Return the mean of the variances of the first ``steps`` releases.
 
         Raises:
-            InvalidInput: more than 2^22 steps, whose variances would be computed one by one.
+            InvalidInputError: more than 2^22 steps, whose variances would be computed one by one.
         """
         return float(self._first_variances(steps, law).mean())
 
@@ -510,7 +510,7 @@ class EndlessStrategy(StreamStrategy):
 
     def _first_variances(self, steps: int, law: NoiseDistribution | None) -> Floats:
         if check_step(self, steps) > _LARGEST_ENUMERATED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the variances of {self!r} cannot be computed over {steps:,} steps: give at most "
                 f"{_LARGEST_ENUMERATED:,}"
             )
@@ -557,7 +557,7 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
     """Refuse noise of a std above ``most``, in units of one exact sum."""
     if law.std > most:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"noise of {strategy.saved_name} would have a standard deviation of {law.std:,.4g} "
             f"units of its exact sums, which hold at most {most:,.4g}: give a larger epsilon, rho "
             "or resolution, or use Binary or KAry"
@@ -580,8 +580,8 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     """Return ``step`` as an integer, if it is a step of the strategy's stream.
 
     Raises:
-        InvalidInput: not an integer, or below 1.
-        HorizonExceeded: beyond the horizon.
+        InvalidInputError: not an integer, or below 1.
+        HorizonExceededError: beyond the horizon.
 
     >>> from counton.strategies import Binary
     >>> check_step(Binary(31), 5)
@@ -590,7 +590,7 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     step = check_integer("step", step, 1)
     last = last_served_step(strategy)
     if last is not None and step > last:
-        raise HorizonExceeded(
+        raise HorizonExceededError(
             f"step {step} is after the last of the {last} steps: {more_steps(strategy)}"
         )
     return step
@@ -599,7 +599,7 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
 def check_window(strategy: StreamStrategy, steps: range) -> range:
     """Return ``steps``, if it is a range of consecutive steps of the strategy's stream."""
     if getattr(steps, "step", None) != 1:  # a slice, an array or a list may come here too
-        raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
+        raise InvalidInputError(f"a window is {steps!r}; give a range of consecutive steps")
     if len(steps) > 0:
         check_step(strategy, steps.start)
         check_step(strategy, steps.stop - 1)
@@ -617,13 +617,13 @@ def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
     try:
         array = steps if isinstance(steps, np.ndarray) else np.array(list(steps))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):  # no collection, or a ragged one
-        raise InvalidInput(
+        raise InvalidInputError(
             f"steps are {quote(steps)}; give a list of integers of at least 1"
         ) from None
     if array.size == 0:
         return np.zeros(array.shape, np.int64)
     if array.dtype.kind not in "iu":
-        raise InvalidInput(f"steps have type {array.dtype}; give integers from 1 on")
+        raise InvalidInputError(f"steps have type {array.dtype}; give integers from 1 on")
     check_step(strategy, int(array.min()))
     check_step(strategy, int(array.max()))
     return array.astype(np.int64)
@@ -636,20 +636,20 @@ def check_ends(
     try:
         first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
     except ValueError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"starts and stops of windows have different shapes ({error}): give one stop for each "
             "start"
         ) from None
     if first.size == 0:
         return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
     if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"windows start and stop at types {first.dtype} and {last.dtype}; give integers of at "
             "least 0"
         )
     if first.min() < 0 or (first > last).any():
         wrong = int(np.argmax((first < 0) | (first > last)))
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a window goes from {first.flat[wrong]} to {last.flat[wrong]}, but 0 <= start <= stop "
             "is needed; it holds the steps start + 1 to stop: correct it"
         )
@@ -674,7 +674,7 @@ def matrices(
         B and C.
 
     Raises:
-        InvalidInput: more than 4096 steps, an unbounded strategy without ``steps``, or exact
+        InvalidInputError: more than 4096 steps, an unbounded strategy without ``steps``, or exact
             entries of a solved strategy (as of most plans) for more than 256 cells.
 
     >>> from counton.strategies import Binary
@@ -688,7 +688,7 @@ def matrices(
     """
     steps = strategy.horizon if steps is None else steps
     if steps is None or not 1 <= steps <= LARGEST_DENSE:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"dense matrices over {steps} steps are too large; 1 to {LARGEST_DENSE} steps are "
             "possible: use row(step) and column(step) instead"
         )
@@ -776,7 +776,7 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     """Return the noise of consecutive releases by the strategy's rows, which must be integers.
 
     >>> from counton.strategies import Binary
-    >>> from counton.laws import HashedNoise
+    >>> from counton.testing import HashedNoise
     >>> tree, field = Binary(31), HashedNoise()
     >>> bool((read_noise(tree, field, range(3, 30)) == tree.noise(field, range(3, 30))).all())
     True
@@ -785,7 +785,7 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     for place, step in enumerate(steps):
         for level, index, weight in strategy.row(step):
             if not isinstance(weight, int):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"release {step} of {strategy!r} weighs a node by {weight}, not by a whole "
                     "number; its class must then define the method noise(), which says how noise "
                     "is rounded"
@@ -843,14 +843,14 @@ class TableStrategy(Strategy):
             relation: "add_remove"; or "move", from one cell to another.
 
         Raises:
-            InvalidInput: another relation than "add_remove" and "move".
+            InvalidInputError: another relation than "add_remove" and "move".
         """
         if relation == "add_remove":
             l1 = self.largest_column(1)
             entries = ((1, l1),) if self.unit_columns else None
             return Sensitivity(l1, self.largest_column(2), entries)
         if relation != "move":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"relation is {relation!r}; a unit of a table is added or removed, or moved to "
                 "another cell: give 'add_remove' or 'move'"
             )
@@ -904,9 +904,9 @@ class Reader:
 def check_metric(metric: str, release: str = "totals") -> None:
     """Refuse a metric other than "mean" and "max", and an unknown form of the release."""
     if metric not in ("mean", "max"):
-        raise InvalidInput(f"metric is {metric!r}; give 'mean' or 'max'")
+        raise InvalidInputError(f"metric is {metric!r}; give 'mean' or 'max'")
     if release not in ("totals", "windows", "both"):
-        raise InvalidInput(f"release is {release!r}; give 'totals', 'windows' or 'both'")
+        raise InvalidInputError(f"release is {release!r}; give 'totals', 'windows' or 'both'")
 
 
 def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
@@ -915,7 +915,7 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
     By ``_from_description``, if `to_dict` holds more than the constructor's arguments.
 
     Raises:
-        InvalidInput: missing, unknown or wrong parameters, or a digest that differs.
+        InvalidInputError: missing, unknown or wrong parameters, or a digest that differs.
     """
     given = {name: value for name, value in description.items() if name != "strategy"}
     make: Any = getattr(kind, "_from_description", kind)
@@ -926,15 +926,15 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
             for name, value in made.parameters.items()
             if name.endswith("_sha256") and given[name] != value
         ]
-    except InvalidInput:
+    except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"parameters of {kind.saved_name} are {str(given)[:200]}, which cannot be read "
             f"({error!r}): give what its to_dict wrote"
         ) from error
     if wrong:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"strategy {kind.saved_name} does not have the digest {wrong[0]!r} that was saved with "
             "it: restore it from a copy"
         )
@@ -946,7 +946,7 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
         return kind
-    raise InvalidInput(
+    raise InvalidInputError(
         f"strategy is {quote(kind)}, which is not known; known{where} are {', '.join(known)}"
     )
 

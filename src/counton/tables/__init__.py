@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counton.tables.optimal import optimal_laplace as optimal_laplace
     from counton.tables.saved_lines import line_strategy_from_dict as line_strategy_from_dict
     from counton.tables.tree import Tree as Tree
-    from counton.tables.tree_strategy import HierarchyLaw as HierarchyLaw
+    from counton.tables.tree_strategy import HierarchyDistribution as HierarchyDistribution
     from counton.tables.tree_strategy import TreeStrategy as TreeStrategy
     from counton.tables.workloads import AllRanges as AllRanges
     from counton.tables.workloads import Prefixes as Prefixes

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy
 from counton.strategies.strategy import Norm, TableStrategy
 from counton.tables.nodes import Nodes
@@ -55,7 +55,7 @@ class Grid(TableStrategy):
         axes: a strategy for the line of cells of each axis.
 
     Raises:
-        InvalidInput: no axis, or several axes with a strategy that works on a line only.
+        InvalidInputError: no axis, or several axes with a strategy that works on a line only.
 
     >>> from counton.tables import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
@@ -67,10 +67,10 @@ class Grid(TableStrategy):
     def __init__(self, axes: Sequence[LineStrategy]) -> None:
         self.axes = tuple(axes)
         if not self.axes:
-            raise InvalidInput("a grid has no axes; it must have at least one")
+            raise InvalidInputError("a grid has no axes; it must have at least one")
         for axis in self.axes:
             if len(self.axes) > 1 and not axis.works_on_grids:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"strategy {axis.name} works only on a line, but the table has "
                     f"{len(self.axes)} axes: use haar or optimal"
                 )
@@ -103,11 +103,11 @@ class Grid(TableStrategy):
         """Rebuild the grid from `to_dict`.
 
         Raises:
-            InvalidInput: not a grid, or an axis that is not a strategy for lines of counton.
+            InvalidInputError: not a grid, or an axis that is not a strategy for lines of counton.
         """
         axes = description.get("axes")
         if description.get("strategy") != cls.saved_name or not isinstance(axes, list):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"strategy is {description.get('strategy')!r}; it must be a Grid with a list of "
                 "axes: give what to_dict wrote"
             )

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.lines.line_strategy import (
     LARGEST_CELLS,
@@ -32,7 +32,7 @@ from counton.strategies.lines.line_strategy import (
     on_lattice,
 )
 from counton.strategies.strategy import Norm
-from counton.tables.tree_law import TreeLaw, binary_radices
+from counton.tables.tree_distribution import TreeDistribution, binary_radices
 from counton.tables.weighted_tree import WeightedTree
 from counton.tables.workloads import AllRanges, Queries, Workload
 
@@ -44,7 +44,7 @@ class Haar(WeightedTree):
         weights: integers, of the total, then of the differences at heights 1, 2, ...
 
     Raises:
-        InvalidInput: the weights do not fit the tree, or one is below 1.
+        InvalidInputError: the weights do not fit the tree, or one is below 1.
 
     >>> Haar(4, (2, 1, 1)).matrix().tolist()
     [[2, 2, 2, 2], [1, -1, 0, 0], [0, 0, 1, -1], [1, 1, -1, -1]]
@@ -56,7 +56,7 @@ class Haar(WeightedTree):
         self.cells = check_integer("cells", cells, 1, LARGEST_CELLS)
         self.height = len(binary_radices(cells))
         if len(weights) != self.height + 1 or min(weights) < 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"weights are {weights}; a tree over {cells} cells needs {self.height + 1} "
                 "integers of at least 1: one for the total, and one for each level"
             )
@@ -111,7 +111,9 @@ class Haar(WeightedTree):
         # times (sum w_h^p)^(2/p): least at w_h proportional to E_h^(1/(p+2)), for p = 2 (Gaussian)
         # and p = 1 (Laplace).
         height = len(binary_radices(workload.cells))
-        unit = TreeLaw(workload.cells, (2,) * height, (0.5,) * height, (0.5,) * height, 1.0)
+        unit = TreeDistribution(
+            workload.cells, (2,) * height, (0.5,) * height, (0.5,) * height, 1.0
+        )
         energy = np.maximum(workload.levels(unit), 0.0)
         weights = np.maximum(energy / energy.max(), 1e-24) ** (1 / (norm + 2))
         return cls(workload.cells, on_lattice(np.concatenate([weights[-1:], weights[:-1]]), bits))
@@ -227,9 +229,9 @@ class Haar(WeightedTree):
 
     @cached_property
     @override
-    def joint_law(self) -> TreeLaw:
+    def joint_law(self) -> TreeDistribution:
         own = tuple(0.5 / weight**2 for weight in self.weights[1:])
-        return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
+        return TreeDistribution(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
 
 
 #: Nodes cascaded at once, so that their noise and halves stay in the cache.

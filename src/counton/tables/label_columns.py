@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.columns import MISSING
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import quote, without_mask
 
 
@@ -21,13 +21,13 @@ def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
     asked: Any = names
     if isinstance(asked, str) or not isinstance(asked, Collection) or not len(asked):
         given = repr(asked) if isinstance(asked, list | tuple) else quote(asked)
-        raise InvalidInput(f"levels are {given}; give a list of at least one column name")
+        raise InvalidInputError(f"levels are {given}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
-        raise InvalidInput("levels contain a value that is not a text; give names of columns")
+        raise InvalidInputError("levels contain a value that is not a text; give names of columns")
     if len(set(names)) < len(names):
-        raise InvalidInput(f"levels {list(names)} name a column twice: name each column once")
+        raise InvalidInputError(f"levels {list(names)} name a column twice: name each column once")
     if not (isinstance(table, Mapping) or hasattr(table, "columns")):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the domain has type {type(table).__name__}; give a data frame or a mapping from "
             f"column names to arrays"
         )
@@ -35,20 +35,20 @@ def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
     named = table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns)
     present = list(named)
     if not all(isinstance(name, str | int | tuple) for name in present):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the domain has type {type(table).__name__}, whose columns have no names; give a "
             f"data frame or a mapping from column names to arrays"
         )
     missing = [name for name in names if name not in present]
     if missing:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the domain has no column {missing[0]!r}; its columns are "
             f"{', '.join(map(str, present))}"
         )
     columns = [_array(table[name], f"column {name!r} of the domain") for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or len(column) != len(columns[0]):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {name!r} of the domain has shape {column.shape}; all columns must be flat "
                 f"and have {len(columns[0])} rows, as the first one has"
             )
@@ -97,7 +97,7 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     try:
         distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
     except TypeError as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"labels must be plain values such as texts or numbers ({error}): convert the column "
             "that holds them"
         ) from error

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.descent import descend
 from counton.strategies.lines.line_strategy import (
@@ -32,7 +32,7 @@ from counton.strategies.lines.line_strategy import (
     on_lattice,
 )
 from counton.strategies.strategy import Norm
-from counton.tables.tree_law import TreeLaw, binary_radices
+from counton.tables.tree_distribution import TreeDistribution, binary_radices
 from counton.tables.weighted_tree import WeightedTree
 from counton.tables.workloads import AllRanges, Workload
 
@@ -56,7 +56,7 @@ class Nodes(WeightedTree):
         name: the name by which the user chose the strategy; it changes no number.
 
     Raises:
-        InvalidInput: radices or weights that do not make a tree over the cells.
+        InvalidInputError: radices or weights that do not make a tree over the cells.
 
     >>> Nodes(3, (2, 2), (1, 2, 0)).matrix().tolist()
     [[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 2, 0], [0, 0, 2]]
@@ -71,7 +71,7 @@ class Nodes(WeightedTree):
         self.radices = tuple(int(radix) for radix in radices)
         self.weights = tuple(int(weight) for weight in weights)
         if min(self.radices, default=2) < 1 or math.prod(self.radices) < cells:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"radices are {self.radices}; each must be at least 1, and their product at least "
                 f"{cells}, the number of cells"
             )
@@ -80,7 +80,7 @@ class Nodes(WeightedTree):
             or min(self.weights) < 0
             or self.weights[0] < 1
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"weights are {self.weights}; give {len(self.radices) + 1} integers, the first at "
                 "least 1 and the others at least 0"
             )
@@ -199,7 +199,7 @@ class Nodes(WeightedTree):
 
     @cached_property
     @override
-    def joint_law(self) -> TreeLaw:
+    def joint_law(self) -> TreeDistribution:
         # Variances of nodes' estimates from their own subtrees, by level: of complete nodes, and of
         # the last one.
         whole = end = 1 / self.weights[0] ** 2
@@ -213,7 +213,9 @@ class Nodes(WeightedTree):
             complete.append(whole)
             last.append(end)
             count = parents
-        return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
+        return TreeDistribution(
+            self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1]
+        )
 
     @property
     def leaves_only(self) -> bool:
@@ -301,7 +303,9 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
     summed variance of all queries grows by this number.
     """
     ones = (1.0,) * len(radices)
-    return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
+    return np.maximum(
+        workload.levels(TreeDistribution(workload.cells, radices, ones, ones, 1.0)), 0.0
+    )
 
 
 @lru_cache(maxsize=4096)

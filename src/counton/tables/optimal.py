@@ -27,7 +27,7 @@ from functools import lru_cache
 import numpy as np
 
 from counton.base.arrays import Floats, Integers, one_thread
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.descent import descend
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.line_strategy import LATTICE_BITS
@@ -63,7 +63,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     entries are rounded to integers; b is ``bits``, at most 16.
 
     Raises:
-        InvalidInput: more than 4096 cells.
+        InvalidInputError: more than 4096 cells.
 
     >>> from counton.tables.workloads import AllRanges
     >>> strategy = optimal_gaussian(AllRanges(16))
@@ -86,7 +86,7 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     C is scaled to columns of 1-norm up to 2^bits, and its entries are rounded to integers.
 
     Raises:
-        InvalidInput: more than 1024 cells.
+        InvalidInputError: more than 1024 cells.
 
     >>> from counton.tables.workloads import AllRanges
     >>> strategy = optimal_laplace(AllRanges(64))
@@ -123,7 +123,7 @@ def gaussian_bound(workload: Workload) -> float:
     The error is the squared sensitivity times the summed variance of all queries.
 
     Raises:
-        InvalidInput: more than 4096 cells.
+        InvalidInputError: more than 4096 cells.
 
     >>> from counton.tables.workloads import AllRanges
     >>> bool(gaussian_bound(AllRanges(16)) > 413.1)
@@ -139,7 +139,7 @@ def gaussian_bound(workload: Workload) -> float:
 def _refuse_long(workload: Workload, most: int, noise: str) -> None:
     """Refuse a workload on more than ``most`` cells, for which a search takes too long."""
     if workload.cells > most:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the optimal strategy with {noise} noise is too slow for {workload.cells} cells; at "
             f"most {most} are possible: use haar, hierarchy or square_root"
         )

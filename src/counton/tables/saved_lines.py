@@ -17,7 +17,7 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     """Rebuild a strategy for a line of cells from its ``to_dict``; only its module is imported.
 
     Raises:
-        InvalidInput: an unknown class, or missing or wrong parameters.
+        InvalidInputError: an unknown class, or missing or wrong parameters.
 
     >>> from counton.tables import Haar
     >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from counton.base.distributions import Family, scaled_norms
-from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, Contribution, Guarantee, Sensitivity
+from counton.base.errors import InvalidInputError
+from counton.privacy import ZCDP, ContributionBound, Guarantee, Sensitivity
 from counton.strategies.strategy import TableStrategy
 
 T = TypeVar("T")
@@ -17,25 +17,25 @@ T = TypeVar("T")
 LARGEST_MEASUREMENT = 2**61
 
 
-def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
+def sensitivity_of_cells(strategy: TableStrategy, contribution: ContributionBound) -> Sensitivity:
     """Return how much one unit changes all measured sums of a table: 1-norm and squared 2-norm.
 
     Raises:
-        InvalidInput: the contribution is of clipped values or of several steps.
+        InvalidInputError: the contribution is of clipped values or of several steps.
 
     >>> from counton.tables import Nodes
-    >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
+    >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), ContributionBound.add_remove(cells=2))
     Sensitivity(l1=6, l2_squared=20, entries=None)
     """
     # Several cells or several units per cell multiply the norms, by the triangle inequality. A
     # replaced unit leaves its cells and enters others; it may also only leave or only enter.
     if contribution.resolution is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the contribution has values that are clipped, but hierarchies and ranges contain "
             "counts: use Contribution.add_remove or Contribution.replace"
         )
     if not contribution.acts_once:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the contribution is {contribution}, but a table has no steps: give cells, the number "
             "of cells that a unit may change, or release a stream"
         )
@@ -76,14 +76,14 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
     """Return the results of all functions in ascending order of ``cost``.
 
-    Those that raise `InvalidInput` are left out. If all raise it, so does this.
+    Those that raise `InvalidInputError` are left out. If all raise it, so does this.
     """
     found: list[T] = []
-    reason = InvalidInput("the number of attempts is 0: give at least 1")
+    reason = InvalidInputError("the number of attempts is 0: give at least 1")
     for attempt in attempts:
         try:
             found.append(attempt())
-        except InvalidInput as error:
+        except InvalidInputError as error:
             reason = error
     if not found:
         raise reason

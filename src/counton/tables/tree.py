@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
 from counton.base.columns import refuse_added
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import in_parts
 from counton.tables.label_columns import codes_of, columns_of, labels_bytes
 
@@ -64,7 +64,7 @@ class Tree:
         A row that ends at a node with children in other rows is allowed, and adds nothing.
 
         Raises:
-            InvalidInput: no levels, no rows, missing columns, a row without the coarsest level, a
+            InvalidInputError: no levels, no rows, missing columns, a row without the coarsest ...
                 gap within a path, or a leaf that is listed twice.
 
         >>> table = {"state": ["CA", "CA", "DC"], "county": ["Kings", "Napa", None]}
@@ -74,7 +74,7 @@ class Tree:
         """
         columns = columns_of(domain, levels)
         if TOTAL in levels:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a level is called {TOTAL!r}, which is the name of the node above all others: "
                 "rename the column"
             )
@@ -83,13 +83,13 @@ class Tree:
             try:
                 name.encode()
             except UnicodeEncodeError:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the name of level {name!r} has half a character (a lone surrogate), which "
                     "UTF-8 cannot write: rename the column"
                 ) from None
         rows = len(columns[0])
         if not rows:
-            raise InvalidInput("the domain has no rows; it must list at least one leaf")
+            raise InvalidInputError("the domain has no rows; it must list at least one leaf")
         present = np.ones(rows, dtype=bool)
         node_of = np.zeros(rows, np.int64)  # the deepest node named by a row so far
         parents: list[Integers] = []
@@ -100,7 +100,7 @@ class Tree:
             here = codes >= 0
             gap = here & ~present
             if gap.any():
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"row {int(np.argmax(gap)) + 1:,} of the domain names a {level} below a level "
                     "that is empty: fill the gap, or leave all deeper levels empty"
                 )
@@ -110,7 +110,7 @@ class Tree:
                 node_of[here] * count + codes[here], return_index=True, return_inverse=True
             )
             if not len(unique):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"level {level!r} of the domain is empty; every level must have at least one "
                     "node: leave the level out"
                 )
@@ -147,10 +147,10 @@ class Tree:
         """Return the number of the level with this name; the total has number 0.
 
         Raises:
-            InvalidInput: an unknown level.
+            InvalidInputError: an unknown level.
         """
         if name not in self.levels:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there is no level {name!r}; the levels are {', '.join(self.levels)}"
             )
         return self.levels.index(name)
@@ -181,13 +181,13 @@ class Tree:
         A label outside a tuple or list is a path of length 1.
 
         Raises:
-            InvalidInput: an unknown node.
+            InvalidInputError: an unknown node.
         """
         wanted = in_parts(path)
         try:
             return self._places[wanted]
         except (KeyError, TypeError):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"node {wanted!r} is not in the domain; give its path from the coarsest level on, "
                 f"such as {self.path(len(self.levels) - 1, 0)!r}"
             ) from None
@@ -219,7 +219,7 @@ class Tree:
         """Rebuild the tree from `to_dict`.
 
         Raises:
-            InvalidInput: a part is missing, or parts do not fit together.
+            InvalidInputError: a part is missing, or parts do not fit together.
         """
         try:
             labels = [_objects(part) for part in description["labels"]]
@@ -232,7 +232,7 @@ class Tree:
             )
             return cls(list(description["levels"]), parents, labels, order)
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a tree cannot be read ({error!r}): give what Tree.to_dict wrote"
             ) from error
 
@@ -276,7 +276,7 @@ def _refuse_double_leaves(
     if not ending.any():
         return
     if first:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"row {int(np.argmax(ending)) + 1:,} of the domain has no {level}; each row must name "
             "at least the coarsest level: fill it"
         )
@@ -286,7 +286,7 @@ def _refuse_double_leaves(
     double = (ends > 1) & ~inner
     if double.any():
         row = int(np.flatnonzero(ending & double[node_of])[1])
-        raise InvalidInput(
+        raise InvalidInputError(
             f"row {row + 1:,} of the domain repeats an earlier row: list each leaf once"
         )
 

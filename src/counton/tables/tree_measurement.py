@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import SumOverflow
+from counton.base.errors import SumOverflowError
 from counton.tables.tree_strategy import TreeStrategy
 
 
@@ -129,7 +129,7 @@ class Measuring:
         They are within 2 units of `estimates`, by level: int64, shape ``(nodes,)``.
 
         Raises:
-            SumOverflow: an estimate is 2^53 units or more, which float64 does not hold exactly.
+            SumOverflowError: an estimate is 2^53 units or more, which float64 does not hold ...
         """
         given = np.asarray(cells, np.float64)[None]
         total = round(float(given[0, 0]) * 2.0**bits / self.strategy.total)
@@ -172,7 +172,7 @@ class Measuring:
 def refuse_beyond_exact(largest: float, bits: int) -> None:
     """Refuse numbers of 2^53 units of 2^-bits or more, which float64 does not hold exactly."""
     if largest >= 2**53:
-        raise SumOverflow(
+        raise SumOverflowError(
             f"private counts reach {largest * 2.0 ** (-bits):.3g}, but with this noise they are "
             f"exact only up to {2.0 ** (53 - bits):.3g}: count in larger units"
         )

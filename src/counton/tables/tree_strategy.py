@@ -36,7 +36,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.strategy import Norm, TableStrategy
 from counton.tables.tree import TOTAL, Tree
 
@@ -52,7 +52,7 @@ _LARGEST_WEIGHT = 2**28
 
 
 @dataclass(frozen=True)
-class HierarchyLaw:
+class HierarchyDistribution:
     """The joint distribution of the noise in the estimates of all nodes of a tree.
 
     Let X be the noise of the estimate of a node with m children. Then the noise of child i is X / m
@@ -64,7 +64,7 @@ class HierarchyLaw:
             two children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
-    >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
+    >>> law = HierarchyDistribution(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
     >>> [level.tolist() for level in law.variances]
     [[1.0], [1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
@@ -97,7 +97,7 @@ class TreeStrategy(TableStrategy):
         shared: likewise q; p / 2 for two children.
 
     Raises:
-        InvalidInput: weights that do not fit the tree, or are not as stated above.
+        InvalidInputError: weights that do not fit the tree, or are not as stated above.
 
     >>> tree = Tree.from_leaves({"part": ["a", "b", "c"]}, ["part"])
     >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
@@ -118,15 +118,17 @@ class TreeStrategy(TableStrategy):
         self._check()
 
     def _check(self) -> None:
-        """Raise `InvalidInput` for weights to which the formulas do not apply."""
+        """Raise `InvalidInputError` for weights to which the formulas do not apply."""
         sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
         if sizes != (self.tree.sizes, self.tree.sizes):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"weights are given for {sizes[0]} and {sizes[1]} nodes, but the levels of the "
                 f"tree have {self.tree.sizes} nodes: give a weight for each node"
             )
         if self.total < 1:
-            raise InvalidInput(f"the weight of the total is {self.total}; it must be at least 1")
+            raise InvalidInputError(
+                f"the weight of the total is {self.total}; it must be at least 1"
+            )
         for level, (p, q, m) in enumerate(
             zip(self.own, self.shared, self.tree.children, strict=True)
         ):
@@ -134,7 +136,7 @@ class TreeStrategy(TableStrategy):
             wrong |= (q < 0) | (q > p) | ((m == 2) & (p != 2 * q))
             if wrong.any():
                 node = int(np.argmax(wrong))
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"a node of level {self.tree.levels[level]} with {m[node]} children has "
                     f"weights {p[node]} and {q[node]}; the first must be above 0 where there are "
                     f"several children, the second at most the first, and half of it where there "
@@ -161,7 +163,7 @@ class TreeStrategy(TableStrategy):
         """Rebuild the strategy from `to_dict` on an equal tree.
 
         Raises:
-            InvalidInput: another tree, a missing part, or weights that differ from the stated ones.
+            InvalidInputError: another tree, a missing part, or weights that differ from the ...
         """
         try:
             parts = [
@@ -174,12 +176,12 @@ class TreeStrategy(TableStrategy):
             strategy = cls(tree, int(description["total"]), *parts)
             stated = description["tree_sha256"], description["weights"]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a strategy for a tree cannot be read ({error!r}): give what "
                 f"TreeStrategy.to_dict wrote, and the tree it was made for"
             ) from error
         if stated != (tree.digest, strategy.digest):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the strategy was made for the tree {stated[0]!r} with the weights {stated[1]!r}, "
                 "and this tree is another: give the tree it was made for"
             )
@@ -253,7 +255,7 @@ class TreeStrategy(TableStrategy):
             below = np.where(inner, first + single, 0)
         return int(below[0]) + self.total**power, most_moved
 
-    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+    def joint_law(self, noise_variance: float) -> HierarchyDistribution:
         """Return the joint distribution of all estimates for a noise variance of measurements."""
         spread = []
         for own, children in zip(self.own, self.tree.children, strict=True):
@@ -262,7 +264,7 @@ class TreeStrategy(TableStrategy):
             alpha[measured] = noise_variance / own[measured].astype(np.float64) ** 2
             alpha[children == 2] *= 2
             spread.append(alpha)
-        return HierarchyLaw(self.tree, noise_variance / self.total**2, tuple(spread))
+        return HierarchyDistribution(self.tree, noise_variance / self.total**2, tuple(spread))
 
 
 def tree_strategy_for(
@@ -285,7 +287,7 @@ def tree_strategy_for(
             fit int64.
 
     Raises:
-        InvalidInput: no estimates have these variances, or no integer weights attain them.
+        InvalidInputError: no estimates have these variances, or no integer weights attain them.
 
     >>> tree = Tree.from_leaves({"part": ["a", "b", "c"]}, ["part"])
     >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
@@ -317,14 +319,14 @@ def tree_strategy_for(
     # Squares of the weights, summed over all ancestors, must fit into int64.
     most = min(_LARGEST_WEIGHT, math.isqrt(2**60 // len(tree.levels)))
     if largest / least > most / 2**10:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the wanted accuracies differ by a factor of {largest / least:.3g} within the tree, "
             f"and at most {most // 2**10:,} can be measured: give targets that are closer to "
             "each other"
         )
     scale = math.floor(min(least_weight / least, most / largest, _LARGEST_STD))
     if scale < 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the wanted accuracy is {unit / largest:.3g}, but weights above {most:,} cannot be "
             "measured exactly: give larger targets"
         )
@@ -354,7 +356,7 @@ def _refuse_impossible(
     node = int(np.argmax(wrong))
     m = int(children[node])
     where = f"{tree.levels[level]} {tree.path(level, node)!r}" if level else TOTAL
-    raise InvalidInput(
+    raise InvalidInputError(
         f"the wanted accuracy is impossible: {where} has {m} child{'ren' * (m > 1)} and a target "
         f"of {unit * math.sqrt(variance[node]):.6g}, which must be "
         f"{f'below {m} times' if m > 1 else 'at most'} that of {tree.levels[level + 1]}, "

@@ -11,7 +11,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.strategy import Norm
-from counton.tables.tree_law import TreeLaw
+from counton.tables.tree_distribution import TreeDistribution
 
 
 class WeightedTree(LineStrategy):
@@ -24,7 +24,7 @@ class WeightedTree(LineStrategy):
 
     @property
     @abstractmethod
-    def joint_law(self) -> TreeLaw:
+    def joint_law(self) -> TreeDistribution:
         """Joint distribution of the estimates, in units of one measurement's noise variance."""
 
     @property

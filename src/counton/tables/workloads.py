@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import without_mask
 from counton.strategies.strategy import LARGEST_DENSE
-from counton.tables.tree_law import TreeLaw
+from counton.tables.tree_distribution import TreeDistribution
 
 #: If nodes have at most this many children, summing variances by levels is faster than query by
 #: query.
@@ -35,10 +35,10 @@ class Estimator(Protocol):
         ...
 
 
-def tree_law(estimator: Estimator) -> TreeLaw | None:
+def tree_law(estimator: Estimator) -> TreeDistribution | None:
     """Return the joint distribution of noise on a tree of few children; else None."""
     law = getattr(estimator, "joint_law", None)
-    narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
+    narrow = isinstance(law, TreeDistribution) and max(law.radices, default=1) <= _NARROW
     return law if narrow else None
 
 
@@ -64,7 +64,7 @@ class Workload(ABC):
         """Return the summed variance of all queries, in units of a measurement's variance."""
 
     @abstractmethod
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         """Return each tree level's part in the summed variance, leaves first: shape (levels,)."""
 
     @abstractmethod
@@ -100,9 +100,9 @@ class NamedWorkload(Workload):
         return hash((self.name, self.cells))
 
     def check_dense(self) -> None:
-        """Raise `InvalidInput` for more than 4096 cells, too many for a matrix over them."""
+        """Raise `InvalidInputError` for more than 4096 cells, too many for a matrix over them."""
         if self.cells > LARGEST_DENSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a dense matrix over {self.cells} cells is too large; at most {LARGEST_DENSE} "
                 "cells are possible: use a tree strategy such as haar"
             )
@@ -127,7 +127,7 @@ class AllRanges(NamedWorkload):
         return estimator.ranges_variance()
 
     @override
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         return np.array(list(joint_law.prefix_levels(ranges=True)))
 
     def gram(self) -> Floats:
@@ -163,7 +163,7 @@ class Prefixes(NamedWorkload):
         return float(estimator.variance(np.zeros_like(high), high).sum())
 
     @override
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         return np.array(list(joint_law.prefix_levels(ranges=False)))
 
     def gram(self) -> Floats:
@@ -189,7 +189,7 @@ class Queries(Workload):
     """A workload of the caller's own queries, a matrix of shape (queries, cells).
 
     Raises:
-        InvalidInput: not a finite matrix with a row, a column and an entry other than 0; or masked
+        InvalidInputError: not a finite matrix with a row, a column and an entry other than 0; ...
             entries.
 
     >>> Queries([[1, 1, 0], [0, 1, 1]]).gram().astype(int).tolist()
@@ -204,16 +204,16 @@ class Queries(Workload):
         try:
             weights = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the workload is not a matrix of numbers; give a matrix with one row for each query"
             ) from None
         if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the workload has shape {weights.shape}; give a finite matrix with one row for "
                 "each query and one column for each cell"
             )
         if not weights.any():
-            raise InvalidInput("the workload is all zeros; ask for at least one cell")
+            raise InvalidInputError("the workload is all zeros; ask for at least one cell")
         weights.flags.writeable = False
         self.matrix = weights
         self.cells = weights.shape[1]
@@ -231,7 +231,7 @@ class Queries(Workload):
         return estimator.functional_variance(self.matrix)
 
     @override
-    def levels(self, joint_law: TreeLaw) -> Floats:
+    def levels(self, joint_law: TreeDistribution) -> Floats:
         return np.array(list(joint_law.functional_levels(self.matrix)))
 
     def gram(self) -> Floats:
@@ -246,21 +246,21 @@ def workload(kind: str | Workload | ArrayLike, cells: int) -> Workload:
     """Return the workload with this name over ``cells`` cells, or of a matrix of queries.
 
     Raises:
-        InvalidInput: an unknown name, or a matrix over another number of cells.
+        InvalidInputError: an unknown name, or a matrix over another number of cells.
 
     >>> workload("ranges", 10)
     AllRanges(10)
     """
     if isinstance(kind, str):
         if kind not in NAMED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"workload is {kind!r}; give one of {', '.join(NAMED)}, or a matrix with one row "
                 "for each query"
             )
         return NAMED[kind](cells)
     result = kind if isinstance(kind, Workload) else Queries(kind)
     if result.cells != cells:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the workload has {result.cells} columns, but there are {cells} cells: give one "
             "column for each cell"
         )

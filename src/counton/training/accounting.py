@@ -52,7 +52,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache, partial
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above, float_below
 from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
@@ -128,11 +128,11 @@ def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
         lost: the result of `beyond`.
 
     Raises:
-        InvalidInput: less than half of delta remains.
+        InvalidInputError: less than half of delta remains.
     """
     delta = float_below(guarantee.delta)
     if lost > delta / 2:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"delta is {float(guarantee.delta):g}, but noise that ends at "
             f"{math.sqrt(LARGEST_SQUARED_RADIUS):.2f} standard deviations may show more than "
             f"epsilon {float(guarantee.epsilon):g} allows with a probability of {lost:.2g} "
@@ -155,7 +155,7 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
         steps: number of steps of the run; more steps draw more normal numbers.
 
     Raises:
-        InvalidInput: another guarantee, such as pure differential privacy, or a delta too small to
+        InvalidInputError: another guarantee, such as pure differential privacy, or a delta too ...
             cover that drawn normal numbers never exceed a largest radius.
 
     >>> noise_multiplier(ZCDP("1/8"))
@@ -172,7 +172,7 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
             guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
         )
         return analytic_gaussian_sigma(guarantee.epsilon, left)
-    raise InvalidInput(
+    raise InvalidInputError(
         f"{guarantee!r} cannot be kept with Gaussian noise; give ZCDP(rho) or ApproxDP(epsilon, "
         "delta)"
     )
@@ -190,14 +190,14 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
         steps: number of steps of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, too much noise, or a delta too small to cover that
+        InvalidInputError: another kind of guarantee, too much noise, or a delta too small to ...
             drawn normal numbers never exceed a largest radius.
 
     >>> poisson_multiplier(ApproxDP(2, 1e-5), rate=0.05, steps=100) < 1.4
     True
     """
     if not isinstance(guarantee, ApproxDP):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"how Poisson sampling improves {guarantee!r} is not known here; give "
             "ApproxDP(epsilon, delta)"
         )
@@ -235,7 +235,7 @@ def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
         low = high
         high = 2 * high
         if high > _LARGEST_MULTIPLIER:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"epsilon {epsilon:g} with delta {delta:g} over {steps} steps needs a noise "
                 f"multiplier above {_LARGEST_MULTIPLIER:g}: raise epsilon or delta"
             )

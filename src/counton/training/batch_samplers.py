@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, check_positive, is_whole, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.blocks import BlockAddress, BlockSource, Tile
+from counton.noise.guard_file import drawn_identity
 from counton.noise.key import check_key
-from counton.noise.witness import drawn_identity
 from counton.strategies.participation import Schedule
 
 Examples = NDArray[np.int64]
@@ -39,7 +39,7 @@ def in_order(name: str, values: object) -> list[Any]:
     Labels of a column, such as the index of pandas, are ignored.
 
     Raises:
-        InvalidInput: the values have no order, or are no flat container.
+        InvalidInputError: the values have no order, or are no flat container.
 
     >>> in_order("people", np.array([4, 2])), in_order("people", range(2))
     ([4, 2], [0, 1])
@@ -48,7 +48,7 @@ def in_order(name: str, values: object) -> list[Any]:
     method = next((each for each in methods if callable(each)), None)
     found = values if method is None else method()
     if isinstance(found, Mapping | Set | str | bytes) or not isinstance(found, Sequence):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{name} is {quote(values)}; it must be a list, a flat array or one column, whose "
             "values are taken by position"
         )
@@ -60,13 +60,13 @@ def check_positions(name: str, values: object) -> Examples:
     ``(positions,)``.
 
     Raises:
-        InvalidInput: a value is negative, no integer, or a truth value as in a mask.
+        InvalidInputError: a value is negative, no integer, or a truth value as in a mask.
 
     >>> check_positions("batch 1", [3, 0])
     array([3, 0])
     >>> check_positions("batch 1", [-1])
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: a position in batch 1 is -1; it must be an integer between ...
+    counton.base.errors.InvalidInputError: a position in batch 1 is -1; it must be an integer ...
     """
     remedy = "positions count from 0; make them from a mask by numpy.flatnonzero(mask)"
     found = [
@@ -85,7 +85,7 @@ def check_people(values: object, examples: int) -> list[str]:
         examples: number of examples; there may be no fewer names.
 
     Raises:
-        InvalidInput: a name is missing, or is neither a whole number nor a text; or there are too
+        InvalidInputError: a name is missing, or is neither a whole number nor a text; or there ...
             few.
 
     >>> check_people(["ann", 7, "7"], 3)
@@ -93,13 +93,13 @@ def check_people(values: object, examples: int) -> list[str]:
     """
     names = in_order("people", values)
     if len(names) < examples:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"people are given for {len(names)} examples, but there are {examples}: give one for "
             "each"
         )
     for place, one in enumerate(names):
         if not is_whole(one) and not (isinstance(one, str) and one.strip()):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"people has no whole number or text for example {place}, but a value of type "
                 f"{type(one).__name__}: give each example its value, because one that is missing "
                 "would be a unit of its own"
@@ -143,10 +143,10 @@ class Sampler(ABC):
             identity: the identity of that sampler.
 
         Raises:
-            InvalidInput: batches are not random, or some batches were already taken from this
+            InvalidInputError: batches are not random, or some batches were already taken from this
                 sampler.
         """
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the batches of {type(self).__name__} are not secret, so other processes need not "
             "join: leave out the call of join"
         )
@@ -203,7 +203,7 @@ class Sampler(ABC):
                 batches.
 
         Raises:
-            InvalidInput: another run has taken random batches from this sampler.
+            InvalidInputError: another run has taken random batches from this sampler.
         """
         return  # others may serve many
 
@@ -223,11 +223,11 @@ class Sampler(ABC):
         """Return ``step`` as an integer.
 
         Raises:
-            InvalidInput: the sampler has no such step.
+            InvalidInputError: the sampler has no such step.
         """
         step = check_integer("step", step, 1)
         if step > self.steps:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"step {step} is after the last of the {self.steps} steps of the sampler: make a "
                 "sampler with more steps"
             )
@@ -260,7 +260,7 @@ class FixedEpochs(Sampler):
         seed: seed of the order.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> sampler = FixedEpochs(examples=10, batch_size=4, epochs=2)
     >>> sampler.steps, [len(batch) for batch in sampler]
@@ -308,7 +308,7 @@ class MinSeparation(FixedEpochs):
         seed: seed of the order.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> sampler = MinSeparation(examples=40, batch_size=5, epochs=3, window=2)
     >>> sampler.schedule
@@ -320,13 +320,13 @@ class MinSeparation(FixedEpochs):
     ) -> None:
         super().__init__(examples, batch_size, epochs, seed)
         if self.examples % self.batch_size:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"examples is {examples} and batch_size is {batch_size}, but all batches must be "
                 f"equally large: leave {examples % batch_size} examples out"
             )
         self.window = check_integer("window", window, 1, self.steps_per_epoch)
         if self.steps_per_epoch % self.window:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"window is {window} and an epoch has {self.steps_per_epoch} steps, but windows "
                 f"must fill an epoch: give a divisor of {self.steps_per_epoch}"
             )
@@ -375,7 +375,7 @@ class _SecretSampler(Sampler):
     def join(self, identity: str) -> None:
         if identity != self.identity:
             if self._taken:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "a run that goes on, or is joined, gives the batches of its sampler, but a "
                     "batch was taken in another order: load, resume or join before the first batch"
                 )
@@ -383,7 +383,7 @@ class _SecretSampler(Sampler):
 
     def _serve_only(self, who: str, when: str) -> None:
         if self._served not in (None, who) or self._process != os.getpid():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"another run{when} has taken these batches; they are secret and may be used once "
                 f"only: make a new {type(self).__name__} and new noise for it"
             )
@@ -415,7 +415,7 @@ class PoissonBatches(_SecretSampler):
         name: name of the run.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> from counton import Key
     >>> sampler = PoissonBatches(1000, rate=0.05, steps=40, key=Key.generate(), name="run")
@@ -428,7 +428,7 @@ class PoissonBatches(_SecretSampler):
     def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
         if check_positive("rate", rate, "the probability of each example in a step") > 1:
-            raise InvalidInput(f"rate is {rate}; it must be above 0 and at most 1")
+            raise InvalidInputError(f"rate is {rate}; it must be above 0 and at most 1")
         self.rate = float(rate)
         self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
         self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST)
@@ -475,7 +475,7 @@ class SecretPlaces(_SecretSampler):
         anew: True to draw another place in each epoch.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> from counton import Key
     >>> sampler = SecretPlaces(100, steps_per_epoch=4, epochs=2, key=Key.generate(), name="run")
@@ -543,14 +543,14 @@ class GivenBatches(Sampler):
         epochs: with order "fixed", the number of epochs.
 
     Raises:
-        InvalidInput: a position is no integer from 0, or an example has no person; a unit counts
+        InvalidInputError: a position is no integer from 0, or an example has no person; a unit ...
             twice in a step; or, in fixed order, twice in an epoch or in different steps of it.
 
     >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
     Schedule(steps=2, apart=2, fixed=True)
     >>> GivenBatches([[0, 1], [1], [0], [2]], order="fixed", epochs=2)
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: example 1 counts in step 2 and in step 1, ...
+    counton.base.errors.InvalidInputError: example 1 counts in step 2 and in step 1, ...
     """
 
     def __init__(
@@ -567,7 +567,7 @@ class GivenBatches(Sampler):
         self.examples = 1 + max((int(b.max()) for b in self._batches if len(b)), default=0)
         self.seed = 0
         if not self._batches or order not in ("fixed", "separated"):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there are {len(self._batches)} batches and order is {order!r}; give at least one "
                 "batch, and order as 'fixed' or 'separated'"
             )
@@ -579,7 +579,7 @@ class GivenBatches(Sampler):
                 who = example if names is None else names[example]
                 before = seen.setdefault(who, [])
                 if before and before[-1] == step:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"{unit} {who} is in step {step} twice: put it there once, so that its "
                         "gradients are clipped together"
                     )
@@ -587,7 +587,7 @@ class GivenBatches(Sampler):
         if order == "fixed":
             epochs = check_integer("epochs", epochs, 1)
             if len(self._batches) % epochs:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{len(self._batches)} batches cannot be divided into {epochs} equally long "
                     "epochs: give whole epochs"
                 )
@@ -595,7 +595,7 @@ class GivenBatches(Sampler):
             for who, steps in seen.items():
                 for step in steps[1:]:
                     if (step - steps[0]) % apart:
-                        raise InvalidInput(
+                        raise InvalidInputError(
                             f"{unit} {who} counts in step {step} and in step {steps[0]}, but in a "
                             f"fixed order its steps must be a multiple of {apart} apart: keep its "
                             "place, or give order='separated'"

@@ -67,7 +67,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import float_above, float_below
 from counton.privacy import ApproxDP, Guarantee
 from counton.strategies.strategy import LARGEST_DENSE
@@ -313,7 +313,7 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
         places: number of steps of an epoch; every example draws one of them.
 
     Raises:
-        InvalidInput: as `noise_multiplier`.
+        InvalidInputError: as `noise_multiplier`.
 
     >>> from counton.training.strategies import BandedInverseSquareRoot
     >>> independent = BandedInverseSquareRoot(64, band=1)
@@ -335,7 +335,7 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     lost += math.exp(min(float_above(guarantee.epsilon), 700.0)) * places * 2.0**-64  # of the draw
     try:
         left = delta_left(guarantee, strategy.steps, lost)
-    except InvalidInput:
+    except InvalidInputError:
         return widest
     # A little more noise makes up for what is lost, except where that is nearly half of delta.
     found = _least_multiplier(epsilon, left, best, narrowest, 1.01 * narrowest, _POINTS)
@@ -400,7 +400,7 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
         epochs: number of epochs of the run.
 
     Raises:
-        InvalidInput: another kind of guarantee, or a delta too small to cover that drawn normal
+        InvalidInputError: another kind of guarantee, or a delta too small to cover that drawn ...
             numbers never exceed a largest radius.
 
     >>> from counton.training.accounting import poisson_multiplier
@@ -409,7 +409,7 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     True
     """
     if not isinstance(guarantee, ApproxDP):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"how secret random places of examples improve {guarantee!r} is not known here; give "
             "ApproxDP(epsilon, delta)"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.privacy import Guarantee
 from counton.training.accounting import noise_multiplier, poisson_multiplier
 from counton.training.bins import anew_multiplier, places_multiplier
@@ -20,7 +20,7 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     """Raise an error if a strategy's sensitivity does not hold for the sampler's batches.
 
     Raises:
-        InvalidInput: the sampler has too many steps, too many epochs, too small a distance between
+        InvalidInputError: the sampler has too many steps, too many epochs, too small a ...
             the steps of an example, or does not guarantee an order that the strategy needs.
 
     >>> from counton.training.strategies import BufferedToeplitz
@@ -28,40 +28,40 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     >>> check_fit(BufferedToeplitz.fit(8, 2), FixedEpochs(examples=40, batch_size=10, epochs=2))
     >>> check_fit(BufferedToeplitz.fit(12, 2), FixedEpochs(examples=40, batch_size=10, epochs=3))
     Traceback (most recent call last):
-    counton.base.errors.InvalidInput: the sampler's examples count up to 3 times, ...
+    counton.base.errors.InvalidInputError: the sampler's examples count up to 3 times, ...
     """
     promised = sampler.schedule
     needed = strategy.schedule
     if sampler.for_independent_noise and not is_independent(strategy):
-        raise InvalidInput(
+        raise InvalidInputError(
             "the sampler takes examples at random, which can be accounted for only with "
             f"independent noise, but the noise of {strategy.name} is correlated: plan with this "
             "sampler, or use FixedEpochs"
         )
     if sampler.steps > strategy.steps:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the sampler has {sampler.steps} steps, but the strategy has {strategy.steps}: plan "
             f"for steps={sampler.steps}"
         )
     if promised.steps > needed.steps:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the sampler's examples count up to {promised.steps} times, but the strategy is "
             f"calibrated for {needed.steps} times: plan for epochs={promised.steps}"
         )
     if needed.fixed and needed.steps > 1 and not promised.fixed and promised.steps > 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{strategy.name} is calibrated for an enforced order, but the sampler promises only a "
             f"distance of {promised.apart} steps, so the noise would be too small: plan with "
             "order='separated', or sample with FixedEpochs"
         )
     exactly = needed.fixed and needed.steps > 1 and promised.steps > 1
     if exactly and promised.apart != needed.apart:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the sampler's epochs have {promised.apart} steps, but the strategy's epochs have "
             f"{needed.apart}: plan for steps={sampler.steps} and epochs={promised.steps}"
         )
     if promised.steps > 1 and promised.apart < needed.apart:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the sampler keeps {promised.apart} steps between two uses of an example, but the "
             f"strategy needs {needed.apart}: plan with separation={promised.apart}"
         )
@@ -78,7 +78,7 @@ def multiplier(
     all epochs work with all strategies.
 
     Raises:
-        InvalidInput: the guarantee does not fit the sampler.
+        InvalidInputError: the guarantee does not fit the sampler.
 
     >>> from counton.privacy import ZCDP
     >>> from counton.training.strategies import BandedInverseSquareRoot

@@ -33,12 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.exact import Number, check_integer, check_positive, quote, shorten
 from counton.noise import InsecureSeededKey, Key
+from counton.noise.guard_file import drawn_identity, identity_of
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
-from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import guarantee_from_dict
 from counton.training import trees
@@ -87,7 +87,7 @@ class TrainingNoise:
             (``training/device.py`` says what is not promised then).
 
     Raises:
-        InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
+        InvalidInputError: an argument is out of range, or the sampler does not guarantee enough.
 
     >>> from counton import Key
     >>> from counton.training import plan
@@ -109,14 +109,14 @@ class TrainingNoise:
     ) -> None:
         given: object = name
         if not isinstance(given, str) or not given:
-            raise InvalidInput(f"name is {quote(name)}; it must be a text that names the run")
+            raise InvalidInputError(f"name is {quote(name)}; it must be a text that names the run")
         bound = check_positive("clip", clip, "the largest gradient norm")
         if sampler is not None:
             check_fit(strategy, sampler)
         for decay in strategy.decays:
             used = float(np.float32(decay))
             if not used < 1 or abs(used - decay) > ROUNDING / 10 * (1 - decay):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"a buffer decays by {decay!r}, which float32 rounds to {used!r}, and the "
                     "stated sensitivity would not hold; use the fit method of the strategy, which "
                     "finds float32 numbers"
@@ -139,7 +139,7 @@ class TrainingNoise:
             "sampled": None if sampler is None else sampler.chance,
         }
         if where not in ("host", "device"):
-            raise InvalidInput(f"where is {where!r}; give 'host' or 'device'")
+            raise InvalidInputError(f"where is {where!r}; give 'host' or 'device'")
         if where == "device":
             self._terms["device"] = None  # known with the first gradient
         self.sampler = sampler
@@ -171,7 +171,7 @@ class TrainingNoise:
             key, sampler: the key and the sampler of that run.
 
         Raises:
-            InvalidInput: the run's parameters are not valid, or the sampler does not fit.
+            InvalidInputError: the run's parameters are not valid, or the sampler does not fit.
             StateError: the run cannot be read, or has another key or sampler.
 
         >>> from counton import Key
@@ -194,7 +194,7 @@ class TrainingNoise:
                 sampler=sampler,
                 where="device" if "device" in terms else "host",
             )
-        except InvalidInput:
+        except InvalidInputError:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
@@ -282,7 +282,7 @@ class TrainingNoise:
             New arrays in containers of the same form.
 
         Raises:
-            InvalidInput: a step out of order, repeated, or beyond the run; gradients that are not
+            InvalidInputError: a step out of order, repeated, or beyond the run; gradients that ...
                 finite floats; or, if there is a sampler and no shards, a sum with a larger 2-norm
                 than the batch's clipped gradients can have.
                 The object is then unchanged.
@@ -292,7 +292,7 @@ class TrainingNoise:
         found = trees.distinct_leaves(gradients)
         unknown = set(shards or ()) - {name for name, _ in found}
         if unknown:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"shards name {sorted(unknown)[0]!r}, which is not a gradient: leave it out"
             )
         for name, array in found:
@@ -329,7 +329,7 @@ class TrainingNoise:
             float32, shape ``(stop - first,)``.
 
         Raises:
-            InvalidInput, StateError: as `add`.
+            InvalidInputError, StateError: as `add`.
         """
         self.check_step(step)
         self._find_device([None])
@@ -347,7 +347,7 @@ class TrainingNoise:
         the caller must ensure that no step gets its noise twice.
 
         Raises:
-            HorizonExceeded: the step is beyond the run.
+            HorizonExceededError: the step is beyond the run.
             StateError: the run cannot be read.
         """
         self.check_step(step)
@@ -365,7 +365,7 @@ class TrainingNoise:
             present: number of gradients that are not all zero, if rows are padded with zeros.
 
         Raises:
-            InvalidInput: fewer rows than the sampler's batch has examples, or more rows that are
+            InvalidInputError: fewer rows than the sampler's batch has examples, or more rows ...
                 not all zero.
         """
         if self.sampler is None:
@@ -373,7 +373,7 @@ class TrainingNoise:
         wanted = len(self.sampler.batch(step))
         counted = rows if present is None else present
         if rows < wanted or counted > wanted:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"step {step} has the gradients of {counted if counted > wanted else rows} "
                 f"examples, but the sampler's batch has {wanted}, on which the guarantee relies: "
                 f"take sampler.batch({step})"
@@ -390,13 +390,13 @@ class TrainingNoise:
             length: the sum's 2-norm over all parameters.
 
         Raises:
-            InvalidInput: the norm is too large.
+            InvalidInputError: the norm is too large.
         """
         if self.sampler is None:
             return
         examples = len(self.sampler.batch(step))
         if not length <= examples * self.clip * (1 + _CLIPPING):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the gradients of step {step} add up to a norm of {length:.6g}, but the "
                 f"{examples} examples of the sampler's batch can reach only "
                 f"{examples * self.clip:.6g} if each is clipped to {self.clip:g}: clip each "
@@ -415,12 +415,12 @@ class TrainingNoise:
                 under an `InsecureSeededKey`.
 
         Raises:
-            InvalidInput: the step is beyond the run, or noise has already been drawn here.
+            InvalidInputError: the step is beyond the run, or noise has already been drawn here.
             StateError: no run is given, it cannot be read, or it has other parameters.
         """
         self.check_step(step)
         if self._parameters:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"resume({step}) must be called before noise is drawn, but noise was drawn "
                 "already: call it first, in the new process"
             )
@@ -454,11 +454,11 @@ class TrainingNoise:
                 or resumed.
 
         Raises:
-            InvalidInput: noise has already been drawn here.
+            InvalidInputError: noise has already been drawn here.
             StateError: the run cannot be read, or has other parameters.
         """
         if self._drawn:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "join must be called before the first step, but noise was drawn already: call it "
                 "first"
             )
@@ -473,7 +473,7 @@ class TrainingNoise:
         """Raise an error for a step after the last step of the strategy or of the sampler.
 
         Raises:
-            InvalidInput: the step is after the last step of the strategy or of the sampler.
+            InvalidInputError: the step is after the last step of the strategy or of the sampler.
         """
         self.strategy.check_step(step)
         if self.sampler is not None:
@@ -484,10 +484,10 @@ class TrainingNoise:
         parameters together.
 
         Raises:
-            InvalidInput: the noise is already bound to another optimiser.
+            InvalidInputError: the noise is already bound to another optimiser.
         """
         if self._taken:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the noise of {self.name!r} belongs to another optimizer already; two optimizers "
                 "that clip apart would make an example's gradient longer than clip: give each its "
                 "own noise, with its own name and guarantee"
@@ -643,7 +643,7 @@ class TrainingNoise:
 
         Raises:
             StateError: the run does not contain places.
-            InvalidInput: batches with other places were already taken.
+            InvalidInputError: batches with other places were already taken.
         """
         if self.sampler is None or self.sampler.secret_places is None:
             return
@@ -667,7 +667,7 @@ class TrainingNoise:
         Raises:
             StateError: another run with this name has begun under the key, or the process is a fork
                 of the process that made the noise.
-            InvalidInput: the sampler is bound to another run.
+            InvalidInputError: the sampler is bound to another run.
         """
         if os.getpid() != self._process:
             raise StateError(
@@ -698,7 +698,7 @@ class TrainingNoise:
             for parameter in parameters.values():
                 parameter.check_next(step)
                 if step in parameter.released or step <= self._resumed:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"step {step} has its noise already; equal noise on other gradients would "
                         "reveal their difference: increase the step with each call"
                     )
@@ -709,7 +709,7 @@ class TrainingNoise:
 
     def _parameter(self, name: str, size: int, first: int, stop: int) -> _Parameter:
         if not 0 <= first <= stop <= size:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"coordinates {first} to {stop} are not all among the {size} coordinates of "
                 f"{name!r}: give coordinates among these"
             )
@@ -717,7 +717,7 @@ class TrainingNoise:
         if known is None:
             for other, low, high in self._parameters:
                 if other == name and max(low, first) < min(high, stop):
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"coordinates {first} to {stop} of {name!r} overlap {low} to {high}, which "
                         "have noise in this step already; a parameter must keep its shape, and its "
                         "shards their places: give each coordinate once"
@@ -727,7 +727,7 @@ class TrainingNoise:
             known.behind = self._resumed
             self._parameters[name, first, stop] = known
         elif known.field.size != size:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{name!r} has {size} coordinates, but had {known.field.size} before: keep the "
                 "shape of a parameter"
             )
@@ -791,7 +791,7 @@ class TrainingNoise:
         if not self.on_device:
             return
         if not all(map(trees.is_torch, arrays)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "where='device' draws noise for tensors of PyTorch alone: give tensors, take "
                 "counton.training.optax.private_aggregate with JAX, or leave where out"
             )
@@ -874,7 +874,7 @@ class _Parameter:
 
     def check_next(self, step: int) -> None:
         if self.strategy.buffers and step != self.step + 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"step {step} was requested after step {self.step}, but noise with buffers must be "
                 f"drawn in order: load the checkpoint of step {step - 1}, or call resume({step}) "
                 "on new noise"

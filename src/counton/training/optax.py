@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.exact import check_positive
 from counton.base.lazy import require
-from counton.noise.witness import drawn_identity
+from counton.noise.guard_file import drawn_identity
 from counton.training import trees
 from counton.training.device import normals_inside
 from counton.training.noise import SEEDED, renew
@@ -81,13 +81,13 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             whose message says why, if a step is beyond the run, or has other gradients than before;
             if a state has other parameters than the noise, or comes from another process (see
             `resume`); if another run has begun under the same name; or if the number of examples or
-            the norm of their sum does not fit the sampler's batch. It raises `InvalidInput` if
+            the norm of their sum does not fit the sampler's batch. It raises `InvalidInputError` if
             updates have other names or shapes than the parameters that ``init`` was given, or if
             they have rows of different numbers of examples.
 
     Raises:
-        MissingExtra: optax is not installed.
-        InvalidInput: ``batch_size`` is not above 0, the noise is bound to another optimiser, or the
+        MissingDependencyError: optax is not installed.
+        InvalidInputError: ``batch_size`` is not above 0, the noise is bound to another ...
             sampler is `SecretPlaces`.
 
     Example::
@@ -103,7 +103,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
     if noise.sampler is not None and noise.sampler.secret_places is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the sampler draws secret positions of examples, which a state of optax does not save, "
             "so training could not go on after a stop: use PoissonBatches or FixedEpochs; or keep "
             "this sampler and call noise.add on each step's gradient instead"
@@ -212,7 +212,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
     import jax.numpy as jnp
 
     if identity is None and jax.process_count() > 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             "JAX runs in several processes, which must have one identity: give the same identity= "
             "to all of them"
         )
@@ -229,7 +229,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
         rows = _as_numbers(run | {"sessions": sessions})
         with _giving:
             if own in _given:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "another run of this process has this identity, and would have equal noise: "
                     "give identity= 32 other hexadecimal digits, the same to all processes of a "
                     "run; where JAX runs in one process, leave it out"
@@ -245,7 +245,7 @@ def _begin(noise: TrainingNoise) -> Any:
     import jax
 
     if not noise.seeded and not noise.joined and jax.process_count() > 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             "JAX runs in several processes, and each would draw noise of its own: pass the value "
             "of noise.run of the first process to noise.join in all processes, before init"
         )
@@ -263,7 +263,7 @@ def _as_numbers(run: Any) -> Any:
     """Return identity, fingerprint and sessions as the uint32 array of a JAX state."""
     rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the run was continued {_ROWS - 3} times already, which is the most that its state "
             "can record: begin another run under another name"
         )
@@ -307,7 +307,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
             given[step] = digest
             given.pop(step - _REMEMBERED, None)
         elif given.get(step) != digest:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"step {step} of {noise.name!r} has its noise already; equal noise on other "
                 "gradients would reveal their difference: use each state once, make one state for "
                 "each run, or go on from an older state with counton.training.optax.resume(state)"
@@ -343,21 +343,21 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
         per_example: Whether the first axis of each update is the example.
 
     Raises:
-        InvalidInput: Updates have other names, shapes or types, or rows of different numbers of
+        InvalidInputError: Updates have other names, shapes or types, or rows of different ...
             examples.
     """
     shapes = {name: tuple(buffers.shape[1:]) for name, buffers in state.buffers.items()}
     named = dict(trees.distinct_leaves(updates))
     for name in named:
         if name not in shapes:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there is a gradient for {name!r}, which was no parameter when init made the "
                 "state. Only the parameters of then are clipped together and get noise. Make a new "
                 "state under another name of the noise."
             )
     for name in shapes:
         if name not in named:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there is no gradient for {name!r}, a parameter that the state was made for. Give "
                 "zeros where a step has none. Leave a parameter that is not trained out of init."
             )
@@ -367,7 +367,7 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
         shape = tuple(array.shape[1:] if per_example else array.shape)
         if shape != shapes[name] or (per_example and not array.ndim):
             wanted = f"(examples, *{shapes[name]})" if per_example else str(shapes[name])
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the update of {name!r} has shape {tuple(array.shape)}, but with "
                 f"per_example={per_example} it must be {wanted}. Give gradients of single examples "
                 "(jax.vmap) with per_example=True, and clipped sums with per_example=False."
@@ -377,7 +377,7 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
     first = next(iter(rows), "")
     for name, count in rows.items():
         if count != rows[first]:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"parameter {first!r} has gradients of {rows[first]} examples, but {name!r} of "
                 f"{count}. Clipping bounds an example only if all parameters have a gradient for "
                 "it. Compute them together."

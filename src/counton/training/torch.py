@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInputError, StateError
 from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
 from counton.training.device import generator_of
@@ -57,13 +57,14 @@ def make_private(
         An object that counts the steps; put its `PrivateSteps.state_dict` into every checkpoint.
 
     Raises:
-        MissingExtra: PyTorch is not installed.
-        InvalidInput: the model does not have a parameter of the optimiser, a module of the model
+        MissingDependencyError: PyTorch is not installed.
+        InvalidInputError: the model does not have a parameter of the optimiser, a module of ...
             mixes examples (as batch normalisation does), two parameters have one name without the
             prefixes of wrappers, parameters are sharded but gradients are not ``clipped``, the
             optimiser has private steps already, or the noise is bound to another optimiser.
 
-    A step of the optimiser raises `InvalidInput`, applies nothing and discards all gradients, if
+    A step of the optimiser raises `InvalidInputError`, applies nothing and discards all gradients,
+    if
 
     - the optimiser has other parameters than before, or one was frozen, unfrozen, or is no longer
       in the model;
@@ -117,7 +118,7 @@ class PrivateSteps:
 
         check_positive("batch_size", batch_size, "the expected examples of a step")
         if getattr(optimizer, "__getstate__", None) is _refuse_copy:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the optimizer has private steps already, and would add noise twice. Make another "
                 "optimizer."
             )
@@ -130,12 +131,12 @@ class PrivateSteps:
             self._listed[id(parameter)] = _Listed(name, parameter, parameter.requires_grad)
         trained = [listed.parameter for listed in self._listed.values() if listed.is_trained]
         if not all(id(parameter) in names for parameter in trained):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the optimizer has a parameter that the model does not have: make it from "
                 "model.parameters()"
             )
         if not clipped and any(hasattr(parameter, "placements") for parameter in trained):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "parameters are sharded over processes, where the gradients of single examples are "
                 "not known: clip them yourself and give clipped=True, or use "
                 "DistributedDataParallel"
@@ -145,7 +146,7 @@ class PrivateSteps:
             name = names[id(parameter)]
             other = self._parameters.setdefault(plain_name(name), parameter)
             if other is not parameter:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameters {names[id(other)]!r} and {name!r} are both called "
                     f"{plain_name(name)!r} without the prefixes of wrappers, and would have equal "
                     "noise: rename one"
@@ -188,17 +189,17 @@ class PrivateSteps:
         After a checkpoint is loaded, the batches continue from its step.
 
         Raises:
-            InvalidInput: the noise has no sampler, or the optimiser did not take exactly one step
+            InvalidInputError: the noise has no sampler, or the optimiser did not take exactly ...
                 for a batch.
         """
         sampler = self._noise.sampler
         if sampler is None:
-            raise InvalidInput("batches() needs a sampler: give noise(sampler=...)")
+            raise InvalidInputError("batches() needs a sampler: give noise(sampler=...)")
         while self.step < sampler.steps:
             step = self.step
             yield sampler.batch(step + 1)
             if self.step != step + 1:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"after the batch of step {step + 1} the optimizer took {self.step - step} "
                     "steps; take exactly one step for each batch"
                 )
@@ -211,10 +212,10 @@ class PrivateSteps:
         several losses of the same examples, and call ``backward()`` once.
 
         Raises:
-            InvalidInput: gradients are clipped already, or are refused as in a step.
+            InvalidInputError: gradients are clipped already, or are refused as in a step.
         """
         if self._clipped:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "gradients are clipped already and add up in parameter.grad by themselves: leave "
                 "the call of accumulate() out"
             )
@@ -233,7 +234,7 @@ class PrivateSteps:
             run: the value of ``noise.run`` in the earlier process.
 
         Raises:
-            InvalidInput, StateError: see `counton.training.TrainingNoise.resume`.
+            InvalidInputError, StateError: see `counton.training.TrainingNoise.resume`.
         """
         self._noise.resume(step, run)
         self._discard()
@@ -287,7 +288,7 @@ class PrivateSteps:
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         given = (*args, *kwargs.values())  # the optimizer itself is the first
         if any(argument is not None and argument is not optimizer for argument in given):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the optimizer was given a closure, which would compute gradients after their "
                 "noise was added: call step() without it"
             )
@@ -346,19 +347,19 @@ class PrivateSteps:
         """Raise an error if this is no new step, so that one noise serves one step.
 
         Raises:
-            InvalidInput: the last step has not ended, or the step is recorded to be replayed.
+            InvalidInputError: the last step has not ended, or the step is recorded to be replayed.
         """
         import torch
 
         if self._is_applied:
             self._is_applied = False
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a step of the optimizer began before the last one had ended. Either it was "
                 "interrupted: take this batch again. Or the optimizer's step() calls step() of its "
                 "base class, which adds noise twice: use the base class."
             )
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the step is recorded in a CUDA graph, and every replay would add the same noise. "
                 "Call step() outside of the graph."
             )
@@ -369,7 +370,7 @@ class PrivateSteps:
         Only these parameters are clipped and get noise.
 
         Raises:
-            InvalidInput: a parameter is new, missing, frozen or unfrozen, has a gradient although
+            InvalidInputError: a parameter is new, missing, frozen or unfrozen, has a gradient ...
                 it is frozen, or is no longer in the model.
         """
         present = {id(parameter): parameter for parameter in _parameters_of(optimizer)}
@@ -388,7 +389,7 @@ class PrivateSteps:
             if listed.is_trained and key not in in_model:
                 raise _changed(f"parameter {listed.name!r} was removed from the model")
             if not listed.is_trained and not _is_zero(listed.parameter.grad):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameter {listed.name!r} is frozen, but has a gradient, which the step "
                     "would apply without clipping and noise. Set its grad to None."
                 )
@@ -397,7 +398,7 @@ class PrivateSteps:
         """Raise an error if gradients of single examples are there, which nobody has clipped."""
         for name, parameter in self._parameters.items():
             if getattr(parameter, "grad_sample", None) is not None:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameter {name!r} has grad_sample, gradients of single examples, but "
                     "clipped=True says that parameter.grad is a sum of clipped gradients. Leave "
                     "clipped=True out, or clip the gradients and set grad_sample to None."
@@ -431,7 +432,7 @@ class PrivateSteps:
         over all parameters together.
 
         Raises:
-            InvalidInput: rows may belong to different examples, or gradients have other shapes.
+            InvalidInputError: rows may belong to different examples, or gradients have other ...
         """
         held: dict[str, Any] = {}
         for name, parameter in self._parameters.items():
@@ -447,7 +448,7 @@ class PrivateSteps:
             parameter = self._parameters[name]
             # Opacus counts the uses of a parameter, and its hooks wrote the gradients.
             if hasattr(parameter, "_forward_counter") and not self._passes.get(name):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameter {name!r} has grad_sample, but backward() did not reach it after "
                     "make_private: torch.autograd.grad of a loss also writes grad_sample. Call "
                     "model.disable_hooks() before such a gradient, and backward() once for a step."
@@ -459,12 +460,12 @@ class PrivateSteps:
         for name, gradients in held.items():
             shape = tuple(self._parameters[name].shape)
             if tuple(gradients.shape[1:]) != shape:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the grad_sample of parameter {name!r} has shape {tuple(gradients.shape)}. It "
                     f"must be one gradient of shape {shape} for each example."
                 )
             if len(gradients) != len(held[first]):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameter {first!r} has gradients of {len(held[first])} examples, but "
                     f"{name!r} of {len(gradients)}. Clipping bounds an example only if all "
                     "parameters have a gradient for it. Give every module the same batch."
@@ -478,7 +479,7 @@ class PrivateSteps:
             held: The gradients of single examples, by parameter.
 
         Raises:
-            InvalidInput: A parameter has a sum of gradients, but no gradients of single examples.
+            InvalidInputError: A parameter has a sum of gradients, but no gradients of single ...
         """
         if held and _several():
             # DistributedDataParallel gives each process the mean of all processes' gradients.
@@ -487,12 +488,12 @@ class PrivateSteps:
             if name in held or _is_zero(parameter.grad):
                 continue
             if held:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"parameter {name!r} has a gradient, but no grad_sample, the gradients of "
                     "single examples. Its module is in evaluation mode, or was frozen when the "
                     "model was wrapped. Wrap the model again, and keep it in training mode."
                 )
-            raise InvalidInput(
+            raise InvalidInputError(
                 "parameters have no grad_sample, the gradients of single examples: wrap the "
                 "model in opacus.GradSampleModule, or clip gradients yourself and give "
                 "clipped=True"
@@ -574,16 +575,16 @@ def _is_zero(gradient: Any) -> bool:
     return not bool(numbers.any())
 
 
-def _changed(what: str) -> InvalidInput:
-    return InvalidInput(
+def _changed(what: str) -> InvalidInputError:
+    return InvalidInputError(
         f"{what} after make_private. Only the parameters of then are clipped and get noise. Make "
         "an optimizer with all parameters that this run trains. Then call make_private with new "
         "noise under another name."
     )
 
 
-def _several_passes(name: str) -> InvalidInput:
-    return InvalidInput(
+def _several_passes(name: str) -> InvalidInputError:
+    return InvalidInputError(
         f"parameter {name!r} has gradients of several backward passes, and an example could count "
         "once in each. Add up all losses of an example and call backward() once. For parts of a "
         "batch call accumulate() in between. Checkpointing needs use_reentrant=False."
@@ -612,7 +613,7 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
     tensor is not sharded.
 
     Raises:
-        InvalidInput: the tensor is sharded along another axis than its rows.
+        InvalidInputError: the tensor is sharded along another axis than its rows.
     """
     if not hasattr(tensor, "placements"):
         return tensor, None
@@ -621,7 +622,7 @@ def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
     if all(placement.is_replicate() for placement in placements):
         return local, None
     if len(placements) != 1 or not placements[0].is_shard(0):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a gradient is sharded as {placements}; it must be sharded by rows over one dimension "
             "of processes, as fully_shard does"
         )

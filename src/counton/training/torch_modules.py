@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 #: Names of PyTorch's batch normalisations, by which they are known in a scripted model.
 _BATCH_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
@@ -85,12 +85,12 @@ def check_modules(model: Any) -> None:
         model: A ``torch.nn.Module``; its submodules are checked too.
 
     Raises:
-        InvalidInput: A module mixes examples.
+        InvalidInputError: A module mixes examples.
     """
     for name, module in model.named_modules():
         mixing = describe_mixing(module)
         if mixing is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 _refusal(f"module {name!r}" if name else "the model", module, mixing)
             )
 
@@ -127,11 +127,11 @@ def refuse_mixing(module: Any, _: Any) -> None:
         _: Its inputs.
 
     Raises:
-        InvalidInput: The module mixes examples in its present mode.
+        InvalidInputError: The module mixes examples in its present mode.
     """
     mixing = describe_mixing(module)
     if mixing is not None:
-        raise InvalidInput(_refusal("a module of the private model", module, mixing))
+        raise InvalidInputError(_refusal("a module of the private model", module, mixing))
 
 
 def refuse_mixing_inside(model: Any, _: Any) -> None:
@@ -144,7 +144,7 @@ def refuse_mixing_inside(model: Any, _: Any) -> None:
         _: Its inputs.
 
     Raises:
-        InvalidInput: A module mixes examples in its present mode.
+        InvalidInputError: A module mixes examples in its present mode.
     """
     import torch
 
@@ -162,7 +162,7 @@ def check_with_opacus(model: Any) -> None:
         model: A ``torch.nn.Module``.
 
     Raises:
-        InvalidInput: Opacus refuses the model.
+        InvalidInputError: Opacus refuses the model.
     """
     for module in model.modules():
         if not _has_opacus_hooks(module):
@@ -174,7 +174,7 @@ def check_with_opacus(model: Any) -> None:
             # The first error says only that the model is not in training mode yet.
             errors = errors[1:]
         if errors:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"Opacus refuses the model: {str(errors[0])[:_LONGEST]}... Replace this layer, or "
                 "repair the model with opacus.validators.ModuleValidator.fix before you wrap it."
             )

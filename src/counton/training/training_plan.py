@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from counton.base.arrays import one_thread
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, check_positive, figures
 from counton.noise import Key
 from counton.planning.planner import Plan
@@ -114,7 +114,7 @@ class TrainingDesign:
         strategy, guarantee and clipping norm; ``where`` says where normals are drawn.
 
         Raises:
-            InvalidInput: an argument is out of range, or the sampler does not guarantee enough.
+            InvalidInputError: an argument is out of range, or the sampler does not guarantee ...
         """
         return TrainingNoise(
             self.strategy,
@@ -409,7 +409,7 @@ def plan(
         search: "quick" or "long".
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
     >>> for choice in plan(steps=8, epochs=2).choices[:2]:
     ...     print(choice)
@@ -420,7 +420,7 @@ def plan(
     """
     if sampler is not None:
         if steps is not None or epochs != 1 or separation is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a sampler already states steps, epochs and separation: leave these out"
             )
         steps = sampler.steps
@@ -428,7 +428,9 @@ def plan(
         _, apart, fixed = sampler.schedule
         order, separation = ("fixed", None) if fixed else ("separated", apart)
     if steps is None:
-        raise InvalidInput("steps is missing: give the number of steps of the run, or a sampler")
+        raise InvalidInputError(
+            "steps is missing: give the number of steps of the run, or a sampler"
+        )
     if dimension is not None:
         dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
     check_search(search)
@@ -445,7 +447,7 @@ def plan(
     noise_multiplier(promised, steps)
     if optimizer is not None:
         if not isinstance(optimizer, SGD):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"optimizer is of type {type(optimizer).__name__}; give counton.training.SGD with "
                 "its momentum, weight decay and learning rates, or leave it out"
             )

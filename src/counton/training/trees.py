@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 #: Separator between the parts of a parameter's name.
 SEPARATOR = "/"
@@ -38,12 +38,12 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """Return the name and the array of each leaf; raise `InvalidInput` if two have one name."""
+    """Return the name and the array of each leaf; two names must differ."""
     found = list(leaves(tree))
     seen = set[str]()
     for name, _ in found:
         if name in seen:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"two gradients are both called {name!r}, and would have equal noise: rename one"
             )
         seen.add(name)
@@ -89,7 +89,7 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
                 names = [getattr(own, of) for of in ("key", "idx", "name") if hasattr(own, of)]
                 children.append((names[0] if names else own, child))
             return children, whole.unflatten
-    raise InvalidInput(
+    raise InvalidInputError(
         f"gradients contain {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
         "arrays of numpy, PyTorch or JAX in dicts, lists or tuples: pass the arrays of the tree"
     )
@@ -113,21 +113,21 @@ def is_jax(value: Any) -> bool:
 
 
 def check_floats(array: Any, name: str) -> None:
-    """Raise `InvalidInput` for an array that does not hold real floating-point numbers."""
+    """Raise `InvalidInputError` for an array that does not hold real floating-point numbers."""
     kind = getattr(array.dtype, "name", str(array.dtype))  # a name is free of the byte order
     if not kind.removeprefix("torch.").startswith(("float", "bfloat")):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"gradient {name!r} is of type {array.dtype}; it must be real floating-point numbers: "
             "leave out parameters that are not trained"
         )
 
 
 def check_finite(array: Any, name: str) -> None:
-    """Raise `InvalidInput` for numbers without a finite sum, as NaN or infinity."""
+    """Raise `InvalidInputError` for numbers without a finite sum, as NaN or infinity."""
     with np.errstate(all="ignore"):
         total = float(array.sum())
     if not math.isfinite(total):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"gradient {name!r} adds up to {total}, which is not finite: leave out examples whose "
             "gradients are not finite"
         )

@@ -7,7 +7,7 @@ from drawn_noise import CountedNoise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import Binary, Node
 
 
@@ -48,5 +48,5 @@ def test_one_draw_a_release() -> None:
 
 @pytest.mark.parametrize("horizon", [0, -1, True, 3.0, None, "8"])
 def test_bad_horizons(horizon: int) -> None:
-    with pytest.raises(InvalidInput, match=f"horizon is {horizon!r}"):
+    with pytest.raises(InvalidInputError, match=f"horizon is {horizon!r}"):
         Binary(horizon)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from counton.base.distributions import DiscreteGaussian
-from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise
+from counton.base.errors import InvalidInputError
 from counton.strategies import GrowingCascade, matrices, sensitivities
 from counton.strategies.strategy import window_rounding
 from counton.tables import Haar
+from counton.testing import HashedNoise
 
 
 def measured(cascade: GrowingCascade) -> Any:
@@ -87,9 +87,9 @@ def test_no_block_is_rounded_by_more_than_a_unit(bits: int) -> None:
 
 @pytest.mark.parametrize("doublings", [-1, 33, 1.0, True, None])
 def test_doublings_are_fixed_in_advance_and_few(doublings: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"doublings is .* between 0 and 32"):
+    with pytest.raises(InvalidInputError, match=r"doublings is .* between 0 and 32"):
         GrowingCascade(doublings)
-    with pytest.raises(InvalidInput, match="fraction_bits is"):
+    with pytest.raises(InvalidInputError, match="fraction_bits is"):
         GrowingCascade(3, fraction_bits=17)
 
 
@@ -97,7 +97,7 @@ def test_noise_beyond_its_sums_is_refused() -> None:
     cascade = GrowingCascade(3, fraction_bits=16)
     narrow, wide = (DiscreteGaussian(Fraction(2**power)) for power in (76, 77))
     cascade._check_law(narrow)
-    with pytest.raises(InvalidInput, match=r"hold at most 2\.749e\+11"):
+    with pytest.raises(InvalidInputError, match=r"hold at most 2\.749e\+11"):
         cascade._check_law(wide)
 
 

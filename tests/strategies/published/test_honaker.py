@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.laws import HashedNoise, ShiftedNoise
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.strategies import HonakerOnline, matrices
+from counton.testing import HashedNoise, ShiftedNoise
 
 
 def test_worst_variance_at_2_20() -> None:
@@ -60,7 +60,7 @@ def test_blocks_join_seamlessly(shape: tuple[int, ...]) -> None:
 
 def test_noise_too_large_for_its_sums_is_refused() -> None:
     tree = HonakerOnline(2**40)
-    with pytest.raises(SumOverflow, match="give a larger epsilon"):
+    with pytest.raises(SumOverflowError, match="give a larger epsilon"):
         tree.noise(HashedNoise(spread=2**40), range(1, 40))
     largest = np.abs(tree.noise(HashedNoise(spread=2**37 - 1), range(1, 4000))).max()
     assert largest < 2**62
@@ -68,5 +68,5 @@ def test_noise_too_large_for_its_sums_is_refused() -> None:
 
 @pytest.mark.parametrize("horizon", [0, True, 2.0, 2**40 + 1])
 def test_bad_horizons(horizon: int) -> None:
-    with pytest.raises(InvalidInput, match=f"horizon is {horizon}"):
+    with pytest.raises(InvalidInputError, match=f"horizon is {horizon}"):
         HonakerOnline(horizon)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from drawn_noise import CountedNoise
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import KAry, SmoothBinary, sensitivity
 
 
@@ -128,14 +128,14 @@ def test_places_are_consecutive_and_below_the_horizon(strategy: SmoothBinary) ->
     ],
 )
 def test_bad_arguments(arguments: tuple[int, int, int], complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+    with pytest.raises(InvalidInputError, match=complaint):
         SmoothBinary(*arguments)
 
 
 def test_bad_choices() -> None:
-    with pytest.raises(InvalidInput, match="norm is 0"):
+    with pytest.raises(InvalidInputError, match="norm is 0"):
         SmoothBinary.best(10, norm=0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="horizon is 0"):
+    with pytest.raises(InvalidInputError, match="horizon is 0"):
         SmoothBinary.best(0)
-    with pytest.raises(InvalidInput, match=r"horizon is 1\.5"):
+    with pytest.raises(InvalidInputError, match=r"horizon is 1\.5"):
         SmoothBinary.even(1.5)  # type: ignore[arg-type]

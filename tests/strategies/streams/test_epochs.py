@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from some_cases import long
 
-from counton import ZCDP, Contribution, PureDP, plan
+from counton import ZCDP, ContributionBound, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise, ShiftedNoise
-from counton.numbers.node_law import law_for
+from counton.base.errors import HorizonExceededError, InvalidInputError
+from counton.continual.node_distribution import law_for
 from counton.strategies import Epochs, noise_variance
 from counton.strategies.strategy import node_law
+from counton.testing import HashedNoise, ShiftedNoise
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
@@ -45,7 +45,7 @@ def test_how_many_times_the_best_for_a_known_end_it_errs(
 
 
 def test_variances_of_very_many_steps_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="over 4,194,305 steps: give at most 4,194,304"):
+    with pytest.raises(InvalidInputError, match="over 4,194,305 steps: give at most 4,194,304"):
         Epochs().largest_variance(2**22 + 1)
 
 
@@ -61,13 +61,13 @@ def test_epochs_are_planned_for_millions_of_steps() -> None:
 
 def test_every_item_costs_the_same() -> None:
     epochs = Epochs()
-    law = law_for(epochs, PureDP(1), Contribution.add_remove()).law
+    law = law_for(epochs, PureDP(1), ContributionBound.add_remove()).law
     assert law == DiscreteLaplace(Fraction(2))
     for item in (1, 16, 17, 256, 257, 10**6, 10**12):
         scales = [node_law(epochs, law, node.level) for node in epochs.column(item)]
         assert all(isinstance(one, DiscreteLaplace) for one in scales)
         assert sum(1 / one.scale for one in scales if isinstance(one, DiscreteLaplace)) == 1
-    wide = law_for(epochs, PureDP(1), Contribution.add_remove(steps=3)).law
+    wide = law_for(epochs, PureDP(1), ContributionBound.add_remove(steps=3)).law
     assert wide == DiscreteLaplace(Fraction(6))
 
 
@@ -102,13 +102,13 @@ def test_noise_has_the_law_of_its_epoch() -> None:
 
 
 def test_what_it_cannot_serve_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="radix is 2"):
+    with pytest.raises(InvalidInputError, match="radix is 2"):
         Epochs(2)
-    with pytest.raises(HorizonExceeded, match="is after the last of the"):
+    with pytest.raises(HorizonExceededError, match="is after the last of the"):
         Epochs().row(2**60 + 1)
-    with pytest.raises(InvalidInput, match="without an end"):
+    with pytest.raises(InvalidInputError, match="without an end"):
         Epochs().overall_variance("mean")
-    with pytest.raises(InvalidInput, match="deviation"):
+    with pytest.raises(InvalidInputError, match="deviation"):
         Epochs()._check_law(DiscreteLaplace(Fraction(2**40)))
 
 

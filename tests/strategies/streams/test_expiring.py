@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.expiry import Expiry
 from counton.noise import NoiseField
 from counton.strategies import Expiring, matrices, sensitivity
@@ -120,5 +120,5 @@ def test_capped_levels_give_fresh_noise_at_each_step() -> None:
     ],
 )
 def test_bad_input_is_refused_in_words(make: Callable[[], object], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         make()

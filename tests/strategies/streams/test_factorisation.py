@@ -8,11 +8,11 @@ import pytest
 from own_laws.streams import check_strategy
 
 from counton import plan
-from counton.base.errors import InvalidInput
-from counton.laws import check_noise_is_rows, check_windows
+from counton.base.errors import InvalidInputError
 from counton.privacy import ZCDP
 from counton.strategies import Factorisation, SqrtToeplitz, strategy_from_dict
 from counton.strategies.participation import sensitivities
+from counton.testing import check_noise_is_rows, check_windows
 
 LAG = np.subtract.outer(np.arange(9), np.arange(9))
 #: Real, lower triangular, with entries of both signs and a diagonal that is not 1.
@@ -129,7 +129,7 @@ def test_a_plan_ranks_it_among_the_others() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(matrix: Any, bits: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         Factorisation(matrix, bits)
 
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_is_refused(matrix: Any, bits: Any, said: str) -> None:
     ],
 )
 def test_a_description_that_was_changed_is_refused(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         strategy_from_dict({**GIVEN[1].to_dict(), **changed})
 
 
@@ -151,5 +151,5 @@ def test_a_description_that_was_changed_is_refused(changed: dict[str, Any], said
 def test_a_description_that_lacks_a_part_is_refused(part: str) -> None:
     description = GIVEN[1].to_dict()
     del description[part]
-    with pytest.raises(InvalidInput, match=f"cannot be read .*{part}"):
+    with pytest.raises(InvalidInputError, match=f"cannot be read .*{part}"):
         strategy_from_dict(description)

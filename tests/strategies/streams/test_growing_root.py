@@ -11,7 +11,7 @@ from some_cases import long
 
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies import GrowingSquareRoot, sensitivity
 from counton.strategies.strategy import node_law
 from counton.strategies.streams import growing_root
@@ -225,25 +225,25 @@ def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
 def test_what_it_cannot_serve_is_refused() -> None:
     root = GrowingSquareRoot()
     with pytest.raises(
-        HorizonExceeded,
+        HorizonExceededError,
         match="is after the last of the 1048575 steps: it was begun without a last one; start",
     ):
         root.variance([STEPS + 1])
-    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+    with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         root.l1_sensitivity()
-    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+    with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         sensitivity(root, 1)
-    with pytest.raises(InvalidInput, match="use Gaussian noise"):
+    with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         root._check_law(DiscreteLaplace(Fraction(3)))
-    with pytest.raises(InvalidInput, match="above 2\\^40"):
+    with pytest.raises(InvalidInputError, match="above 2\\^40"):
         root._check_law(DiscreteGaussian(Fraction(2**75)))
-    with pytest.raises(InvalidInput, match="without an end"):
+    with pytest.raises(InvalidInputError, match="without an end"):
         root.overall_variance("mean")
-    with pytest.raises(InvalidInput, match="as the stream goes on"):
+    with pytest.raises(InvalidInputError, match="as the stream goes on"):
         root.column(3)
-    with pytest.raises(InvalidInput, match="weight_bits is 19"):
+    with pytest.raises(InvalidInputError, match="weight_bits is 19"):
         GrowingSquareRoot(19)
-    with pytest.raises(InvalidInput, match="even is 64; give one of 32, 128, 512, 2048"):
+    with pytest.raises(InvalidInputError, match="even is 64; give one of 32, 128, 512, 2048"):
         GrowingSquareRoot(even=64)
 
 

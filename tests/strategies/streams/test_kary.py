@@ -9,7 +9,7 @@ from drawn_noise import CountedNoise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies import KAry, Metric, sensitivity
 
 
@@ -193,18 +193,18 @@ def test_indices_stay_below_the_horizon_and_a_group() -> None:
     ],
 )
 def test_bad_arguments(arguments: tuple[int, int], complaint: str) -> None:
-    with pytest.raises(InvalidInput, match=complaint):
+    with pytest.raises(InvalidInputError, match=complaint):
         KAry(*arguments)
 
 
 def test_bad_choices() -> None:
-    with pytest.raises(InvalidInput, match="metric is 'median'"):
+    with pytest.raises(InvalidInputError, match="metric is 'median'"):
         KAry.best(10, "median")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="norm is 3"):
+    with pytest.raises(InvalidInputError, match="norm is 3"):
         KAry.best(10, norm=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="horizon is 0"):
+    with pytest.raises(InvalidInputError, match="horizon is 0"):
         KAry.best(0)
-    with pytest.raises(InvalidInput, match="metric is 'median'"):
+    with pytest.raises(InvalidInputError, match="metric is 'median'"):
         KAry(10, 3).overall_variance("median")  # type: ignore[arg-type]
 
 

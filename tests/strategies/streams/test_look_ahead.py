@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton import ZCDP, Contribution, Counter, Key, PureDP
+from counton import ZCDP, ContributionBound, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise, ShiftedNoise
-from counton.numbers.design import design_for
-from counton.numbers.node_law import law_for
+from counton.base.errors import HorizonExceededError, InvalidInputError
+from counton.continual.design import design_for
+from counton.continual.node_distribution import law_for
 from counton.strategies import LookAhead, matrices, sensitivities, sensitivity, strategy
 from counton.strategies.streams import look_ahead, subtrees
+from counton.testing import HashedNoise, ShiftedNoise
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.
 PROMISED = [
@@ -24,7 +24,7 @@ PROMISED = [
 
 @pytest.mark.parametrize(("horizon", "variance", "std"), PROMISED)
 def test_error_is_as_small_as_promised(horizon: int, variance: float, std: float) -> None:
-    once = Contribution.add_remove()
+    once = ContributionBound.add_remove()
     tree = LookAhead.best(horizon)
     law = law_for(tree, PureDP(1), once).law
     assert law.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits <= variance
@@ -129,12 +129,12 @@ def test_neighbours_release_the_same_with_shifted_noise(horizon: int) -> None:
 def test_losses_of_all_levels_add_up_to_epsilon() -> None:
     tree = LookAhead.best(10**7)
     for epsilon in (Fraction(1), Fraction(1, 3), Fraction(7)):
-        law = law_for(tree, PureDP(epsilon), Contribution.add_remove()).law
+        law = law_for(tree, PureDP(epsilon), ContributionBound.add_remove()).law
         assert isinstance(law, DiscreteLaplace)
         moved = [int(node.weight * tree.weights[0]) for node in tree.column(5)]
         assert sum(weight / law.scale for weight in moved) == epsilon
     rho = Fraction(1, 3)
-    law = law_for(tree, ZCDP(rho), Contribution.add_remove(), family="gaussian").law
+    law = law_for(tree, ZCDP(rho), ContributionBound.add_remove(), family="gaussian").law
     assert isinstance(law, DiscreteGaussian)
     squares = sum(int(node.weight * tree.weights[0]) ** 2 for node in tree.column(5))
     assert squares / (2 * law.sigma_squared) == rho
@@ -188,7 +188,7 @@ def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -
             window = range(min(start, horizon), min(stop, horizon + 1))
             assert (reader.noise(window) == expected[window.start - 1 :][: len(window)]).all()
         assert (np.concatenate(list(reader.parts(everything))) == expected).all()
-    with pytest.raises(HorizonExceeded):
+    with pytest.raises(HorizonExceededError):
         reader.noise(range(1, horizon + 2))
 
 
@@ -216,14 +216,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("arguments", "said"), REFUSED)
 def test_what_it_refuses(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInputError, match=said):
         LookAhead(**arguments)  # type: ignore[arg-type]
 
 
 def test_noise_too_wide_for_its_sums_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="give a larger epsilon"):
-        design_for(LookAhead.best(1000), PureDP("1e-9"), Contribution.add_remove())
-    with pytest.raises(HorizonExceeded):
+    with pytest.raises(InvalidInputError, match="give a larger epsilon"):
+        design_for(LookAhead.best(1000), PureDP("1e-9"), ContributionBound.add_remove())
+    with pytest.raises(HorizonExceededError):
         LookAhead(5).row(6)
 
 

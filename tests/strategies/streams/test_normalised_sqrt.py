@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.laws.node_noise import HashedNoise
-from counton.laws.pattern_laws import matrix_of
-from counton.numbers.node_law import law_for
-from counton.privacy import ZCDP, Contribution
+from counton.base.errors import InvalidInputError, SumOverflowError
+from counton.continual.node_distribution import law_for
+from counton.privacy import ZCDP, ContributionBound
 from counton.strategies import Metric, NormalisedSqrt
 from counton.strategies.participation import Schedule
 from counton.strategies.streams import normalised_sqrt, square_root
+from counton.testing.node_noise import HashedNoise
+from counton.testing.pattern_checks import matrix_of
 
 OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 
@@ -39,7 +39,7 @@ def exact_noise(strategy: NormalisedSqrt, z: NDArray[np.int64]) -> list[int]:
 def test_root_variances_at_rho_one_half(horizon: int, mean: str, largest: str) -> None:
     """From dense matrices, once, and with noise calibrated to the rounded C'."""
     strategy = NormalisedSqrt(horizon)
-    law = law_for(strategy, ZCDP(Fraction(1, 2)), Contribution.add_remove()).law
+    law = law_for(strategy, ZCDP(Fraction(1, 2)), ContributionBound.add_remove()).law
     expectations: dict[Metric, str] = {"mean": mean, "max": largest}
     for metric, expected in expectations.items():
         variance = (
@@ -125,9 +125,9 @@ def test_c_is_the_same_everywhere() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidInput, match="2\\^20"):
+    with pytest.raises(InvalidInputError, match="2\\^20"):
         NormalisedSqrt(2**20 + 1)
-    with pytest.raises(InvalidInput, match="weight_bits"):
+    with pytest.raises(InvalidInputError, match="weight_bits"):
         NormalisedSqrt(10, 17)
-    with pytest.raises(SumOverflow, match="of a square root"):
+    with pytest.raises(SumOverflowError, match="of a square root"):
         NormalisedSqrt(10).noise(HashedNoise((), 2**60), range(1, 5))

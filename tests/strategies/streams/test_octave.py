@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from some_cases import long
 
 from counton.base.distributions import DiscreteGaussian
-from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.laws import HashedNoise
-from counton.strategies import Metric, MultiscaleInterpolation, noise_variance
+from counton.base.errors import HorizonExceededError, InvalidInputError
+from counton.strategies import Metric, MultiscaleStrategy, noise_variance
 from counton.strategies.participation import Schedule, sensitivities, sensitivity
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
+from counton.testing import HashedNoise
 
 
-class Plain(MultiscaleInterpolation):
+class Plain(MultiscaleStrategy):
     """All weights 1, and a chosen number of levels: what is tabulated elsewhere."""
 
     def __init__(self, horizon: int, levels: int, upper: int = 0) -> None:
@@ -41,7 +41,7 @@ class Drawn:
 
     shape: tuple[int, ...] = ()
 
-    def __init__(self, strategy: MultiscaleInterpolation, spread: int) -> None:
+    def __init__(self, strategy: MultiscaleStrategy, spread: int) -> None:
         field = HashedNoise(spread=spread)
         self.levels = [
             field.run(level, range(nodes.stop + 1))
@@ -52,7 +52,7 @@ class Drawn:
         return self.levels[level][nodes.start : nodes.stop].copy()
 
 
-def rows(strategy: MultiscaleInterpolation) -> NDArray[np.float64]:
+def rows(strategy: MultiscaleStrategy) -> NDArray[np.float64]:
     """B, from the rows alone."""
     read = [
         {node[:2]: float(node.weight) for node in strategy.row(step)}
@@ -68,14 +68,14 @@ def rows(strategy: MultiscaleInterpolation) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     "strategy",
     [
-        MultiscaleInterpolation(33), MultiscaleInterpolation(200, "max", 12),
-        long(MultiscaleInterpolation(600)), long(MultiscaleInterpolation(600, "max", 14)),
-        long(MultiscaleInterpolation(1100)),
+        MultiscaleStrategy(33), MultiscaleStrategy(200, "max", 12),
+        long(MultiscaleStrategy(600)), long(MultiscaleStrategy(600, "max", 14)),
+        long(MultiscaleStrategy(1100)),
     ],
     ids=repr,
 )  # fmt: skip
 def test_the_shift_of_every_step_moves_releases_by_exactly_that(
-    strategy: MultiscaleInterpolation,
+    strategy: MultiscaleStrategy,
 ) -> None:
     table = Drawn(strategy, 2**30)
     window = range(1, strategy.horizon + 1)
@@ -105,7 +105,7 @@ def test_the_shift_of_every_step_moves_releases_by_exactly_that(
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_no_column_is_shorter_than_the_rows_demand(horizon: int, metric: Metric) -> None:
     """Of all C with B C = A the one of least squares has the shortest columns."""
-    strategy = MultiscaleInterpolation(horizon, metric)
+    strategy = MultiscaleStrategy(horizon, metric)
     b = rows(strategy)
     least = np.linalg.solve(b @ b.T, np.tri(horizon))
     demanded = (np.tri(horizon).T @ least).diagonal().max()
@@ -114,7 +114,7 @@ def test_no_column_is_shorter_than_the_rows_demand(horizon: int, metric: Metric)
 
 
 def test_bounds_hold_for_random_steps_of_a_long_stream() -> None:
-    strategy = MultiscaleInterpolation(10**9)
+    strategy = MultiscaleStrategy(10**9)
     rng = np.random.default_rng(3)
     steps = [1, 2, 10**9, 2**29, (2**30 - 1) // 3, *rng.integers(1, 10**9, 60).tolist()]
     found = [sum(w * w for _, _, w in strategy._columns.column(step)) for step in steps]
@@ -123,7 +123,7 @@ def test_bounds_hold_for_random_steps_of_a_long_stream() -> None:
 
 
 def test_columns_far_apart_meet_on_high_levels_alone() -> None:
-    strategy = MultiscaleInterpolation(3000)
+    strategy = MultiscaleStrategy(3000)
     columns = {
         step: {(level, node): weight for level, node, weight in strategy._columns.column(step)}
         for step in (900, 901, 998, 999, 1000, 1001, 1150, 2000, 2999)
@@ -144,7 +144,7 @@ def test_columns_far_apart_meet_on_high_levels_alone() -> None:
 # --- noise ---------------------------------------------------------------------------------------
 
 
-def by_definition(strategy: MultiscaleInterpolation, field: HashedNoise | Drawn, step: int) -> int:
+def by_definition(strategy: MultiscaleStrategy, field: HashedNoise | Drawn, step: int) -> int:
     """One release in Python's integers, from the definition."""
     grid = strategy._grid
     bits = strategy.weight_bits
@@ -173,7 +173,7 @@ def by_definition(strategy: MultiscaleInterpolation, field: HashedNoise | Drawn,
 @pytest.mark.parametrize("spread", [1, 2**20, 2**44])
 @pytest.mark.parametrize("horizon", [5, 600])
 def test_noise_is_what_the_definition_says_however_wide(horizon: int, spread: int) -> None:
-    for strategy in (MultiscaleInterpolation(horizon), MultiscaleInterpolation(horizon, "max", 12)):
+    for strategy in (MultiscaleStrategy(horizon), MultiscaleStrategy(horizon, "max", 12)):
         field = HashedNoise(spread=spread)
         noise = strategy.noise(field, range(1, horizon + 1))
         for step in {1, 2, 3, horizon // 2, horizon}:
@@ -181,7 +181,7 @@ def test_noise_is_what_the_definition_says_however_wide(horizon: int, spread: in
 
 
 def test_a_window_far_out_is_the_same_alone() -> None:
-    strategy = MultiscaleInterpolation(10**9)
+    strategy = MultiscaleStrategy(10**9)
     field = HashedNoise((2,), spread=2**22)
     whole = strategy.noise(field, range(10**9 - 5000, 10**9 + 1))
     assert np.array_equal(strategy.noise(field, range(10**9, 10**9 + 1)), whole[-1:])
@@ -195,7 +195,7 @@ def test_a_window_far_out_is_the_same_alone() -> None:
 
 @pytest.mark.parametrize("horizon", [10**6 + 3, 10**9, 2**40])
 def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None:
-    strategy = MultiscaleInterpolation(horizon)
+    strategy = MultiscaleStrategy(horizon)
 
     def weights(step: int) -> dict[tuple[int, int], float]:
         return {node[:2]: float(node.weight) for node in strategy.row(step)} if step else {}
@@ -212,7 +212,7 @@ def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None
 
 @pytest.mark.parametrize("horizon", [515, 4097, long(70_000)])
 def test_means_and_maxima_are_those_of_all_steps(horizon: int) -> None:
-    strategy = MultiscaleInterpolation(horizon)
+    strategy = MultiscaleStrategy(horizon)
     ends = np.arange(horizon + 1)
     variances = strategy.variance(ends[1:])
     alone = strategy.variance(ends[1:], since=ends[:-1])
@@ -260,7 +260,7 @@ def test_equal_weights_have_the_known_bounds(horizon: int, levels: int, proven: 
 def test_errors_are_as_small_as_promised(horizon: int, mean: float, largest: float) -> None:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric, bar in zip(metrics, (mean, largest), strict=True):
-        strategy = MultiscaleInterpolation(horizon, metric)
+        strategy = MultiscaleStrategy(horizon, metric)
         error = sensitivity(strategy, 2) * math.sqrt(strategy.overall_variance(metric))
         assert error <= bar
 
@@ -278,26 +278,26 @@ def test_shipped_weights_never_change() -> None:
 
 
 def test_arguments_out_of_range_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="horizon is 0"):
-        MultiscaleInterpolation(0)
-    with pytest.raises(InvalidInput, match="horizon"):
-        MultiscaleInterpolation(2**60 + 1)
-    with pytest.raises(InvalidInput, match="grid_bits is 13; give 12, 14 or 16"):
-        MultiscaleInterpolation(9, grid_bits=13)
-    with pytest.raises(InvalidInput, match="grid_bits is 17"):
-        MultiscaleInterpolation(9, grid_bits=17)
-    with pytest.raises(InvalidInput, match="metric is 'median'"):
-        MultiscaleInterpolation(9, "median")  # type: ignore[arg-type]
-    with pytest.raises(HorizonExceeded, match="step 10"):
-        MultiscaleInterpolation(9).row(10)
+    with pytest.raises(InvalidInputError, match="horizon is 0"):
+        MultiscaleStrategy(0)
+    with pytest.raises(InvalidInputError, match="horizon"):
+        MultiscaleStrategy(2**60 + 1)
+    with pytest.raises(InvalidInputError, match="grid_bits is 13; give 12, 14 or 16"):
+        MultiscaleStrategy(9, grid_bits=13)
+    with pytest.raises(InvalidInputError, match="grid_bits is 17"):
+        MultiscaleStrategy(9, grid_bits=17)
+    with pytest.raises(InvalidInputError, match="metric is 'median'"):
+        MultiscaleStrategy(9, "median")  # type: ignore[arg-type]
+    with pytest.raises(HorizonExceededError, match="step 10"):
+        MultiscaleStrategy(9).row(10)
 
 
 # --- whole numbers -------------------------------------------------------------------------------
 
 
 def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
-    fine = MultiscaleInterpolation(700)
-    whole = MultiscaleInterpolation(700, whole=True)
+    fine = MultiscaleStrategy(700)
+    whole = MultiscaleStrategy(700, whole=True)
     field = HashedNoise(spread=2**26)
     steps = range(1, 701)
     assert whole._columns.norms == fine._columns.norms
@@ -311,5 +311,5 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     assert ends - noise_variance(fine, law, [5, 4, 7], since=[0, 3, 7]) == pytest.approx(
         [1 / 12, 1 / 6, 0.0]
     )
-    with pytest.raises(InvalidInput, match="whole is 1; give True"):
-        MultiscaleInterpolation(9, whole=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="whole is 1; give True"):
+        MultiscaleStrategy(9, whole=1)  # type: ignore[arg-type]

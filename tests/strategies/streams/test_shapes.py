@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from some_cases import long
 
-from counton.strategies import KAry, LeastSquaresFactorization, Metric, Norm, sensitivity
+from counton.strategies import KAry, LeastSquaresStrategy, Metric, Norm, sensitivity
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.streams.shapes import Shape, shapes, strategies_of_shape
 from counton.tables import Prefixes, optimal_laplace
@@ -39,12 +39,12 @@ GAUSSIAN: dict[Metric, dict[int, float]] = {
 }
 
 
-def strategy(horizon: int, metric: Metric = "mean") -> LeastSquaresFactorization:
+def strategy(horizon: int, metric: Metric = "mean") -> LeastSquaresStrategy:
     [found] = strategies_of_shape(horizon, metric=metric)
     return found
 
 
-def variance(strategy: LeastSquaresFactorization, metric: Metric, norm: Norm = 1) -> float:
+def variance(strategy: LeastSquaresStrategy, metric: Metric, norm: Norm = 1) -> float:
     """In units of the noise variance that protects a column of norm 1."""
     return strategy.overall_variance(metric) * sensitivity(strategy, norm) ** 2
 

@@ -17,16 +17,16 @@ from some_cases import long
 
 from counton import Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
-from counton.base.errors import InvalidInput, SumOverflow
-from counton.laws import HashedNoise
-from counton.laws.rows import columns_in_order, largest_entry
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.privacy import ZCDP, Guarantee
-from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
+from counton.strategies import LeastSquaresStrategy, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import window_rounding
 from counton.strategies.streams import block_tree, solved
 from counton.tables import Dense, Haar, Hats
+from counton.testing import HashedNoise
+from counton.testing.rows import columns_in_order, largest_entry
 
 HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 
@@ -38,15 +38,15 @@ def line(cells: int, norm: Any = 1) -> Hats:
 
 
 SOLVED = [
-    LeastSquaresFactorization(line(90)),
-    LeastSquaresFactorization(
+    LeastSquaresStrategy(line(90)),
+    LeastSquaresStrategy(
         Dense(np.vstack([3 * np.eye(40, dtype=int), np.ones((2, 40), int)]), "mine")
     ),
-    LeastSquaresFactorization(
+    LeastSquaresStrategy(
         Dense(np.triu(5 - np.add.outer(np.arange(30), -np.arange(30)) % 4), "no own cells")
     ),
-    LeastSquaresFactorization(line(40, 2), (3, 2), norm=2),
-    LeastSquaresFactorization(line(25), (4, 3), (5, 3, 2), horizon=297),
+    LeastSquaresStrategy(line(40, 2), (3, 2), norm=2),
+    LeastSquaresStrategy(line(25), (4, 3), (5, 3, 2), horizon=297),
 ]
 
 
@@ -82,13 +82,13 @@ SOLVED = [
     ],
 )
 def test_what_no_solved_strategy_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(said)):
-        LeastSquaresFactorization(**{"line": HATS, **changed})
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        LeastSquaresStrategy(**{"line": HATS, **changed})
 
 
 @pytest.mark.parametrize("strategy", SOLVED, ids=repr)
 def test_what_is_solved_approximately_never_changes_a_value(
-    strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
+    strategy: LeastSquaresStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another processor's floats, a bound that decides nothing, other numbers at a time."""
     table = HashedNoise((3,), spread=2**20)
@@ -142,9 +142,9 @@ def test_quotients_are_rounded_as_fractions_are(
 
 
 @pytest.mark.parametrize(
-    "strategy", [SOLVED[1], SOLVED[2], LeastSquaresFactorization(line(33))], ids=repr
+    "strategy", [SOLVED[1], SOLVED[2], LeastSquaresStrategy(line(33))], ids=repr
 )
-def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None:
+def test_sums_are_rounded_correctly(strategy: LeastSquaresStrategy) -> None:
     table = HashedNoise((), spread=1000 * largest_entry(strategy, strategy.horizon))
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
     offset = Fraction(1, 2) + Fraction(math.isqrt(2 << 400) - (1 << 200), 1 << 220)
@@ -156,7 +156,7 @@ def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None
 
 @pytest.mark.parametrize("strategy", [SOLVED[0], *SOLVED[3:]], ids=repr)
 def test_wide_noise_is_added_up_by_a_second_modulus(
-    strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
+    strategy: LeastSquaresStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = HashedNoise((2,), spread=1000 * largest_entry(strategy, strategy.horizon))
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
@@ -187,7 +187,7 @@ def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("strategy", SOLVED[:1] + SOLVED[3:], ids=repr)
-def test_overlaps_are_bounds_and_close(strategy: LeastSquaresFactorization) -> None:
+def test_overlaps_are_bounds_and_close(strategy: LeastSquaresStrategy) -> None:
     columns = columns_in_order(strategy, strategy.horizon)
     nodes = {node: i for i, node in enumerate(sorted(set().union(*columns)))}
     matrix = np.zeros((len(nodes), len(columns)))
@@ -208,12 +208,12 @@ def test_overlaps_are_bounds_and_close(strategy: LeastSquaresFactorization) -> N
 
 def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     strategies = [
-        LeastSquaresFactorization(line(50), (12, 10), (3, 2), horizon=5950),
-        LeastSquaresFactorization(line(3), (300,)),
-        LeastSquaresFactorization(line(70)),
+        LeastSquaresStrategy(line(50), (12, 10), (3, 2), horizon=5950),
+        LeastSquaresStrategy(line(3), (300,)),
+        LeastSquaresStrategy(line(70)),
     ]
 
-    def overall(strategy: LeastSquaresFactorization) -> list[float]:
+    def overall(strategy: LeastSquaresStrategy) -> list[float]:
         found = [strategy.overall_variance(m) for m in ("mean", "max")]
         return found + [strategy.overall_variance(m, "windows") for m in ("mean", "max")]
 
@@ -225,26 +225,26 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
     strategy = SOLVED[0]
-    with pytest.raises(InvalidInput, match="give a larger epsilon"):
+    with pytest.raises(InvalidInputError, match="give a larger epsilon"):
         strategy._check_law(DiscreteLaplace(Fraction(2**36)))
-    with pytest.raises(InvalidInput, match="raise epsilon"):
+    with pytest.raises(InvalidInputError, match="raise epsilon"):
         Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")
-    with pytest.raises(SumOverflow, match="sums of noise reach"):
+    with pytest.raises(SumOverflowError, match="sums of noise reach"):
         strategy.noise(HashedNoise(spread=2**61), range(1, 4))
 
 
 def test_exact_rows_are_for_short_lines() -> None:
-    with pytest.raises(InvalidInput, match="over 300 cells of a line"):
-        LeastSquaresFactorization(line(300)).row(1)
+    with pytest.raises(InvalidInputError, match="over 300 cells of a line"):
+        LeastSquaresStrategy(line(300)).row(1)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=repr)
 @pytest.mark.parametrize(
     "strategy",
     [
-        LeastSquaresFactorization(line(12)),
+        LeastSquaresStrategy(line(12)),
         SOLVED[1],
-        LeastSquaresFactorization(line(4, 2), (3, 2), (3, 2, 1), 2),
+        LeastSquaresStrategy(line(4, 2), (3, 2), (3, 2, 1), 2),
     ],
     ids=repr,
 )
@@ -252,9 +252,9 @@ def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
     strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With noise shifted by -d C e_i, the neighbour's releases are the same to the last bit."""
-    from counton.laws import ShiftedNoise
-    from counton.laws.rows import lattice_units
     from counton.noise import NoiseField
+    from counton.testing import ShiftedNoise
+    from counton.testing.rows import lattice_units
 
     data = np.arange(strategy.horizon or 0) % 5 + 3
     run = NoiseField.run
@@ -295,17 +295,17 @@ def test_noise_is_bound_to_every_amplitude() -> None:
     zeros = np.zeros(8, np.int64)
     other = Hats(8, (4,), [[8, 4, 7]], bits=4)
     values = [
-        Counter(LeastSquaresFactorization(each), PureDP(1), key=chosen_key(), name="x")
+        Counter(LeastSquaresStrategy(each), PureDP(1), key=chosen_key(), name="x")
         .release_many(zeros)
         .values
         for each in (HATS, other)
     ]
     assert (values[0] != values[1]).all()
-    described = LeastSquaresFactorization(HATS).to_dict()
+    described = LeastSquaresStrategy(HATS).to_dict()
     assert "amplitudes" in described["line"]
-    assert "amplitudes" not in LeastSquaresFactorization(HATS).parameters["line"]
-    assert strategy_from_dict(described) == LeastSquaresFactorization(HATS)
-    with pytest.raises(InvalidInput, match="'Haar', which is not known"):
+    assert "amplitudes" not in LeastSquaresStrategy(HATS).parameters["line"]
+    assert strategy_from_dict(described) == LeastSquaresStrategy(HATS)
+    with pytest.raises(InvalidInputError, match="'Haar', which is not known"):
         strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
 
 
@@ -318,9 +318,9 @@ def test_the_same_bits_on_other_processors_and_with_more_threads(plain: bool) ->
     program = """
 import hashlib
 import numpy as np
-from counton.strategies import LeastSquaresFactorization
+from counton.strategies import LeastSquaresStrategy
 from counton.tables import Dense, Hats
-from counton.laws import HashedNoise
+from counton.testing import HashedNoise
 
 hats = Hats(2000, (20, 300), [np.full(101, 819), np.full(8, 1229)], bits=12)
 upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51
@@ -328,7 +328,7 @@ upper = np.triu(upper) + 900 * np.eye(300, dtype=int)
 few = Hats(100, (20,), [np.full(6, 1229)], bits=12)
 digest = hashlib.sha256()
 for arguments in ((hats,), (Dense(upper, "x"),), (few, (12, 3), (3, 2))):
-    strategy = LeastSquaresFactorization(*arguments)
+    strategy = LeastSquaresStrategy(*arguments)
     table = HashedNoise((5,), spread=2**16)
     digest.update(strategy.noise(table, range(1, strategy.horizon + 1)).tobytes())
 print(digest.hexdigest())
@@ -346,7 +346,7 @@ print(digest.hexdigest())
 
 @pytest.mark.parametrize("radices", [(2, 3), (4,)])
 def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -> None:
-    strategy = LeastSquaresFactorization(Hats(2, (), (), bits=2), radices)
+    strategy = LeastSquaresStrategy(Hats(2, (), (), bits=2), radices)
     counter = Counter(strategy, PureDP(40), key=chosen_key(bytes(range(32))), name="quiet")
     released = counter.release_many([1] * strategy.horizon)
     assert np.abs(np.array(released.values) - np.arange(1, strategy.horizon + 1)).max() < 3
@@ -363,16 +363,16 @@ def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -
 @pytest.mark.parametrize(
     "strategy",
     [
-        LeastSquaresFactorization(line(6), (4, 3), (5, 3, 2)),
-        LeastSquaresFactorization(line(6), (3, 2, 2), (7, 5, 3)),
-        LeastSquaresFactorization(line(7, 2), (3, 2), norm=2),
-        LeastSquaresFactorization(Hats(5, (), (), bits=4), (2, 2), (3, 2, 5)),
-        LeastSquaresFactorization(line(30)),
+        LeastSquaresStrategy(line(6), (4, 3), (5, 3, 2)),
+        LeastSquaresStrategy(line(6), (3, 2, 2), (7, 5, 3)),
+        LeastSquaresStrategy(line(7, 2), (3, 2), norm=2),
+        LeastSquaresStrategy(Hats(5, (), (), bits=4), (2, 2), (3, 2, 5)),
+        LeastSquaresStrategy(line(30)),
     ],
     ids=str,
 )
 def test_variances_and_largest_reads_are_those_of_exact_rows(
-    strategy: LeastSquaresFactorization,
+    strategy: LeastSquaresStrategy,
 ) -> None:
     rows = [strategy.row(step) for step in range(1, strategy.horizon + 1)]
     exact = [float(sum(Fraction(node.weight) ** 2 for node in row)) for row in rows]

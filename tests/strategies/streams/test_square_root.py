@@ -8,7 +8,7 @@ import pytest
 from calls import calls_of
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.strategies import SqrtToeplitz
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
@@ -211,10 +211,10 @@ def test_long_noise_against_integers_at_some_steps() -> None:
 
 @pytest.mark.parametrize("horizon", [0, -1, 2**22 + 1, 1.0, True])
 def test_bad_horizons_are_refused(horizon: object) -> None:
-    with pytest.raises(InvalidInput, match="horizon"):
+    with pytest.raises(InvalidInputError, match="horizon"):
         SqrtToeplitz(horizon)  # type: ignore[arg-type]
 
 
 def test_noise_beyond_exact_arithmetic_is_refused() -> None:
-    with pytest.raises(SumOverflow, match=r"2\^52"):
+    with pytest.raises(SumOverflowError, match=r"2\^52"):
         SqrtToeplitz(3).noise(Table(np.array([1, 2**52, 1])), range(1, 4))

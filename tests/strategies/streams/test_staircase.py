@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.base.errors import SumOverflow
-from counton.laws import HashedNoise
+from counton.base.errors import SumOverflowError
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import series_bits
 from counton.strategies.streams.power_series import PrefixQuotient
 from counton.strategies.streams.square_root import square_root_coefficients
 from counton.strategies.streams.staircase import Dividing, Staircase
+from counton.testing import HashedNoise
 
 
 def root(steps: int, bits: int) -> NDArray[np.int64]:
@@ -72,7 +72,7 @@ def test_no_other_series_is_taken() -> None:
 
 def test_noise_without_room_is_refused() -> None:
     dividing = Dividing(Staircase(root(10, 16), 16), 1)
-    with pytest.raises(SumOverflow, match="2\\^50 or more"):
+    with pytest.raises(SumOverflowError, match="2\\^50 or more"):
         dividing.next(np.array([[2**50]]))
 
 

@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
-from counton.laws.node_noise import HashedNoise
-from counton.laws.rows import LawBroken, names_subject, require
-from counton.laws.stream_laws import LAWS
+from counton.base.errors import InvalidInputError
 from counton.strategies import StreamStrategy, check_step, noise_variance
 from counton.strategies.strategy import (
     check_ends,
@@ -17,6 +14,9 @@ from counton.strategies.strategy import (
     last_served_step,
     window_rounding,
 )
+from counton.testing.node_noise import HashedNoise
+from counton.testing.rows import PropertyViolationError, names_subject, require
+from counton.testing.stream_checks import LAWS
 
 
 @names_subject
@@ -53,8 +53,8 @@ def check_arguments(strategy: StreamStrategy) -> None:
         accepted = accepted and [check_step(strategy, step) for step in steps] == steps
         accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
         ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
-    except InvalidInput as error:
-        raise LawBroken(f"it refuses a step of 1 to {steps[-1]:,}: {error}") from error
+    except InvalidInputError as error:
+        raise PropertyViolationError(f"it refuses a step of 1 to {steps[-1]:,}: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
     require(accepted, "what checks steps must return valid ones unchanged")
 
@@ -62,6 +62,8 @@ def check_arguments(strategy: StreamStrategy) -> None:
 def _refuses(call: Callable[[Any], object], argument: object) -> None:
     try:
         call(argument)
-    except InvalidInput:
+    except InvalidInputError:
         return
-    raise LawBroken(f"accepted {argument!r} as a step or window; it must raise InvalidInput there")
+    raise PropertyViolationError(
+        f"accepted {argument!r} as a step or window; it must raise InvalidInputError there"
+    )

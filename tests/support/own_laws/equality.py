@@ -2,7 +2,7 @@
 
 import copy
 
-from counton.laws.rows import require
+from counton.testing.rows import require
 
 
 def require_equality(strategy: object) -> None:

@@ -14,11 +14,14 @@ from counton.base.distributions import (
     DiscreteLaplace,
     NoiseDistribution,
 )
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.expiry import Expiry
-from counton.laws import HashedNoise
-from counton.laws.node_noise import noise_of
-from counton.laws.rows import (
+from counton.strategies import EndlessStrategy, Metric, StreamStrategy, noise_variance
+from counton.strategies.joint_errors import released_variance
+from counton.strategies.strategy import ReleaseForm, node_law, window_rounding
+from counton.testing import HashedNoise
+from counton.testing.node_noise import noise_of
+from counton.testing.rows import (
     accepts,
     count_steps,
     largest_entry,
@@ -29,9 +32,6 @@ from counton.laws.rows import (
     rows_by_step,
     spread,
 )
-from counton.strategies import EndlessStrategy, Metric, StreamStrategy, noise_variance
-from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import ReleaseForm, node_law, window_rounding
 
 _METRICS: tuple[Metric, ...] = ("mean", "max")
 _FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
@@ -158,7 +158,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
                 for level in set(reads.levels.tolist())
             }
             found = np.array([known[level] for level in reads.levels.tolist()], np.float64)
-        except InvalidInput:
+        except InvalidInputError:
             continue
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
         claims = strategy._largest_reads(reads.steps[last])

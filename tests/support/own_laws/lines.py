@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.rows import build_again, names_subject, require, require_description
 from counton.strategies import NodeNoise
 from counton.strategies.strategy import built_from
 from counton.tables import (
@@ -22,6 +20,8 @@ from counton.tables import (
     Workload,
 )
 from counton.tables.workloads import NAMED
+from counton.testing.node_noise import HashedNoise, ShiftedNoise
+from counton.testing.rows import build_again, names_subject, require, require_description
 from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 from papers.ranges.largest_error import largest_error_of

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from counton import ZCDP, Key, PureDP, Running, laws
+from counton import ZCDP, Key, PureDP, RunningStatistic, laws
 from counton import strategies as known
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput
-from counton.laws.rows import names_subject, require
-from counton.laws.statistic_laws import (
+from counton.base.errors import InvalidInputError
+from counton.continual import StepRelease
+from counton.statistics.by_group import inner_of
+from counton.statistics.results import read_release
+from counton.statistics.statistic import NamedCells, Statistic, shape_of
+from counton.testing.rows import names_subject, require
+from counton.testing.statistic_checks import (
     NAMES,
     Batches,
     cell_changes,
@@ -21,10 +25,6 @@ from counton.laws.statistic_laws import (
     columns_of,
     one_release,
 )
-from counton.numbers import StepRelease
-from counton.statistics.by_group import inner_of
-from counton.statistics.readings import read_release
-from counton.statistics.statistic import NamedCells, Statistic, shape_of
 
 #: Least ratio of the half-width that a result shows to the half-width by its formula.
 _AS_WIDE = 0.7
@@ -38,7 +38,7 @@ _UNITS = ("user", "edge", "letter")
 def check_statistic(
     statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
-    """A statistic keeps the laws of `counton.laws`, and what is said of it besides is right."""
+    """A statistic keeps the laws of `counton.testing`, and what is said of it besides is right."""
     laws.check_statistic(statistic, batches, unit_of=unit_of)
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
         one: Any = statistic.settle(promise, len(batches))
@@ -183,7 +183,7 @@ def _check_numbers(statistic: Statistic, release: StepRelease) -> None:
         try:
             number = reading.number_of(name)
             std = reading.std(name)
-        except InvalidInput:
+        except InvalidInputError:
             return
         right = place >= cells or math.isclose(std, release.std)
         require(right, f"errors are those of one cell, {release.std:.6g}, but {name!r} has {std}")
@@ -217,7 +217,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
         named: Any = {"key": Key.generate(), "name": "a law", "batched": True}
         running, others = (
-            Running.start(statistic, guarantee=promise, strategy=strategy, **named)
+            RunningStatistic.start(statistic, guarantee=promise, strategy=strategy, **named)
             for _ in range(2)
         )
         found = running.release_batches(events, stops)
@@ -258,6 +258,6 @@ def _query_name(statistic: NamedCells, cell: int) -> Any:
         try:
             if statistic.cell(one) == cell:
                 return one
-        except InvalidInput:
+        except InvalidInputError:
             continue
     return None

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from counton import laws
-from counton.laws.node_noise import HashedNoise
-from counton.laws.rows import (
+from counton import testing
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import PART, EndlessStrategy
+from counton.testing.node_noise import HashedNoise
+from counton.testing.rows import (
     accepts,
     columns_in_order,
     count_steps,
@@ -12,9 +14,7 @@ from counton.laws.rows import (
     require,
     tables_kept,
 )
-from counton.laws.stream_laws import LAWS, law_or_none
-from counton.strategies import StreamStrategy
-from counton.strategies.strategy import PART, EndlessStrategy
+from counton.testing.stream_checks import LAWS, law_or_none
 from own_laws.arguments import check_arguments
 from own_laws.errors import (
     check_endless_variance,
@@ -30,11 +30,11 @@ from own_laws.structures import check_structure
 
 @names_subject
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """A strategy for streams keeps the laws of `counton.laws`, and what is computed of it besides
-    is right.
+    """A strategy for streams keeps the laws of `counton.testing`, and what is computed of it
+    besides is right.
     """
     with tables_kept(strategy):
-        laws.check_strategy(strategy, steps)
+        testing.check_strategy(strategy, steps)
         check_arguments(strategy)
         check_window_variance(strategy, steps)
         check_noise_variance(strategy, steps)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.laws.pattern_laws import matrix_of
-from counton.laws.rows import count_steps, names_subject, require
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import Schedule, level_weights
+from counton.testing.pattern_checks import matrix_of
+from counton.testing.rows import count_steps, names_subject, require
 
 
 @names_subject
@@ -16,7 +16,7 @@ def check_structure(strategy: StreamStrategy) -> None:
     divide the horizon into parts that together have as many steps.
 
     What else a `Structure` says is believed by `sensitivities` and `pattern_sensitivity`, whose
-    laws are those of `counton.laws`.
+    laws are those of `counton.testing`.
     """
     horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.laws.rows import names_subject, require
 from counton.strategies import Norm, TableStrategy
+from counton.testing.rows import names_subject, require
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 

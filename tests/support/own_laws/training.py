@@ -10,10 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput
-from counton.laws.rows import LawBroken, build_again, names_subject, require, require_description
+from counton.base.errors import InvalidInputError
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, built_from
+from counton.testing.rows import (
+    PropertyViolationError,
+    build_again,
+    names_subject,
+    require,
+    require_description,
+)
 from counton.training.strategies.sgd import SGD
 from counton.training.strategies.training_strategy import TrainingStrategy
 from own_laws.equality import require_equality
@@ -41,10 +47,12 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     long.steps = LARGEST_DENSE + 1
     try:
         long.check_small()
-    except InvalidInput:
+    except InvalidInputError:
         pass
     else:
-        raise LawBroken(f"check_small() lets matrices of {long.steps:,} steps be written out")
+        raise PropertyViolationError(
+            f"check_small() lets matrices of {long.steps:,} steps be written out"
+        )
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
     kept = kept and saved.get("strategy") == strategy.saved_name
@@ -66,9 +74,9 @@ def check_training_description(strategy: TrainingStrategy) -> None:
         for step in (0, strategy.steps + 1):
             try:
                 call(step)
-            except InvalidInput:
+            except InvalidInputError:
                 continue
-            raise LawBroken(f"accepted step {step} of a run of {strategy.steps} steps")
+            raise PropertyViolationError(f"accepted step {step} of a run of {strategy.steps} steps")
     count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
     draws = count / strategy.steps
     message = f"taps() take {draws} normals per step on average, but draws is {strategy.draws}"

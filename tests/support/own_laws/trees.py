@@ -17,12 +17,12 @@ from trees import (
 )
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput
-from counton.laws import HashedNoise, LawBroken, ShiftedNoise
-from counton.laws.rows import Address, build_again, names_subject, require, require_description
+from counton.base.errors import InvalidInputError
 from counton.strategies import NodeNoise
 from counton.tables import Tree, TreeStrategy
 from counton.tables.tree_measurement import Measuring
+from counton.testing import HashedNoise, PropertyViolationError, ShiftedNoise
+from counton.testing.rows import Address, build_again, names_subject, require, require_description
 from own_laws.equality import require_equality
 from own_laws.tables import check_columns
 
@@ -62,10 +62,10 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     )
     try:
         type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())), above)
-    except InvalidInput:
+    except InvalidInputError:
         pass
     else:
-        raise LawBroken("from_dict() accepts another strategy; it must refuse it")
+        raise PropertyViolationError("from_dict() accepts another strategy; it must refuse it")
     other = build_again(strategy, lambda saved: type(strategy).from_dict(saved, strategy.tree))
     alike = np.array_equal(tree_matrix(other)[1], tree_matrix(strategy)[1])
     require(

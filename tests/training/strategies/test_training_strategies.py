@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from some_cases import long
 
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies.participation import Schedule
 from counton.training import plan
 from counton.training.strategies import (
@@ -213,9 +213,9 @@ def test_a_few_normals_cost_what_the_worst_set_of_steps_does() -> None:
 
 def test_normals_at_other_lags_than_named_are_refused() -> None:
     strategy = BandedOptimum.fit(12, 3, draws=4)
-    with pytest.raises(InvalidInput, match=r"at other lags than \(0, 1, 2, 4\)"):
+    with pytest.raises(InvalidInputError, match=r"at other lags than \(0, 1, 2, 4\)"):
         BandedOptimum(strategy.encoder(), strategy.schedule, (0, 1, 2, 4))
-    with pytest.raises(InvalidInput, match=r"draws is 0\.5; it must be at least 1"):
+    with pytest.raises(InvalidInputError, match=r"draws is 0\.5; it must be at least 1"):
         BandedOptimum.fit(12, 3, draws=0.5)
 
 
@@ -343,16 +343,16 @@ def test_with_another_schedule_the_same_noise_is_worth_something_else(scaling: s
     ],
 )
 def test_what_is_refused(make: object) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         make()  # type: ignore[operator]
 
 
 def test_a_step_beyond_the_run_is_refused() -> None:
     echo = Echo(8, (0.5,), (0.3,), 0.1, 0.5, training_schedule(8, 2))
     for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), echo):
-        with pytest.raises(HorizonExceeded, match="after the last of the 8 steps"):
+        with pytest.raises(HorizonExceededError, match="after the last of the 8 steps"):
             strategy.taps(9)
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             strategy.taps(0)
 
 

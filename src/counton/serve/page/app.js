@@ -206,7 +206,7 @@ class App {
     say("#protected", stream.protects ?? "");
     say("#people", stream.people ? sentence(stream.people) : "");
     say("#guarantee", [`${stream.protected}: ${scoped}`, meaning].filter(Boolean).map(sentence).join(" "));
-    const besides = (stream.besides_noise ?? []).map((one) => element("li", { textContent: sentence(one) }));
+    const besides = (stream.systematic_errors ?? []).map((one) => element("li", { textContent: sentence(one) }));
     find("#besides").replaceChildren(...besides);
     const { spent, limit, left } = stream.budget;
     const words = `Spent by all series together: ${spent ?? (limit === null ? "no one sum" : "nothing yet")}. `;

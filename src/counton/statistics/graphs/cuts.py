@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, check_integer, exact, has_parts, quote
-from counton.numbers.contrasts import Answer, answer
-from counton.numbers.formulas import ClosedForm
-from counton.privacy import Contribution
+from counton.continual.comparisons import Answer, answer
+from counton.continual.formulas import ClosedForm
+from counton.privacy import ContributionBound
 from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.clipping import clipped_in_words
 from counton.statistics.graphs.graph_statistic import (
@@ -26,7 +26,7 @@ from counton.statistics.graphs.graph_statistic import (
     pack_edges,
     unpack_edges,
 )
-from counton.statistics.live_statistic import OnDemandReading
+from counton.statistics.live_statistic import OnDemandResult
 from counton.statistics.statistic import Events, Exact, NamedCells
 
 _UNIT = "sighting of an edge"
@@ -35,7 +35,7 @@ _MOST_NODES = 2**16
 _MOST_PAIRS = 2**24
 
 
-class CutsReading(OnDemandReading):
+class CutsResult(OnDemandResult):
     """A graph with noisy weights after a step: ``reading["ann", "bob"]`` is that of one edge."""
 
     statistic: Cuts
@@ -48,7 +48,7 @@ class CutsReading(OnDemandReading):
         ``other`` is None for all nodes not in ``one``. The ``level`` holds for each cut alone.
 
         Raises:
-            InvalidInput: sets with a common node, empty sets, or unknown nodes; or a level outside
+            InvalidInputError: sets with a common node, empty sets, or unknown nodes; or a ...
                 (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(one, other)
@@ -88,12 +88,12 @@ class Cuts(NamedCells):
         neighbours: "add_remove" or "replace" for one sighting.
 
     Raises:
-        InvalidInput: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
+        InvalidInputError: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import Cuts
     >>> cuts = Cuts(["ann", "bob", "cy", "dee"])
-    >>> counter = Running.start(cuts, 100, ZCDP(1), key=Key.generate(), name="calls")
+    >>> counter = RunningStatistic.start(cuts, 100, ZCDP(1), key=Key.generate(), name="calls")
     >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
     >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
     >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
@@ -103,7 +103,7 @@ class Cuts(NamedCells):
     # A sighting moves one cell in one step: squared 2-norm D_2^2 (and 1-norm D_1) for weights in
     # [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in [-1, 1] 4 D_2^2.
 
-    reading: Any = CutsReading
+    reading: Any = CutsResult
     phrase = "weight of the cuts of a growing graph"
     sources = ("constants",)
     on_demand = True
@@ -125,21 +125,21 @@ class Cuts(NamedCells):
         else:
             self.nodes = _labels(nodes, "nodes are", "a list of nodes, in order, or their number")
             if isinstance(nodes, (Set, Mapping)):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"nodes are {quote(nodes)}, of type {type(nodes).__name__}; give a list of "
                     f"nodes, in order"
                 )
             if any("\0" in str(node) for node in self.nodes):
-                raise InvalidInput(
+                raise InvalidInputError(
                     "a node has the character NUL in its name: remove this character"
                 )
             named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
                 twice = next(one for one, often in Counter(self.nodes).items() if often > 1)
-                raise InvalidInput(f"nodes contain {quote(twice)} twice: list each node once")
+                raise InvalidInputError(f"nodes contain {quote(twice)} twice: list each node once")
         if not 2 <= len(named) <= _MOST_NODES:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there are {len(named)} nodes, but cuts are released only for graphs of 2 to "
                 f"{_MOST_NODES:,} nodes: give fewer or more"
             )
@@ -149,17 +149,17 @@ class Cuts(NamedCells):
         check_relation("neighbours", neighbours)
         self.neighbours = neighbours
         if resolution is not None:
-            self.bounds = Contribution.values(lower, upper, resolution, neighbours, unit=_UNIT)
+            self.bounds = ContributionBound.values(lower, upper, resolution, neighbours, unit=_UNIT)
         elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('lower')} is {quote(lower)} and {field('upper')} is {quote(upper)}, but "
                 f"every edge weighs 1: give {field('resolution')} too (the finest difference of "
                 "weights), or leave the bounds out"
             )
         elif neighbours == "replace":
-            self.bounds = Contribution.replace(unit=_UNIT)
+            self.bounds = ContributionBound.replace(unit=_UNIT)
         else:
-            self.bounds = Contribution.add_remove(unit=_UNIT)
+            self.bounds = ContributionBound.add_remove(unit=_UNIT)
         self.weighted = resolution is not None
 
     @property
@@ -186,11 +186,11 @@ class Cuts(NamedCells):
         return (math.comb(len(self._labels), 2),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         return self.bounds
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         if not self.weighted:
             return ()
         lower = self.bounds.lower or Fraction(0)
@@ -204,7 +204,7 @@ class Cuts(NamedCells):
     def number(self, node: Any) -> int:
         found = self._named.numbers.get(checked_label(node))
         if found is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"node {quote(node)} is not among the {len(self._labels)} nodes: give the name of "
                 "one of them"
             )
@@ -213,10 +213,10 @@ class Cuts(NamedCells):
     @override
     def cell(self, name: Any) -> int:
         if not has_parts(name, 2):
-            raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
+            raise InvalidInputError(f"cell is {quote(name)}; give a pair of two nodes")
         one, other = (self.number(node) for node in name)
         if one == other:
-            raise InvalidInput(f"cell is {quote(name)}; give a pair of two different nodes")
+            raise InvalidInputError(f"cell is {quote(name)}; give a pair of two different nodes")
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -240,7 +240,7 @@ class Cuts(NamedCells):
         """Return the ascending cells of all pairs with one node in each set.
 
         Raises:
-            InvalidInput: no set of nodes, an empty set, a node in both sets or twice, or too many
+            InvalidInputError: no set of nodes, an empty set, a node in both sets or twice, or ...
                 pairs.
         """
         first = [self.number(node) for node in _labels(one, "one is", _A_SET)]
@@ -250,11 +250,11 @@ class Cuts(NamedCells):
             second = [self.number(node) for node in _labels(other, "other is", _A_SET)]
         every = first + second
         if not first or not second or len(set(every)) < len(every):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a cut needs two sets of nodes: give at least one node in each, and no node twice"
             )
         if len(first) * len(second) > _MOST_PAIRS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a cut of {len(first)} and {len(second)} nodes has more than 2^24 pairs: ask for "
                 f"smaller sets"
             )
@@ -348,7 +348,7 @@ def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
             raise TypeError
         listed = list(nodes)
     except TypeError:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{what} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
         ) from None
     return [checked_label(label) for label in listed]

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.statistics.graphs.graph_statistic import (
     UNIT,
     Beyond,
@@ -37,16 +37,18 @@ class Degrees(GraphStatistic):
         beyond: as in `Triangles`.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
-    >>> from counton import ZCDP, Key, Running
+    >>> from counton import ZCDP, Key, RunningStatistic
     >>> from counton.statistics import Degrees, unit_sensitivity
     >>> from counton.strategies import Binary
     >>> strategy = Binary(1000)
     >>> five, of_nine = Degrees(5), Degrees(5, nodes=9)
     >>> unit_sensitivity(five, strategy, 1), unit_sensitivity(of_nine, strategy, 1)
     (320.0, 360.0)
-    >>> degrees = Running.start(Degrees(degree=3), 100, ZCDP(1), key=Key.generate(), name="friends")
+    >>> degrees = RunningStatistic.start(
+    ...     Degrees(degree=3), 100, ZCDP(1), key=Key.generate(), name="friends"
+    ... )
     >>> reading = degrees.release_many([("ann", "bob"), ("bob", "cy")])[-1]
     >>> reading.std(2) > 1, reading.table_columns()["degree"].tolist()
     (True, [1, 2, 3])
@@ -82,7 +84,7 @@ class Degrees(GraphStatistic):
         return (self.highest + 1 - self._first,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         factor = 3 if self.beyond == "drop" else 1
         edges = "edge" if self.highest == 1 else "edges"
         words = f"whose two nodes have up to {self.highest:,} {edges} each"
@@ -98,7 +100,7 @@ class Degrees(GraphStatistic):
         pattern = BoundedChange(l1, l2_squared).scaled_by(factor)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
-        return Contribution.of_pattern(pattern, words, unit=UNIT)
+        return ContributionBound.of_pattern(pattern, words, unit=UNIT)
 
     @property
     @override
@@ -110,7 +112,7 @@ class Degrees(GraphStatistic):
         if self.nodes is None:
             return ()
         if nodes > self.nodes:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the edges have {nodes:,} nodes, but {field('nodes')} is {self.nodes:,}: give "
                 f"their number, or leave {field('nodes')} out"
             )

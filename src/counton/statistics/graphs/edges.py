@@ -17,9 +17,9 @@ class Edges(Subgraphs):
     An edge changes the number by 1, so no bound on degrees is needed. `Triangles` describes events
     and the protected unit.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Edges
-    >>> edges = Running.start(Edges(), 100, PureDP(1), key=Key.generate(), name="flights")
+    >>> edges = RunningStatistic.start(Edges(), 100, PureDP(1), key=Key.generate(), name="flights")
     >>> reading = edges.release(("JFK", "BOS"))
     >>> reading["edges"] == reading.release.value, reading.std() > 1
     (True, True)

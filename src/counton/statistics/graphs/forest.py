@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import Number, exact, quote, text
-from counton.numbers.formulas import Estimate
-from counton.privacy import Contribution
+from counton.continual.formulas import Estimate
+from counton.privacy import ContributionBound
 from counton.statistics.cells import Cells
 from counton.statistics.graphs.graph_statistic import (
     DIFFER,
@@ -43,12 +43,12 @@ class Forest(Statistic):
         resolution: 0.1 is read as exactly 1/10.
 
     Raises:
-        InvalidInput: ``largest`` is not a multiple of the resolution, or over 2^32 times as large.
+        InvalidInputError: ``largest`` is not a multiple of the resolution, or over 2^32 times ...
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Forest, unit_sensitivity
     >>> from counton.strategies import SqrtToeplitz
-    >>> forest = Running.start(
+    >>> forest = RunningStatistic.start(
     ...     Forest(largest=10), 100, PureDP(1), key=Key.generate(), name="cables"
     ... )
     >>> reading = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
@@ -76,13 +76,13 @@ class Forest(Statistic):
         self.largest = exact(largest, "largest")
         self.resolution = exact(resolution, "resolution")
         if self.resolution <= 0:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('resolution')} is {text(self.resolution)}; it is the finest difference of "
                 "weights, and must be above 0"
             )
         units = self.largest / self.resolution
         if units.denominator != 1 or not 1 <= units <= _MOST_WEIGHT:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('largest')} is {text(self.largest)}; it must be 1 to 2^32 times the "
                 f"resolution, {text(self.resolution)}"
             )
@@ -97,13 +97,13 @@ class Forest(Statistic):
         return given
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound on the change by one edge, in units of the resolution."""
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
             f"down"
         )
-        return Contribution.of_pattern(Alternating(2, size=self.units), words, unit=UNIT)
+        return ContributionBound.of_pattern(Alternating(2, size=self.units), words, unit=UNIT)
 
     @property
     @override
@@ -164,7 +164,7 @@ class _Forest(Exact):
                 else:
                     units = round(exact(held, "weight") / statistic.resolution)
                 if not 1 <= units <= statistic.units:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"the weight of an edge is {quote(held)}; it must be above 0, at most "
                         f"{field('largest', text(statistic.largest))}, and a multiple of "
                         f"{text(statistic.resolution)}: correct it, or start another stream with "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInputError, StateError, field
 from counton.base.exact import check_integer, has_parts, quote
 from counton.statistics.clipping import beyond_in_words
 from counton.statistics.statistic import Events, Exact, Statistic
@@ -56,12 +56,14 @@ class GraphStatistic(Statistic):
         if degree is not None:
             degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
         if beyond not in ("refuse", "drop"):
-            raise InvalidInput(f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'")
+            raise InvalidInputError(
+                f"{field('beyond')} is {quote(beyond)}; give 'refuse' or 'drop'"
+            )
         self.degree = degree
         self.beyond = beyond
 
     @override
-    def besides_noise(self) -> Sequence[str]:
+    def systematic_errors(self) -> Sequence[str]:
         if self.beyond != "drop":
             return ()
         return [beyond_in_words(f"edges beyond {self.degree:,} of one node", low=False)]
@@ -122,11 +124,11 @@ class NodeNumbers:
         value.
 
         Raises:
-            InvalidInput: an event is no edge. Earlier nodes may have been given numbers.
+            InvalidInputError: an event is no edge. Earlier nodes may have been given numbers.
         """
         if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
             if events.ndim != 2 or events.shape[1] != 2:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"edges have shape {events.shape}; give pairs of nodes, a row for each edge"
                 )
             values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
@@ -141,7 +143,7 @@ class NodeNumbers:
             for event in told:
                 if not has_parts(event, 2 if more is None else 3):
                     third = "" if more is None else f" and {more}"
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"an event is {quote(event)}; give edges: the two nodes of each{third}"
                     )
             nodes = told if more is None else [event[:2] for event in told]
@@ -153,7 +155,7 @@ class NodeNumbers:
         loops = edges.ends[:, 0] == edges.ends[:, 1]
         if loops.any():
             label = self.label(int(edges.ends[np.argmax(loops), 0]))
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an edge joins node {quote(label)} with itself, but it must join two different "
                 "nodes: leave it out"
             )
@@ -167,7 +169,7 @@ class NodeNumbers:
             if label not in numbers:
                 numbers[checked_label(label)] = len(numbers)
         if len(numbers) > 2**31:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a graph has at most 2^31 nodes, and there are more: start another stream"
             )
         return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
@@ -177,7 +179,7 @@ def checked_label(label: Any) -> Any:
     """Return the label of a node as a str or an int."""
     held = label.item() if isinstance(label, np.generic) else label
     if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
         )
     return held
@@ -282,7 +284,7 @@ class Graph(Exact):
     def _refuse(self, ends: Sequence[int], node: int) -> None:
         edge = tuple(self._nodes.label(end) for end in ends)
         degree = self._statistic.degree
-        raise InvalidInput(
+        raise InvalidInputError(
             f"edge ({', '.join(map(quote, edge))}) would give node "
             f"{quote(self._nodes.label(node))} more than {degree} edges ({field('degree')}): start "
             "another stream with a larger degree, "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.base.exact import check_integer
 from counton.statistics.graphs.graph_statistic import Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
@@ -30,7 +30,7 @@ class Stars(Subgraphs):
         beyond: as in `Triangles`.
 
     Raises:
-        InvalidInput: an argument is out of range, or an edge is in over 2^40 stars.
+        InvalidInputError: an argument is out of range, or an edge is in over 2^40 stars.
 
     >>> from counton.statistics import Stars, unit_sensitivity
     >>> from counton.strategies import Binary
@@ -46,13 +46,13 @@ class Stars(Subgraphs):
         super().__init__(degree, beyond)
         self.leaves = check_integer("leaves", leaves, 1)
         if leaves > degree:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('leaves')} is {leaves}, but {field('degree')} is only {degree}, so there "
                 f"can be no such star: give a degree of at least {leaves}"
             )
         self.most = 2 * math.comb(degree - 1, leaves - 1)  # with either node in the middle
         if self.most * (3 if beyond == "drop" else 1) > _MOST_STARS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an edge may be in {self.most} stars with {leaves} leaves, and at most 2^40 can "
                 "be counted: give a smaller degree, or fewer leaves"
             )

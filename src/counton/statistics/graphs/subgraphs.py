@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import BoundedChange
-from counton.privacy import Contribution
+from counton.privacy import ContributionBound
 from counton.statistics.graphs.graph_statistic import UNIT, GraphStatistic
 
 
@@ -35,16 +35,16 @@ class Subgraphs(GraphStatistic):
     most: int
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False) -> ContributionBound:
         most = self.most
         dropping = self.beyond == "drop"
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if most == 1 and not dropping:
-            return Contribution.add_remove(unit=UNIT)
+            return ContributionBound.add_remove(unit=UNIT)
         pattern = BoundedChange(3, 5) if dropping else BoundedChange(1, 1)
         if dropping:
             words += ", and which of the later edges of its nodes are kept"
-        return Contribution.of_pattern(pattern.scaled_by(most), words, unit=UNIT)
+        return ContributionBound.of_pattern(pattern.scaled_by(most), words, unit=UNIT)
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInputError, field
 from counton.statistics.graphs.graph_statistic import Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
 
@@ -37,14 +37,14 @@ class Triangles(Subgraphs):
         beyond: "refuse" or "drop" edges beyond it.
 
     Raises:
-        InvalidInput: an argument is out of range.
+        InvalidInputError: an argument is out of range.
 
-    >>> from counton import Key, PureDP, Running
+    >>> from counton import Key, PureDP, RunningStatistic
     >>> from counton.statistics import Triangles, unit_sensitivity
     >>> from counton.strategies import Binary
     >>> unit_sensitivity(Triangles(degree=5), Binary(1000), 1)
     40.0
-    >>> counter = Running.start(
+    >>> counter = RunningStatistic.start(
     ...     Triangles(degree=5), 100, PureDP(1), key=Key.generate(), name="friends"
     ... )
     >>> for edge in [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]:
@@ -61,7 +61,7 @@ class Triangles(Subgraphs):
         super().__init__(degree, beyond)
         self.most = (self.degree or 0) - 1  # most common neighbours of the nodes of an edge
         if self.most < 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{field('degree')} is {degree!r}, so there can be no triangle; it is the largest "
                 "number of edges of one node: give at least 2"
             )

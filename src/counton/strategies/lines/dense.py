@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text, one_thread
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.scaled_root import scaled_root
@@ -32,7 +32,7 @@ class Dense(OwnCells):
             `to_dict`.
 
     Raises:
-        InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
+        InvalidInputError: not an integer matrix over 1 to 4096 cells, masked entries, ...
             entries too large for exact norms.
 
     >>> Dense(np.array([[2, 1], [0, 2]]), "mine").squared_sensitivity()
@@ -44,19 +44,19 @@ class Dense(OwnCells):
     def __init__(self, matrix: NDArray[Any], name: str, formula: str | None = None) -> None:
         matrix = np.asarray(without_mask(matrix, "the matrix"))
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the matrix has shape {matrix.shape} and type {matrix.dtype}; give a matrix of "
                 "integers, with one row for each measurement"
             )
         self.measurements, self.cells = matrix.shape
         if not 1 <= self.cells <= LARGEST_DENSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a dense strategy over {self.cells} cells is too large; at most {LARGEST_DENSE} "
                 "cells are possible: use haar or square_root"
             )
         # computed in float64, which is exact enough to show that norms are below 2^63
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an entry of the matrix has magnitude {int(np.abs(matrix.astype(float)).max())}; "
                 "the squares of a column must add up to less than 2^60 to be exact: divide the "
                 "matrix by a number"
@@ -80,7 +80,7 @@ class Dense(OwnCells):
         """Return the strategy of a formula of `scaled_root`, equal on every machine.
 
         Raises:
-            InvalidInput: an unknown formula, or too many cells.
+            InvalidInputError: an unknown formula, or too many cells.
         """
         check_integer("cells", cells, 1, LARGEST_DENSE)
         return cls(scaled_root(cells, formula), "scaled square root", formula)
@@ -130,7 +130,7 @@ class Dense(OwnCells):
         try:
             return np.asarray(np.linalg.cholesky(self._gram), dtype=np.float64)
         except np.linalg.LinAlgError:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the columns of the matrix are linearly dependent, so cells cannot be estimated: "
                 "add measurements"
             ) from None
@@ -312,7 +312,7 @@ class _DenseEquations(NormalEquations):
                 return np.full(cells, least)
             except np.linalg.LinAlgError:
                 least /= 16
-        raise InvalidInput(
+        raise InvalidInputError(
             "the columns of the matrix are almost linearly dependent, so estimates cannot be "
             "rounded reliably: add measurements"
         )

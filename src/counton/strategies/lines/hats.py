@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, check_integers, check_sequence, shorten
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.participation import Norm, check_norm
@@ -75,7 +75,7 @@ class Hats(OwnCells):
         bits: entries of C are integers in units of ``2**-bits``.
 
     Raises:
-        InvalidInput: an argument out of range, or amplitudes that leave no weight for a cell.
+        InvalidInputError: an argument out of range, or amplitudes that leave no weight for a cell.
 
     >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
     >>> strategy.matrix()[:3].tolist()  # hats around the knots 0, 4 and 8
@@ -103,7 +103,7 @@ class Hats(OwnCells):
         check_sequence("spacing", spacings, MOST_LEVELS)
         check_sequence("amplitude", amplitudes, MOST_LEVELS)
         if len(spacings) != len(amplitudes):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"there are {len(spacings)} spacings and {len(amplitudes)} rows of amplitudes; "
                 "give one spacing and one row for each level"
             )
@@ -192,7 +192,7 @@ class Hats(OwnCells):
         left: Integers = unit**self.norm - spent
         if left.min() < 1:
             worst = int(np.argmin(left))
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the measurements of cell {worst} use {int(spent[worst])} of the "
                 f"{unit**self.norm} that a column may have, and leave nothing for the cell "
                 "itself: give smaller amplitudes"
@@ -350,7 +350,7 @@ def _knots(cells: int, given: object) -> tuple[int | tuple[int, ...], Integers]:
     spacing = check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
     knots = np.array(spacing, np.int64)
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"knots (the cells at which the tents of a level have their peaks) over {cells} cells "
             f"are {shorten(spacing)}; give increasing integers from 0 on, and only the last of "
             f"them may be {cells} or more"
@@ -365,12 +365,12 @@ def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Int
     except (ValueError, OverflowError):  # ragged
         array = np.array(None)
     if array.shape != (knots,) or array.dtype.kind not in "iu":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "
             f"integer for each of its {knots} knots (the cells of its peaks)"
         )
     if array.min() < 0 or array.max() > 1 << bits:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"amplitudes of a level are from {array.min()} to {array.max()}; they must be from 0 "
             f"to 2^{bits}"
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import SumOverflow
+from counton.base.errors import SumOverflowError
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.rounding import boundary
 from counton.strategies.strategy import Norm
@@ -131,7 +131,7 @@ class IntegerEquations:
             further_right: returns r modulo the prime of `modulo_prime`; called if noise is wide.
 
         Raises:
-            SumOverflow: a sum does not fit int64; never if `holds` returns True.
+            SumOverflowError: a sum does not fit int64; never if `holds` returns True.
         """
         # The result is floor(2^bits s + offset) for each sum s. Digits are added to u until every
         # result is certain.
@@ -167,7 +167,7 @@ class IntegerEquations:
                 if further is None and not places and self._room > room:
                     further = further_right()
                     continue
-                raise SumOverflow(
+                raise SumOverflowError(
                     f"sums of noise reach {size:.3g}, and are not exact in multiples of "
                     f"{2.0 ** (-bits):g}: give a larger epsilon, rho or resolution"
                 )

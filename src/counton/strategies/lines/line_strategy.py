@@ -3,7 +3,7 @@
 A line is a sequence of cells with counts x, measured as y = C x + z, with an independent draw of
 noise for each row of C. C has integer entries (real weights in units of ``2**-bits``), so y is
 exact. All published values are functions of y alone: rounding in floating point cannot harm
-privacy. `counton.laws` tests the properties that every strategy must have.
+privacy. `counton.testing` tests the properties that every strategy must have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput, SumOverflow, is_text
+from counton.base.errors import InvalidInputError, SumOverflowError, is_text
 from counton.base.exact import quote
 from counton.strategies.strategy import Norm, TableStrategy
 
@@ -43,7 +43,7 @@ class LineStrategy(TableStrategy):
 
     @classmethod
     def examples(cls, cells: int) -> Sequence[LineStrategy]:
-        """Return instances over ``cells`` cells, for the tests in ``counton.laws``."""
+        """Return instances over ``cells`` cells, for the tests in ``counton.testing``."""
         return (cls(cells),)  # type: ignore[call-arg]
 
     @abstractmethod
@@ -95,7 +95,7 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
     An axis of n cells has n + 1 sums. ``cells`` is overwritten.
 
     Raises:
-        SumOverflow: a sum is 2^53 units or more.
+        SumOverflowError: a sum is 2^53 units or more.
 
     >>> rounded_sums(np.array([0.3, 0.3]), bits=2).tolist()
     [0, 1, 2]
@@ -105,7 +105,7 @@ def rounded_sums(cells: Floats, bits: int) -> Integers:
     np.rint(np.multiply(cells, 2.0**bits, out=cells), out=cells)
     largest = float(np.abs(cells).max())
     if largest >= 2.0**53:
-        raise SumOverflow(
+        raise SumOverflowError(
             f"private sums reach {largest * 2.0 ** (-bits):.3g}, but with this noise they are "
             f"exact only up to {2.0 ** (53 - bits):.3g}: count in larger units"
         )
@@ -124,4 +124,4 @@ def check_name(given: object) -> str:
     """Return the name of a strategy, if it is a text."""
     if isinstance(given, str) and is_text(given):
         return given
-    raise InvalidInput(f"the name of a strategy is {quote(given)}; give a text")
+    raise InvalidInputError(f"the name of a strategy is {quote(given)}; give a text")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 
 #: Entries are multiples of 2^-16.
 BITS = 16
@@ -25,7 +25,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
     norm 1. Middle rows are scaled up, because many releases depend on them.
 
     Raises:
-        InvalidInput: an unknown formula.
+        InvalidInputError: an unknown formula.
 
     >>> scaled_root(3, "mean").tolist()
     [[57381, 0, 0], [26605, 60204, 0], [17164, 25893, 65536]]
@@ -33,7 +33,7 @@ def scaled_root(steps: int, formula: str) -> Integers:
     # C_ij = p_i f(i - j) / d_j, with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024
     # steps, and d_j so that all columns have norm 1.
     if formula not in FORMULAS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the formula {formula!r} is not known to this version: read it with the version of "
             "counton that wrote it"
         )

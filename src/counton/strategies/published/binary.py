@@ -29,7 +29,7 @@ class Binary(DigitTree):
     (10.0, (Node(level=2, index=0, weight=1), Node(level=1, index=1, weight=1)), 9.0)
 
     Raises:
-        InvalidInput: horizon below 1 or not an integer.
+        InvalidInputError: horizon below 1 or not an integer.
     """
 
     sources = ("binary",)

@@ -83,7 +83,7 @@ class GrowingCascade(StreamStrategy):
         fraction_bits: counts are multiples of 2^-fraction_bits, from 1 to 16.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
     >>> cascade = GrowingCascade(doublings=10)
     >>> cascade.horizon, (cascade.variance([1, 2, 8, 1024], since=0) * 3e12).round(2).tolist()

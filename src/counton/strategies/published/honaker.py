@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import SumOverflow
+from counton.base.errors import SumOverflowError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure, tree_structure
 from counton.strategies.rounding import PART_BITS, part_of, part_times
@@ -74,7 +74,7 @@ class HonakerOnline(StreamStrategy):
         horizon: number of steps, at most 2^40.
 
     Raises:
-        InvalidInput: horizon not an integer, below 1 or above 2^40.
+        InvalidInputError: horizon not an integer, below 1 or above 2^40.
     """
 
     sources = ("honaker",)
@@ -184,7 +184,7 @@ class HonakerOnline(StreamStrategy):
         """Return the noise of releases in units of 2^-16; all nodes from step 1 on are drawn.
 
         Raises:
-            SumOverflow: a node's noise is 2^37 or more.
+            SumOverflowError: a node's noise is 2^37 or more.
         """
         check_window(self, steps)
         if not steps:
@@ -218,7 +218,7 @@ def _of_children(level: int) -> int:
 def _draw(field: NodeNoise, level: int, nodes: int) -> NDArray[np.int64]:
     noise = field.run(level, range(nodes))
     if noise.size and not -LARGEST_NOISE < noise.min() <= noise.max() < LARGEST_NOISE:
-        raise SumOverflow(
+        raise SumOverflowError(
             f"the noise of a partial sum of HonakerOnline is {LARGEST_NOISE} or more, too large "
             "for its exact sums: give a larger epsilon or resolution, or use Binary or KAry"
         )

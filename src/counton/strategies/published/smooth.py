@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure, check_norm
 from counton.strategies.strategy import (
@@ -65,7 +65,7 @@ class SmoothBinary(StreamStrategy):
         zeros: number of these bits that are 0.
 
     Raises:
-        InvalidInput: too few leaves for the horizon, or an argument out of range.
+        InvalidInputError: too few leaves for the horizon, or an argument out of range.
     """
 
     sources = ("smooth",)
@@ -80,7 +80,7 @@ class SmoothBinary(StreamStrategy):
         self._ones = self.height - self.zeros
         leaves = math.comb(self.height, self.zeros)
         if leaves <= self.horizon:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"height {self.height} with {self.zeros} zeros gives {leaves} leaves, but a "
                 f"horizon of {self.horizon} needs at least {self.horizon + 1}: give a larger "
                 f"height, or use SmoothBinary.best({self.horizon})"
@@ -97,7 +97,7 @@ class SmoothBinary(StreamStrategy):
         SmoothBinary(horizon=1048576, height=23, zeros=10)
 
         Raises:
-            InvalidInput: an unknown norm, or a horizon that is not an integer above 0.
+            InvalidInputError: an unknown norm, or a horizon that is not an integer above 0.
         """
         horizon = check_integer("horizon", horizon, 1)
         norm = check_norm(norm)

@@ -1,6 +1,6 @@
 """A tree of measurements inside every block of steps, whose levels divide the block's weight.
 
-`LeastSquaresFactorization` measures the sums of blocks by a strategy for lines, in which a block is
+`LeastSquaresStrategy` measures the sums of blocks by a strategy for lines, in which a block is
 a cell. This tree is over the steps inside a block. A pass from leaves to root estimates the total
 of the block; a pass from root to leaves distributes the final estimate, which comes from the line.
 Every estimate is rounded when it is computed.
@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integers
 from counton.strategies.strategy import PART, NodeNoise, Norm
 
@@ -43,7 +43,7 @@ class BlockTree:
         norm: the norm of the shares (1 or 2) that divides the block's weight.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
     Attributes:
         unit: the norm of the shares, rounded up, by which the line's weights are multiplied.
@@ -63,7 +63,7 @@ class BlockTree:
         for radix in self.radices:
             self.widths.append(self.widths[-1] * radix)
         if self.widths[-1] > LARGEST_BLOCK:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"blocks have {self.widths[-1]} steps, but at most 2^22 are possible: leave out "
                 f"some of the radices {list(self.radices)}, and give a line with more cells, one "
                 "for each block"
@@ -75,7 +75,7 @@ class BlockTree:
         if len(self.given) - self.top not in (0, int(self.top > 0)) or not all(
             self.given[: self.top]
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"shares are {list(self.given)} and radices {list(self.radices)}; give one share "
                 f"above 0 for each of the {self.top} levels below a block, and perhaps one more "
                 "for the block itself"

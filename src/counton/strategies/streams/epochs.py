@@ -123,7 +123,7 @@ class Epochs(EndlessStrategy):
         radix: number of children, from 3 to 64; with 16 the error is nearly the least.
 
     Raises:
-        InvalidInput: a radix outside that range.
+        InvalidInputError: a radix outside that range.
 
     >>> epochs = Epochs()
     >>> (8 * epochs.variance([1, 16, 17, 1000])).round(2).tolist()

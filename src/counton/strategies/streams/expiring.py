@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
 from counton.strategies.strategy import (
@@ -61,7 +61,7 @@ class Expiring(EndlessStrategy):
     [1.0, 1.25, 1.361111]
 
     Raises:
-        InvalidInput: growth, delay or levels out of range.
+        InvalidInputError: growth, delay or levels out of range.
     """
 
     sources = ("expiration",)
@@ -112,8 +112,8 @@ class Expiring(EndlessStrategy):
         return tuple(sorted(nodes))
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise InvalidInput: over an endless stream the sensitivity is infinite."""
-        raise InvalidInput(
+        """Raise InvalidInputError: over an endless stream the sensitivity is infinite."""
+        raise InvalidInputError(
             f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )

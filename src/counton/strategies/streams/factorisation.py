@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 from typing_extensions import override
 
 from counton.base.arrays import Floats, integers_from_text, integers_to_text
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.dense import Dense
 from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
-from counton.strategies.streams.solved import LeastSquaresFactorization
+from counton.strategies.streams.solved import LeastSquaresStrategy
 
 #: By default, the 1-norm of the largest column has this many bits, in units of 2^-bits.
 _COLUMN_BITS = 24
@@ -33,7 +33,7 @@ _LARGEST_COLUMN = 2.0**30
 _LARGEST_CONDITION = 2.0**40
 
 
-class Factorisation(LeastSquaresFactorization):
+class Factorisation(LeastSquaresStrategy):
     """Running totals by A = B C, for any real matrix C of full column rank.
 
     A square, lower triangular C is *causal*: no release uses a measurement that a later item
@@ -45,7 +45,7 @@ class Factorisation(LeastSquaresFactorization):
             of the largest column has about 24 bits.
 
     Raises:
-        InvalidInput: not a finite real matrix, masked entries, columns that are (nearly) linearly
+        InvalidInputError: not a finite real matrix, masked entries, columns that are (nearly) ...
             dependent after rounding, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
@@ -65,14 +65,14 @@ class Factorisation(LeastSquaresFactorization):
         bits = check_integer("bits", bits, 1, _LARGEST_BITS, remedy="18 suit entries of about 1")
         # rounding may raise each entry by half a unit
         if largest * 2.0**bits + len(real) >= _LARGEST_COLUMN:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the magnitudes in a column of the matrix add up to {largest:.4g}, but they must "
                 f"be below 2^30 times 2^-{bits}: give fewer bits, or divide the matrix by a number"
             )
         rounded = np.rint(np.ldexp(real, bits)).astype(np.int64)
         empty = ~rounded.any(axis=0)
         if empty.any():
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {int(np.argmax(empty)) + 1} of the matrix is 0 when it is rounded to "
                 f"multiples of 2^-{bits}, so its step would never be measured: give more bits, or "
                 "multiply the matrix by a number"
@@ -83,7 +83,7 @@ class Factorisation(LeastSquaresFactorization):
         # refuse an unsolvable matrix now, before any data
         condition = float((real**2).sum() * self._equations.variances[1].sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the columns of the matrix are almost linearly dependent: its squared condition "
                 f"number may be {condition:.2g}, and errors are proven only up to "
                 f"{_LARGEST_CONDITION:.2g}: add measurements"
@@ -175,35 +175,35 @@ class Factorisation(LeastSquaresFactorization):
 
 
 def _check_matrix(matrix: ArrayLike) -> Floats:
-    """Return the measurement matrix as finite float64; raise `InvalidInput` for any other."""
+    """Return the measurement matrix as finite float64; raise `InvalidInputError` for any other."""
     try:
         found = np.asarray(without_mask(matrix, "the matrix"))
-    except InvalidInput:
+    except InvalidInputError:
         raise
     except ValueError:
-        raise InvalidInput(
+        raise InvalidInputError(
             "the matrix has rows of different lengths: give one number for each step in every row"
         ) from None
     if found.ndim != 2 or found.dtype.kind not in "iuf":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the matrix has shape {found.shape} and type {found.dtype}; give a matrix of real "
             "numbers, with one column for each step"
         )
     rows, steps = found.shape
     if not 1 <= steps <= LARGEST_DENSE:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the matrix has {steps} columns, but 1 to {LARGEST_DENSE} steps are possible: use "
             "SqrtToeplitz or KAry for longer streams"
         )
     if rows < steps:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the matrix has {rows} rows for {steps} steps, too few to estimate all steps: add "
             "measurements"
         )
     real = found.astype(np.float64)
     if not np.isfinite(real).all():
         row, step = np.argwhere(~np.isfinite(real))[0].tolist()
-        raise InvalidInput(
+        raise InvalidInputError(
             f"entry {row}, {step} of the matrix is {real[row, step]}; all entries must be finite"
         )
     return np.asarray(real)

@@ -37,7 +37,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.rounding import OFFSET
@@ -439,7 +439,7 @@ class GrowingSquareRoot(EndlessStrategy):
             error is then least over two to four times as many steps. None: about 8, for any length.
 
     Raises:
-        InvalidInput: an argument outside that range.
+        InvalidInputError: an argument outside that range.
 
     >>> root = GrowingSquareRoot()
     >>> root.variance([1, 2, 9, 100, 1000]).round(4).tolist()
@@ -454,7 +454,7 @@ class GrowingSquareRoot(EndlessStrategy):
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.even = even if even is None else check_integer("even", even, EVEN[0], EVEN[-1])
         if even is not None and even not in EVEN:
-            raise InvalidInput(f"even is {even}; give one of {', '.join(map(str, EVEN))}")
+            raise InvalidInputError(f"even is {even}; give one of {', '.join(map(str, EVEN))}")
         self._equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
         self.facts = StrategyFacts(
             lattice_bits=series_bits(self.weight_bits) + self.weight_bits,
@@ -530,11 +530,11 @@ class GrowingSquareRoot(EndlessStrategy):
         )
 
     def l1_sensitivity(self) -> Fraction:
-        """Raise InvalidInput: no column has a finite 1-norm, so Laplace noise cannot be used."""
+        """Raise `InvalidInputError`: no column has a finite 1-norm, which Laplace noise needs."""
         self._laplace()
 
     def _laplace(self) -> NoReturn:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{self!r} has no finite 1-norm, because the stream never ends, so Laplace noise is "
             "impossible: use Gaussian noise (ZCDP or ApproxDP), or Epochs for Laplace noise"
         )
@@ -562,7 +562,7 @@ class GrowingSquareRoot(EndlessStrategy):
         if not isinstance(law, DiscreteGaussian):
             self._laplace()
         if law.sigma_squared * self._node_factor(quarter(STEPS, self._equal)) > LARGEST_SPREAD**2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the noise of {self!r} would be too wide to draw exactly: at step {STEPS:,} its "
                 "standard deviation would be above 2^40 units of the integers that are added up; "
                 "give a larger rho, epsilon or resolution, or fewer weight_bits"
@@ -621,7 +621,7 @@ class GrowingSquareRoot(EndlessStrategy):
         The time is proportional to the last step, for each coordinate.
 
         Raises:
-            SumOverflow: noise of 2^50 or more, which no calibrated distribution has.
+            SumOverflowError: noise of 2^50 or more, which no calibrated distribution has.
         """
         check_window(self, steps)
 

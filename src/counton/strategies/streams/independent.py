@@ -32,7 +32,7 @@ class Independent(StreamStrategy):
     No strategy of equal sensitivity has a smaller mean variance of single counts.
 
     Raises:
-        InvalidInput: horizon not an integer, below 1 or above 2^62.
+        InvalidInputError: horizon not an integer, below 1 or above 2^62.
 
     >>> single = Independent(8760)
     >>> single.facts.workload, single.l1_sensitivity(), single.variance([1, 24], since=0).tolist()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure, check_norm, tree_structure
 from counton.strategies.strategy import (
@@ -280,7 +280,7 @@ class KAry(DigitTree):
         subtraction: whether nodes are subtracted for negative digits, which halves the error.
 
     Raises:
-        InvalidInput: horizon below 1, arity below 2, or either not an integer.
+        InvalidInputError: horizon below 1, arity below 2, or either not an integer.
     """
 
     sources: tuple[str, ...] = ("elders",)
@@ -289,7 +289,7 @@ class KAry(DigitTree):
         horizon = check_integer("horizon", horizon, 1)
         arity = check_integer("arity", arity, 2)
         if not isinstance(subtraction, bool):
-            raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
+            raise InvalidInputError(f"subtraction is {subtraction!r}; give True or False")
         self.subtraction = subtraction
         if arity > horizon and not subtraction:  # then each step has its own noise
             self.sources = ("calibration",)
@@ -360,7 +360,7 @@ class KAry(DigitTree):
         KAry(horizon=1048576, arity=19, subtraction=True)
 
         Raises:
-            InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
+            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer ...
         """
         power = 3 - check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, check_integers, shorten
 from counton.strategies.participation import Structure, check_norm, schedule_for, tree_structure
 from counton.strategies.rounding import PART_BITS
@@ -153,7 +153,7 @@ class LookAhead(StreamStrategy):
             in units of 2^-b, where the first is 2^b. Default: all 1.
 
     Raises:
-        InvalidInput: an argument out of range, or a number of weights other than of levels.
+        InvalidInputError: an argument out of range, or a number of weights other than of levels.
     """
 
     sources = ("consistency", "trees_estimate_from_below", "families_estimate_from_above")
@@ -168,17 +168,17 @@ class LookAhead(StreamStrategy):
         given = (1,) * (len(self.radices) + 1) if weights is None else weights
         self.weights = check_integers("weight", given, 1, LARGEST_WEIGHT, most=65)
         if len(self.weights) != len(self.radices) + 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"weights are {list(self.weights)} and radices {list(self.radices)}; give "
                 f"{len(self.radices) + 1} weights, one for each level and one for single steps"
             )
         if self.weights[0].bit_count() != 1 or self.weights[0] > 1 << FRACTION_BITS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the first of the weights is {self.weights[0]}, which is the unit of the others: "
                 f"give a power of two up to 2^{FRACTION_BITS}"
             )
         if math.prod(self.radices) > LARGEST_HORIZON:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a node of the highest level would have {shorten(math.prod(self.radices))} steps, "
                 f"but at most 2^62 are possible: leave out some of the radices {list(self.radices)}"
             )
@@ -207,7 +207,7 @@ class LookAhead(StreamStrategy):
         LookAhead(horizon=8760, radices=[15, 12, 14], weights=[256, 218, 226, 202])
 
         Raises:
-            InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
+            InvalidInputError: an unknown metric or norm, or a horizon that is not an integer ...
         """
         # Weights are optimal for the radices, and changing a radix by one does not lower the error.
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
@@ -230,7 +230,7 @@ class LookAhead(StreamStrategy):
 
         Args:
             metric, release: the error, as in `released_variance`.
-            steps, separation, every: the steps in which a unit counts, as in `Contribution`.
+            steps, separation, every: the steps in which a unit counts, as in `ContributionBound`.
 
         >>> [tree.radices for tree in LookAhead.candidates(1000)]
         [(16, 14), (3, 2, 2, 2, 2, 2, 2, 2, 2)]

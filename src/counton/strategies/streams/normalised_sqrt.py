@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
 from counton.strategies.strategy import Node, Steps, check_step, window_ends
@@ -59,7 +59,7 @@ class NormalisedSqrt(RootStrategy):
             larger, but wider noise fits int64.
 
     Raises:
-        InvalidInput: an argument outside that range.
+        InvalidInputError: an argument outside that range.
 
     >>> strategy = NormalisedSqrt(1024)
     >>> round(float(strategy.squared_sensitivity()), 3), strategy.variance([1, 1024]).round(2)
@@ -73,7 +73,7 @@ class NormalisedSqrt(RootStrategy):
     def __init__(self, horizon: int, weight_bits: int = _WEIGHT_BITS) -> None:
         horizon = check_integer("horizon", horizon, 1)
         if horizon > _LARGEST_NORMALISED:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"horizon of the normalised square root is {horizon}; it must be at most 2^20: use "
                 f"SqrtToeplitz, or a tree strategy such as KAry for longer streams"
             )

@@ -52,7 +52,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.distributions import Sensitivity
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
@@ -129,7 +129,7 @@ def load_shipped() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def tables() -> Tables:
-    """Return the tables of `MultiscaleInterpolation`, which come with the package."""
+    """Return the tables of `MultiscaleStrategy`, which come with the package."""
     lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
@@ -404,7 +404,7 @@ class _Grid(NamedTuple):
         return cls(length, upper, tuple(nodes))
 
 
-class MultiscaleInterpolation(StreamStrategy):
+class MultiscaleStrategy(StreamStrategy):
     """Running totals with independent Gaussian noise on every octave of time, interpolated.
 
     Level l has points of time that are 2^l steps apart; the noise of a release is interpolated from
@@ -422,9 +422,9 @@ class MultiscaleInterpolation(StreamStrategy):
         whole: whether releases are rounded to integers, which adds 1/12 to their variance.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
-    >>> strategy = MultiscaleInterpolation(10**7)
+    >>> strategy = MultiscaleStrategy(10**7)
     >>> squared = float(strategy.squared_sensitivity()) * strategy.overall_variance("mean")
     >>> bool(squared < 6.05**2)
     True
@@ -443,9 +443,9 @@ class MultiscaleInterpolation(StreamStrategy):
         self.metric: Metric = metric
         self.grid_bits = check_integer("grid_bits", grid_bits, 12, 16)
         if self.grid_bits % 2:
-            raise InvalidInput(f"grid_bits is {grid_bits}; give 12, 14 or 16")
+            raise InvalidInputError(f"grid_bits is {grid_bits}; give 12, 14 or 16")
         if not isinstance(whole, bool):
-            raise InvalidInput(f"whole is {whole!r}; give True for whole numbers, or False")
+            raise InvalidInputError(f"whole is {whole!r}; give True for whole numbers, or False")
         self.whole = whole
         #: Number of fraction bits of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
@@ -459,7 +459,7 @@ class MultiscaleInterpolation(StreamStrategy):
         self._grid = _Grid.over(self.horizon)
 
     @classmethod
-    def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
+    def examples(cls, horizon: int) -> tuple[MultiscaleStrategy, ...]:
         """Return strategies with many and with few ``grid_bits``.
 
         Columns of longer horizons have many entries: above 26 steps there are few bits alone, above
@@ -479,7 +479,7 @@ class MultiscaleInterpolation(StreamStrategy):
     def _from_description(cls, node_weights: str | None = None, **parameters: Any) -> Self:
         made = cls(**parameters)
         if node_weights not in (None, made.to_dict().get("node_weights")):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{made!r} has other node weights than its description states: it was altered, or "
                 f"written by another version of counton; restore it from a copy"
             )

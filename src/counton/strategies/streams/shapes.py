@@ -3,7 +3,7 @@
 ``shapes.json``, written by `tools.shape_search` (``make shapes``), holds the strategies found,
 called *shapes*. A shape divides the horizon into cells of equally many steps. It measures sums of
 cells with weights that form triangles (`Hats`), and, for longer streams, the nodes of a tree inside
-each cell (`LeastSquaresFactorization`). For means over up to 512 steps, descents from these end at
+each cell (`LeastSquaresStrategy`). For means over up to 512 steps, descents from these end at
 rows of any form (`Dense`): up to half a percent less error of totals, 1.5 of totals and counts of
 steps. Every horizon up to 64 was searched. Above, each is about 1.2 times the one before (for the
 mean over totals 1.1 times up to 512 steps); above 4096 steps 1.4 times, above 2^18 twice.
@@ -35,7 +35,7 @@ from counton.base.arrays import Integers, integers_from_text
 from counton.strategies.strategy import Metric, Norm, ReleaseForm
 
 if TYPE_CHECKING:
-    from counton.strategies.streams.solved import LeastSquaresFactorization
+    from counton.strategies.streams.solved import LeastSquaresStrategy
 
 #: Amplitudes in the file are multiples of 2^-12; entries of a strategy's matrix are multiples of
 #: 2^-16.
@@ -103,9 +103,9 @@ class Shape(NamedTuple):
         count, text = plain["rows"]
         return made._replace(rows=integers_from_text(text, (count, made.cells)))
 
-    def serving(self, horizon: int) -> LeastSquaresFactorization:
+    def serving(self, horizon: int) -> LeastSquaresStrategy:
         """Return this shape's strategy, stretched to a horizon near its own."""
-        from counton.strategies.streams.solved import LeastSquaresFactorization
+        from counton.strategies.streams.solved import LeastSquaresStrategy
 
         if len(self.rows):
             from counton.strategies.lines.dense import Dense
@@ -119,7 +119,7 @@ class Shape(NamedTuple):
             mixed = self.rows[:, left] * (parts - right) + self.rows[:, left + 1] * right
             rows = (2 * mixed + parts) // (2 * parts) * _FINER
             own = np.diag((1 << _LATTICE_BITS) - rows.sum(axis=0))
-            return LeastSquaresFactorization(Dense(np.concatenate([rows, own]), "rows"))
+            return LeastSquaresStrategy(Dense(np.concatenate([rows, own]), "rows"))
         from counton.strategies.lines.hats import Hats
 
         radices = self.radices
@@ -148,12 +148,12 @@ class Shape(NamedTuple):
         line = Hats(
             cells, spacings, [heights * _FINER for heights in amplitudes], self.norm, _LATTICE_BITS
         )
-        return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
+        return LeastSquaresStrategy(line, radices, self.shares, self.norm, horizon)
 
 
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
-) -> tuple[LeastSquaresFactorization, ...]:
+) -> tuple[LeastSquaresStrategy, ...]:
     """Return the strategy of least known variance for a horizon in a tuple, or an empty one.
 
     It is empty for windows, for a horizon of one step, and for horizons whose variance takes
@@ -189,7 +189,7 @@ def shapes(
     return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
 
 
-def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
+def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresStrategy:
     """Return a strategy for Gaussian noise with nearly the least error, by `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
@@ -197,9 +197,9 @@ def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorizatio
     2.108
     """
     from counton.strategies.lines.dense import Dense
-    from counton.strategies.streams.solved import LeastSquaresFactorization
+    from counton.strategies.streams.solved import LeastSquaresStrategy
 
-    return LeastSquaresFactorization(
+    return LeastSquaresStrategy(
         Dense.by_formula(horizon, "mean" if metric == "mean" else "max"), norm=2
     )
 

@@ -38,7 +38,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, one_thread
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
 from counton.strategies.lines import line_of_blocks
 from counton.strategies.lines.least_squares import (
@@ -95,7 +95,7 @@ _LAGS = 256
 _MOST_CELLS = 1024
 
 
-class LeastSquaresFactorization(StreamStrategy):
+class LeastSquaresStrategy(StreamStrategy):
     """Running totals by least squares, with all noise computed before the first release.
 
     C is the matrix of a strategy for a line of cells, such as `Hats`. Each of its cells is a step,
@@ -113,11 +113,11 @@ class LeastSquaresFactorization(StreamStrategy):
         horizon: number of steps; default: all steps of the line's cells.
 
     Raises:
-        InvalidInput: an argument out of range, or blocks for a line whose cells are not all
+        InvalidInputError: an argument out of range, or blocks for a line whose cells are not all
             measured.
 
     >>> from counton.tables import Hats
-    >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
+    >>> strategy = LeastSquaresStrategy(Hats(8, (4,), [[8, 4, 8]], bits=4))
     >>> strategy.horizon, strategy.l1_sensitivity(), round(strategy.overall_variance("mean"), 3)
     (8, Fraction(1, 1), 6.507)
     """
@@ -137,7 +137,9 @@ class LeastSquaresFactorization(StreamStrategy):
     ) -> None:
         norm = check_norm(norm)
         if not isinstance(line, OwnCells):
-            raise InvalidInput(f"line is {quote(line)}; give a line strategy such as Hats or Dense")
+            raise InvalidInputError(
+                f"line is {quote(line)}; give a line strategy such as Hats or Dense"
+            )
         self.line = line
         self.norm = norm
         self._tree = BlockTree(radices, shares, norm)
@@ -146,19 +148,19 @@ class LeastSquaresFactorization(StreamStrategy):
         self._block = self._tree.widths[-1]
         most = line.cells * self._block
         if most > LARGEST_HORIZON:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{line.cells} blocks of {self._block} steps are more than 2^40 steps: give a line "
                 "of fewer cells, or shorter blocks"
             )
         self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
         if not most - self._block < self.horizon <= most:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"horizon is {horizon}, but {line.cells} blocks of {self._block} steps serve more "
                 f"than {most - self._block} and at most {most} steps: give a line with another "
                 "number of cells"
             )
         if self.radices and line.own.min() < 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"cell {int(np.argmin(line.own))} of {line!r} is not measured by itself, so no "
                 "share of it is left for the tree inside a block: use Hats, or leave radices out"
             )
@@ -170,7 +172,7 @@ class LeastSquaresFactorization(StreamStrategy):
         )
         l1, squared = self._norms
         if float(l1) ** 2 >= 2.0**61 or largest >= 2**62:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"shares {list(self.shares)} times the entries of {line!r} are too large for exact "
                 "sums: give the line fewer bits"
             )
@@ -264,7 +266,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """Refuse noise so wide that its sums may not be exact in int64."""
         column = self._norms[0]
         if law.std > _LARGEST_STD * column:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
                 f"{law.std / column:.3g} times the largest column, but sums are exact only up to "
                 f"{_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use KAry"
@@ -291,7 +293,7 @@ class LeastSquaresFactorization(StreamStrategy):
             widest = 4 * max(self.radices) * (alone + solved) + total
         held = self._system.holds(largest, solved, total, bits)
         if not held or widest >= 2.0**62:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
                 f"{law.std / column:.3g} times the largest column, and its sums over "
                 f"{self.horizon:,} steps are not exact: give a larger epsilon, rho or resolution, "
@@ -460,7 +462,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """Sums of the first 0, 1, ... rows of the inverse matrix, over a common denominator."""
         cells = self.line.cells
         if cells > LARGEST_EXACT:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"an exact row over {cells} cells of a line is too long; exact rows are possible "
                 f"up to {LARGEST_EXACT} cells: use variance and noise, or "
                 "counton.strategies.matrices(strategy, exact=False)"
@@ -767,7 +769,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """Return a reader, which solves the whole horizon's least squares at the first release.
 
         Raises:
-            SumOverflow: sums of noise too large for int64, which no calibrated law produces.
+            SumOverflowError: sums of noise too large for int64, which no calibrated law produces.
         """
         return _BlockSums(self, field)
 
@@ -775,9 +777,9 @@ class LeastSquaresFactorization(StreamStrategy):
 class _BlockSums(Reader):
     """The noise of the releases of one stream; that of totals of blocks is kept."""
 
-    _strategy: LeastSquaresFactorization
+    _strategy: LeastSquaresStrategy
 
-    def __init__(self, strategy: LeastSquaresFactorization, field: NodeNoise) -> None:
+    def __init__(self, strategy: LeastSquaresStrategy, field: NodeNoise) -> None:
         super().__init__(strategy, field, self._some_steps)
 
     @cached_property

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.rounding import OFFSET, rounded_within
@@ -105,7 +105,7 @@ def square_root_sensitivity(horizon: int) -> float:
 def _checked_horizon(horizon: int) -> int:
     horizon = check_integer("horizon", horizon, 1)
     if horizon > LARGEST_HORIZON:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"horizon of the square-root factorisation is {horizon}; it must be at most 2^22: use "
             f"a tree strategy such as KAry for longer streams"
         )
@@ -211,7 +211,7 @@ class RootSeries:
         of_b = self.quotient.error_units(0) * 2.0**-LEADING_BITS * math.sqrt(nodes)
         norms = 1.001 * np.linalg.norm(reals, axis=1)
         if norms.max() >= 2.0**60 or np.abs(reals).max() >= 2.0**52:
-            raise SumOverflow(
+            raise SumOverflowError(
                 "the noise of a square root is too large for its exact sums (2^52 in one node, or "
                 "2^60 in all): give a larger epsilon, rho or resolution"
             )
@@ -382,7 +382,7 @@ class SqrtToeplitz(RootStrategy):
         horizon: number of steps, from 1 to 2^22.
 
     Raises:
-        InvalidInput: a horizon outside that range.
+        InvalidInputError: a horizon outside that range.
 
     >>> strategy = SqrtToeplitz(1000)
     >>> round(float(strategy.squared_sensitivity()), 4), strategy.variance([1, 1000]).round(4)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import SumOverflow
+from counton.base.errors import SumOverflowError
 
 #: Noise and quotients must be below 2 to this power in magnitude.
 _ROOM = 50
@@ -92,7 +92,7 @@ class Dividing:
         `Staircase.error` bounds its error.
 
         Raises:
-            SumOverflow: z or s of 2^50 or more.
+            SumOverflowError: z or s of 2^50 or more.
         """
         stairs = self._stairs
         cells = self._cells
@@ -163,8 +163,8 @@ class Dividing:
         return np.stack([whole, rest + np.floor(sums[:, 1] * unit)], axis=1)
 
 
-def _too_wide() -> SumOverflow:
-    return SumOverflow(
+def _too_wide() -> SumOverflowError:
+    return SumOverflowError(
         f"the noise of GrowingSquareRoot, or a sum of it, is 2^{_ROOM} or more, too large for its "
         "exact sums: give a larger epsilon, rho or resolution"
     )

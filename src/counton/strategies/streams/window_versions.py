@@ -36,7 +36,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer, quote
 from counton.strategies.participation import Norm, Schedule, Structure, written_out
 from counton.strategies.strategy import (
@@ -80,7 +80,7 @@ class WindowVersions(StreamStrategy):
         corrections: how many times a unit may take back its row and add another.
 
     Raises:
-        InvalidInput: a number out of range, or an inner strategy that is not for running totals
+        InvalidInputError: a number out of range, or an inner strategy that is not for running ...
             without delay, or has too many steps.
 
     >>> from counton.strategies import Binary
@@ -99,13 +99,13 @@ class WindowVersions(StreamStrategy):
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         given: object = inner
         if not isinstance(given, StreamStrategy) or isinstance(given, EndlessStrategy):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the strategy of a window is {quote(given)}; give a strategy for as many steps as "
                 "a window has versions, such as SqrtToeplitz(15)"
             )
         bad = given.horizon is None or given.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
         if bad or given.facts.workload != "totals" or given.facts.delay:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the strategy of a window is {given!r}, made for {given.facts.workload}; give a "
                 f"strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
             )
@@ -133,10 +133,10 @@ class WindowVersions(StreamStrategy):
     def examples(cls, horizon: int) -> Sequence[WindowVersions]:
         from counton.strategies.lines.dense import Dense
         from counton.strategies.streams.kary import KAry
-        from counton.strategies.streams.solved import LeastSquaresFactorization
+        from counton.strategies.streams.solved import LeastSquaresStrategy
         from counton.strategies.streams.square_root import SqrtToeplitz
 
-        solved = LeastSquaresFactorization(Dense.examples(4)[1])
+        solved = LeastSquaresStrategy(Dense.examples(4)[1])
         tree = KAry(3, 3, subtraction=True)
         return cls(horizon, tree), cls(horizon, SqrtToeplitz(3)), cls(horizon, solved)
 
@@ -170,7 +170,7 @@ class WindowVersions(StreamStrategy):
     ) -> Self:
         found = cls(horizon, inner, corrections)
         if nodes != found._nodes:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a window of {found.inner!r} has the nodes {found._nodes} by level, but "
                 f"{str(nodes)[:200]} are saved: restore it from a copy"
             )
@@ -403,7 +403,7 @@ class WindowVersions(StreamStrategy):
 class NightReader(Reader):
     """The noise of one running stream of revised windows, night after night.
 
-    >>> from counton.laws import HashedNoise
+    >>> from counton.testing import HashedNoise
     >>> from counton.strategies import Binary
     >>> NightReader(WindowVersions(9, Binary(3)), HashedNoise((2,))).noise(range(1, 5)).shape
     (4, 2, 3)
@@ -437,7 +437,7 @@ class AsOf(StreamStrategy):
         night: the number of windows that have ended.
 
     Raises:
-        InvalidInput: another strategy, or a night above its horizon.
+        InvalidInputError: another strategy, or a night above its horizon.
 
     >>> from counton.strategies import Binary
     >>> AsOf(WindowVersions(365, Binary(7)), 9).variance(range(1, 10)).tolist()
@@ -451,7 +451,9 @@ class AsOf(StreamStrategy):
     def __init__(self, windows: WindowVersions, night: int) -> None:
         given: object = windows
         if not isinstance(given, WindowVersions):
-            raise InvalidInput(f"windows are {quote(given)}; give a strategy WindowVersions(...)")
+            raise InvalidInputError(
+                f"windows are {quote(given)}; give a strategy WindowVersions(...)"
+            )
         self.windows = given
         self.horizon = self.night = check_integer("night", night, 1, given.horizon)
         self.facts = given.facts._replace(versions=1, reads_another=True)

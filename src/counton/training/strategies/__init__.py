@@ -42,7 +42,7 @@ def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrat
     search.
 
     Raises:
-        InvalidInput: an unknown strategy for training, or wrong parameters.
+        InvalidInputError: an unknown strategy for training, or wrong parameters.
 
     >>> from counton.training.strategies import Echo
     >>> strategy = Echo.fit(8, epochs=2)

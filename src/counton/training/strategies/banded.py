@@ -44,7 +44,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
             series (1 - x)^(1/2) (1 - momentum x)^(1/2), cut off.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
     >>> strategy = BandedInverseSquareRoot(64, band=3)
     >>> [round(tap.weight, 4) for tap in strategy.taps(9)]
@@ -88,7 +88,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
             optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
-            InvalidInput: an argument out of range.
+            InvalidInputError: an argument out of range.
 
         >>> BandedInverseSquareRoot.fit(512, 8).band
         37

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import Number, check_integer, figures
 from counton.strategies.descent import descend, matrix_on_grid
 from counton.strategies.participation import Schedule
@@ -93,7 +93,7 @@ class BandedOptimum(TrainingStrategy):
             any number of steps back.
 
     Raises:
-        InvalidInput: more than 4096 steps, or a matrix whose inverse has entries at other lags.
+        InvalidInputError: more than 4096 steps, or a matrix whose inverse has entries at other ...
 
     >>> round(BandedOptimum.fit(16, epochs=4).rmse, 3)
     3.704
@@ -113,7 +113,7 @@ class BandedOptimum(TrainingStrategy):
         kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
         beside = float(np.abs(inverse - kept).max())
         if not beside <= _ROUNDED * float(np.abs(kept).max()):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the inverse of the matrix has an entry of {beside:.3g} at other lags than "
                 f"{lags}: name all lags at which a step uses normal numbers, or leave "
                 "lags out"
@@ -157,7 +157,7 @@ class BandedOptimum(TrainingStrategy):
                 that is up to 4% larger.
 
         Raises:
-            InvalidInput: an argument out of range.
+            InvalidInputError: an argument out of range.
 
         >>> BandedOptimum.fit(12, epochs=3, separation=2)
         <banded optimum, 2 bands: 12 steps, 3 for each example, at least 2 apart>
@@ -171,7 +171,7 @@ class BandedOptimum(TrainingStrategy):
         schedule = training_schedule(steps, epochs, "separated", promised.apart)
         most = (steps + 1) / 2 if draws is None else float(draws)
         if not most >= 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"draws is {draws}; it must be at least 1: each step takes one normal or more"
             )
         if most >= (steps + 1) / 2:

@@ -26,7 +26,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.descent import DIFFERENCE, descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
@@ -68,7 +68,7 @@ class BufferedToeplitz(ToeplitzTraining):
             divide the steps' noise; None: noise is not scaled.
 
     Raises:
-        InvalidInput: parameters that do not interlace within (0, 1).
+        InvalidInputError: parameters that do not interlace within (0, 1).
 
     >>> strategy = BufferedToeplitz.fit(steps=512)
     >>> strategy.buffers, round(strategy.rmse, 4)
@@ -89,7 +89,7 @@ class BufferedToeplitz(ToeplitzTraining):
         self.theta = tuple(float(value) for value in theta)
         self.thetahat = tuple(float(value) for value in thetahat)
         if not interlaces(self.theta, self.thetahat):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"theta is {self.theta} and thetahat is {self.thetahat}; give 1 to {MOST_BUFFERS} "
                 "numbers in each, equally many, with 1 > theta_1 > thetahat_1 > theta_2 > ... > 0: "
                 "use BufferedToeplitz.fit to find them"
@@ -124,7 +124,7 @@ class BufferedToeplitz(ToeplitzTraining):
             optimizer: the optimiser whose weights shall have little error; None: running sums.
 
         Raises:
-            InvalidInput: an argument out of range.
+            InvalidInputError: an argument out of range.
 
         >>> BufferedToeplitz.fit(steps=512, epochs=8, buffers=2)
         <BLT-2: 512 steps, 8 for each example, fixed order>

@@ -27,7 +27,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.descent import descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
@@ -94,7 +94,7 @@ class Echo(ToeplitzTraining):
             divide the steps' noise; None: noise is not scaled.
 
     Raises:
-        InvalidInput: a schedule without an enforced order, or parameters out of range.
+        InvalidInputError: a schedule without an enforced order, or parameters out of range.
 
     >>> strategy = Echo(
     ...     512, (0.9917812198, 0.7961268628), (0.9479444297, 0.3719352563), 0.27698903, 0.58967974,
@@ -117,14 +117,14 @@ class Echo(ToeplitzTraining):
         schedule = Schedule(*schedule)
         self.steps = check_integer("steps", steps, 1, LARGEST_STEPS)
         if not schedule.fixed or schedule.steps < 2 or schedule.steps * schedule.apart != steps:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"Echo cannot serve {steps} steps with {schedule}: its sensitivity holds only for "
                 "two or more whole epochs in an enforced order (order='fixed'); use "
                 "BufferedToeplitz"
             )
         base = BufferedToeplitz(steps, theta, thetahat, schedule)
         if not (math.isfinite(gain) and abs(ratio) < 1 and abs(ratio - gain) < 1):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"gain is {gain} and ratio is {ratio}; ratio and ratio - gain must be above -1 and "
                 "below 1: use Echo.fit to find them"
             )
@@ -160,7 +160,7 @@ class Echo(ToeplitzTraining):
             search: "quick" or "long". A quick search is usually within 0.5% of the error.
 
         Raises:
-            InvalidInput: an argument out of range.
+            InvalidInputError: an argument out of range.
 
         >>> Echo.fit(8, 2).rmse < BufferedToeplitz.fit(8, 2).rmse
         True
@@ -170,7 +170,7 @@ class Echo(ToeplitzTraining):
         schedule = training_schedule(steps, epochs)
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
         if epochs < 2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"epochs is {epochs}, but Echo needs earlier epochs to read noise from: use "
                 "BufferedToeplitz.fit"
             )

@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.descent import descend, on_grid
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.training.strategies.sensitivity import by_schedule, in_order
@@ -64,7 +64,7 @@ def toeplitz_weights(inverse: Floats, optimizer: SGD | None = None) -> Floats:
     # K^T)_(s-1)(t-1) + g_s g_t.
     steps = len(inverse)
     if steps > LARGEST_DENSE:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"step scaling 'epochs' or 'free' can be computed for up to {LARGEST_DENSE:,} steps, "
             f"but there are {steps:,}: use scaling 'equal'"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 
@@ -158,7 +158,7 @@ def separated_squared(products: Floats, schedule: Schedule) -> float:
     # over t >= s + b of V_(m-1)(t).
     steps = len(products)
     if steps > LARGEST_DENSE:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"there are {steps:,} steps, and examples count several times in no fixed order, which "
             f"can be computed only up to {LARGEST_DENSE:,} steps: use a BufferedToeplitz without "
             "step scaling, enforce the order (order='fixed'), or train in fewer and larger steps"

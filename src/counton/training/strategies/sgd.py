@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import shorten
 from counton.strategies.strategy import LARGEST_DENSE
 
@@ -44,7 +44,7 @@ class SGD:
             (from 1). Divide it by the batch size, if the optimiser gets means over the batch.
 
     Raises:
-        InvalidInput: momentum is not at least 0 and below 1, or weight decay is below 0.
+        InvalidInputError: momentum is not at least 0 and below 1, or weight decay is below 0.
 
     >>> SGD(momentum=0.9, rate=lambda step: 1 / step).rates(2).tolist()
     [1.0, 0.5]
@@ -56,7 +56,7 @@ class SGD:
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < math.inf:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"momentum is {self.momentum} and weight_decay is {self.weight_decay}; give a "
                 "momentum of at least 0 and below 1, and a weight decay of at least 0"
             )
@@ -68,11 +68,11 @@ class SGD:
         """Return the learning rate of each step: shape (steps,).
 
         Raises:
-            InvalidInput: not one finite number of at least 0 for each step, or all are 0; more than
+            InvalidInputError: not one finite number of at least 0 for each step, or all are 0; ...
                 4096 steps.
         """
         if steps > LARGEST_DENSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"errors of weights can be computed for up to {LARGEST_DENSE:,} steps, but there "
                 f"are {steps:,}: leave optimizer out"
             )
@@ -81,7 +81,7 @@ class SGD:
         found = np.array(given, np.float64)
         found = np.full(steps, found) if found.ndim == 0 else found
         if found.shape != (steps,) or not (found.min() >= 0 and 0 < found.max() < math.inf):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"rate is {shorten(str(given))}; give one number, or one for each of the {steps} "
                 "steps, of at least 0 and not all 0"
             )

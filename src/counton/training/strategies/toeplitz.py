@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.training.strategies.scaling import balance, best_shares, toeplitz_weights
@@ -102,7 +102,7 @@ class ToeplitzTraining(TrainingStrategy):
             search: "quick" for fewer iterations of the search for scales.
 
         Raises:
-            InvalidInput: "free" without an enforced order; or "epochs" or "free" for more than 4096
+            InvalidInputError: "free" without an enforced order; or "epochs" or "free" for more ...
                 steps.
 
         >>> from counton.training.strategies import BufferedToeplitz
@@ -189,11 +189,11 @@ class ToeplitzTraining(TrainingStrategy):
 
 
 def check_scaling(scaling: str, schedule: Schedule | None = None) -> None:
-    """Raise `InvalidInput` for an unknown scaling, and for "free" without a fixed order."""
+    """Raise `InvalidInputError` for an unknown scaling, and for "free" without a fixed order."""
     if scaling not in get_args(Scaling):
-        raise InvalidInput(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
+        raise InvalidInputError(f"scaling is {scaling!r}; give 'none', 'equal', 'epochs' or 'free'")
     if scaling == "free" and schedule and schedule.steps > 1 and not schedule.fixed:
-        raise InvalidInput(
+        raise InvalidInputError(
             "scaling is 'free', but the schedule promises only a separation, for which free "
             "scaling costs more than it gains: use 'epochs' or 'equal', or enforce the order "
             "(order='fixed')"
@@ -206,7 +206,7 @@ def check_shares(steps: int, shares: object) -> Floats | None:
     The divisors of the steps' noise are computed from them.
 
     Raises:
-        InvalidInput: the shares are not one finite number above 0 for each step.
+        InvalidInputError: the shares are not one finite number above 0 for each step.
     """
     if shares is None:
         return None
@@ -215,7 +215,7 @@ def check_shares(steps: int, shares: object) -> Floats | None:
     except (TypeError, ValueError):
         found = np.empty(0)
     if found.shape != (steps,) or not (np.isfinite(found).all() and (found > 0).all()):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"shares are not {steps} finite numbers above 0: give one for each step, from a "
             "strategy's to_dict, or leave them out"
         )

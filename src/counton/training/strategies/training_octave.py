@@ -29,7 +29,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.descent import descend, on_grid
 from counton.strategies.participation import Schedule
@@ -75,7 +75,7 @@ class OctaveTraining(TrainingStrategy):
             divide the steps' noise; default: 1.
 
     Raises:
-        InvalidInput: an argument out of range.
+        InvalidInputError: an argument out of range.
 
     >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2))
     >>> strategy.buffers, len(strategy.taps(7))
@@ -96,7 +96,7 @@ class OctaveTraining(TrainingStrategy):
         self._set_run(steps, schedule, LARGEST_DENSE)
         self.weights = tuple(float(weight) for weight in weights)
         if not self.weights or not all(0 < weight < math.inf for weight in self.weights):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"weights are {self.weights}; give a number above 0 for each level: use "
                 "OctaveTraining.fit to find them"
             )
@@ -128,7 +128,7 @@ class OctaveTraining(TrainingStrategy):
             search: "quick" or "long".
 
         Raises:
-            InvalidInput: an argument out of range.
+            InvalidInputError: an argument out of range.
 
         >>> OctaveTraining.fit(32).draws
         17.46875
@@ -173,14 +173,14 @@ class OctaveTraining(TrainingStrategy):
             scaling: "equal"; or "free", if examples keep their places in all epochs.
 
         Raises:
-            InvalidInput: another kind of scaling, or "free" without a fixed order.
+            InvalidInputError: another kind of scaling, or "free" without a fixed order.
 
         >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
         >>> strategy.rmse > strategy.with_scaling("free").rmse
         True
         """
         if scaling not in ("equal", "free"):
-            raise InvalidInput(f"scaling is {scaling!r}; give 'equal' or 'free'")
+            raise InvalidInputError(f"scaling is {scaling!r}; give 'equal' or 'free'")
         check_scaling(scaling, self.schedule)
         if scaling == "equal":
             return self._copy_with("_divisors", shares=np.ones(self.steps))

@@ -28,7 +28,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats
-from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE, Strategy
@@ -50,10 +50,10 @@ def check_search(search: str) -> None:
         search: "quick" or "long".
 
     Raises:
-        InvalidInput: another value.
+        InvalidInputError: another value.
     """
     if search not in get_args(Search):
-        raise InvalidInput(f"search is {search!r}; give 'quick' or 'long'")
+        raise InvalidInputError(f"search is {search!r}; give 'quick' or 'long'")
 
 
 class Tap(NamedTuple):
@@ -85,7 +85,7 @@ def training_schedule(
             steps in an epoch.
 
     Raises:
-        InvalidInput: not integers, out of range, or steps that do not divide into whole epochs in
+        InvalidInputError: not integers, out of range, or steps that do not divide into whole ...
             fixed order.
 
     >>> training_schedule(2048, 16)
@@ -96,19 +96,19 @@ def training_schedule(
     steps = check_integer("steps", steps, 1, LARGEST_STEPS)
     epochs = check_integer("epochs", epochs, 1, steps)
     if order not in ("fixed", "separated"):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"order is {order!r}; give 'fixed' (the sampler keeps each example at one place of "
             "every epoch) or 'separated' (any order with a least distance)"
         )
     if order == "fixed":
         if steps % epochs:
             low = steps - steps % epochs
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"steps is {steps} and epochs is {epochs}, but with order='fixed' all epochs are "
                 f"equally long: give {low} or {low + epochs} steps"
             )
         if separation not in (None, steps // epochs):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"separation is {separation}, but with order='fixed' it is always the length of an "
                 f"epoch, {steps // epochs} steps: leave it out"
             )
@@ -212,7 +212,7 @@ class TrainingStrategy(Strategy):
         weights.
 
         Raises:
-            HorizonExceeded: a step beyond the run.
+            HorizonExceededError: a step beyond the run.
         """
 
     def first_step(self, level: int, index: int) -> int:
@@ -220,7 +220,7 @@ class TrainingStrategy(Strategy):
         step ``index``, if each step draws one that only later steps draw again.
 
         Raises:
-            InvalidInput: no step uses it.
+            InvalidInputError: no step uses it.
 
         >>> from counton.training.strategies import OctaveTraining
         >>> strategy = OctaveTraining.fit(8)
@@ -243,11 +243,11 @@ class TrainingStrategy(Strategy):
         """Return ``step`` as an integer, if it is a step of the run.
 
         Raises:
-            HorizonExceeded: the run has no such step.
+            HorizonExceededError: the run has no such step.
         """
         step = check_integer("step", step, 1)
         if step > self.steps:
-            raise HorizonExceeded(
+            raise HorizonExceededError(
                 f"step {step} is after the last of the {self.steps} steps that the noise was "
                 "planned for: plan for more steps before training starts"
             )
@@ -288,7 +288,7 @@ class TrainingStrategy(Strategy):
         address of the draw for a column of K is (level, index).
 
         Raises:
-            InvalidInput: more than 4096 steps.
+            InvalidInputError: more than 4096 steps.
         """
         self.check_small()
         taps = [self.taps(step) for step in range(1, self.steps + 1)]
@@ -313,13 +313,13 @@ class TrainingStrategy(Strategy):
         number in the order of `increments`.
 
         Raises:
-            InvalidInput: more than 4096 steps.
+            InvalidInputError: more than 4096 steps.
         """
 
     def check_small(self) -> None:
-        """Raise `InvalidInput` if the run has more than 4096 steps, too many for dense matrices."""
+        """Raise `InvalidInputError` if the run has over 4096 steps, too many for matrices."""
         if self.steps > LARGEST_DENSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self.steps:,} steps are too many for whole matrices; at most {LARGEST_DENSE:,} "
                 "are possible: use a shorter run"
             )

@@ -1,0 +1,874 @@
+"""Formulas: how a number was computed from released cells, from which its error follows.
+
+Statistics give the `Formula` of each number: weighted sums of cells, quotients of two such sums (a
+mean), and products of two quotients (in a variance). Formulas add up across groups, windows and
+streams; their intervals use the joint distribution of all noise, so shared noise cancels. A number
+without a formula, such as a quantile, has an interval for each level (`Estimate`); of two that are
+combined, each interval gets half of the error probability.
+
+The interval of a quotient A / B is Fieller's (1954): all numbers r for which the interval of A - r
+B contains 0. It needs no approximation. It is unbounded if the divisor may be 0.
+"""
+
+# The error of a sum of quotients is the sum of their errors. A quotient A / B has the error
+# (N_A - q N_B) / B, with the true quotient q, the noise N_A and N_B, and the released divisor B. To
+# first order this is the noise of one sum of cells, whose distribution is known. Two steps cover
+# the unknown true quotients and divisors. The half-width is divided by 1 - (half-width of B) / B,
+# for the divisor with which this is least; and a bound on the products of two errors is added.
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInputError
+from counton.continual.design import Design
+from counton.continual.intervals import check_level, interval_halfwidth
+from counton.strategies import noise_variance
+from counton.strategies.joint_errors import sum_noise_variance
+from counton.strategies.strategy import window_rounding
+
+#: Largest number of steps between which covariances of noise are computed pair by pair.
+_FEW_ENDS = 32
+#: Largest number of iterations in the search for an end of an interval, and its relative precision.
+_TURNS = 200
+_CLOSE = 2.0**-20
+
+
+class Term(NamedTuple):
+    """The change of one cell in steps start + 1 to stop, times a weight.
+
+    Attributes:
+        start, stop: the step before the first counted step, and the last counted step.
+        cell: index of the cell.
+
+    >>> Term(-1.0, 0, 7, 2).cell
+    2
+    """
+
+    weight: float
+    start: int
+    stop: int
+    cell: int
+
+
+class Estimate(ABC):
+    """A number computed from releases, with its error and interval.
+
+    ``least`` and ``most`` are bounds on the true number that always hold.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The number, as it was released or computed from releases."""
+
+    @property
+    @abstractmethod
+    def std(self) -> float:
+        """Standard deviation of its noise, to first order; NaN if none describes the error."""
+
+    @abstractmethod
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return an interval that holds the true number with probability at least ``level``."""
+
+    @property
+    def formula(self) -> Formula | None:
+        """The number as a `Formula`; None if it has none."""
+        return None
+
+    def _clip(self, low: float, high: float) -> tuple[float, float]:
+        return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSum:
+    """A weighted sum of released cells, as it was published, in data units.
+
+    ``grain`` is the largest absolute rounding error of the value.
+    """
+
+    value: float
+    design: Design
+    parts: tuple[Term, ...]
+    grain: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """One `Formula` divided by another, as a part of a larger formula."""
+
+    above: Formula
+    below: Formula
+
+
+@dataclass(frozen=True, eq=False)
+class Formula(Estimate):
+    """A number as a function of released cells.
+
+    It is a constant plus weighted sums of cells, quotients of two sums, and products of two
+    quotients, each times a weight.
+
+    >>> two = Formula(2.0) + 3 - Formula(1.0)
+    >>> two.value, (two / 4).value, (-two).interval(0.95)
+    (4.0, 1.0, (-4.0, -4.0))
+    """
+
+    constant: float = 0.0
+    sums: tuple[tuple[CellSum, float], ...] = ()
+    quotients: tuple[tuple[Quotient, float], ...] = ()
+    products: tuple[tuple[Quotient, Quotient, float], ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+
+    @classmethod
+    def of(cls, one: CellSum) -> Formula:
+        return cls(sums=((one, 1.0),))
+
+    @property
+    @override
+    def formula(self) -> Formula:
+        return self
+
+    @property
+    def linear(self) -> bool:
+        return not self.quotients and not self.products
+
+    @property
+    @override
+    def value(self) -> float:
+        return float(min(max(self.raw, self.least), self.most))
+
+    @property
+    def raw(self) -> float:
+        """The value, before it is clipped to the bounds of the true number."""
+        terms = [self.constant]
+        terms += [weight * one.value for one, weight in self.sums]
+        terms += [weight * _over(one) for one, weight in self.quotients]
+        terms += [weight * _over(one) * _over(other) for one, other, weight in self.products]
+        return math.fsum(terms) if all(map(math.isfinite, terms)) else math.nan
+
+    @property
+    @override
+    def std(self) -> float:
+        found = _Law([self]).first_order(self)
+        return math.inf if found is None else found
+
+    @override
+    def interval(self, level: float) -> tuple[float, float]:
+        if len(self.quotients) == 1 and not (self.sums or self.products):
+            ((one, weight),) = self.quotients
+            if weight:
+                alone = Ratio(one.above, one.below, weight, self.constant)
+                return self._clip(*alone.interval(level))
+        return self.around(self.half(level))
+
+    def half(self, level: float) -> float:
+        """Return the half-width of the interval of this level; infinite if a divisor may be 0."""
+        return _Law([self]).half(self, check_level(level))
+
+    def around(self, half: float) -> tuple[float, float]:
+        """Return value - half and value + half, clipped to the bounds of the true number."""
+        if not math.isfinite(half):
+            return self.least, self.most
+        return self._clip(self.raw - half, self.raw + half)
+
+    def within(self, least: float, most: float) -> Formula:
+        """Return a copy whose true number is known to lie between ``least`` and ``most``."""
+        return replace(self, least=least, most=most)
+
+    def __add__(self, other: Formula | float) -> Formula:
+        if not isinstance(other, Formula):
+            other = Formula(float(other), least=float(other), most=float(other))
+        return Formula.total([self, other])
+
+    def __mul__(self, by: float) -> Formula:
+        if not math.isfinite(by):
+            raise InvalidInputError(f"a number is multiplied by {by}; give a finite factor")
+        ends = sorted((self.least * by, self.most * by)) if by else [0.0, 0.0]
+        return Formula(
+            self.constant * by,
+            tuple((one, weight * by) for one, weight in self.sums),
+            tuple((one, weight * by) for one, weight in self.quotients),
+            tuple((one, other, weight * by) for one, other, weight in self.products),
+            *ends,
+        )
+
+    def __neg__(self) -> Formula:
+        return self * -1.0
+
+    def __sub__(self, other: Formula | float) -> Formula:
+        return self + (-other)
+
+    def __truediv__(self, by: float) -> Formula:
+        return self * (1 / by)
+
+    @classmethod
+    def total(cls, numbers: Sequence[Formula]) -> Formula:
+        """Return the sum of many formulas as one formula."""
+        return cls(
+            sum(one.constant for one in numbers),
+            tuple(chain.from_iterable(one.sums for one in numbers)),
+            tuple(chain.from_iterable(one.quotients for one in numbers)),
+            tuple(chain.from_iterable(one.products for one in numbers)),
+            sum(one.least for one in numbers),
+            sum(one.most for one in numbers),
+        )
+
+
+def quotient(above: Formula, below: Formula) -> Formula:
+    """Return one sum of released cells divided by another."""
+    return Formula(quotients=((Quotient(above, below), 1.0),))
+
+
+def product(one: Formula, other: Formula) -> Formula:
+    """Return the product of two quotients, each made by `quotient`."""
+    ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
+    return Formula(products=((first, second, weight * other_weight),))
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio(Estimate):
+    """One formula divided by another: ``scale * above / below + moved``.
+
+    The interval is Fieller's (1954): all r for which the interval of above - r * below contains 0.
+    It needs no approximation. It is unbounded if the divisor may be 0.
+    """
+
+    above: Formula
+    below: Formula
+    scale: float = 1.0
+    moved: float = 0.0
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    @override
+    def value(self) -> float:
+        x = self.above.value
+        y = self.below.value
+        return self.scale * (x / y) + self.moved if y else math.nan
+
+    @property
+    @override
+    def std(self) -> float:
+        x = self.above.value
+        y = self.below.value
+        if not y or not math.isfinite(x / y):
+            return math.inf
+        return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
+
+    @override
+    def interval(self, level: float) -> tuple[float, float]:
+        low, high = self._ends(check_level(level))
+        ends = sorted(self.scale * end + self.moved for end in (low, high))
+        return self._clip(ends[0], ends[1])
+
+    def _ends(self, level: float) -> tuple[float, float]:
+        above = self.above
+        below = self.below
+        law = _Law([above, below])
+        x = above.raw
+        y = below.raw
+        if not y or not abs(y) > law.half(below, level, full=True) or not math.isfinite(x / y):
+            return -math.inf, math.inf
+
+        def excess(r: float) -> float:
+            return abs(x - r * y) - law.half(above - below * r, level, full=True)
+
+        middle = x / y
+        first = law.first_order(above - below * middle)
+        step = (math.inf if first is None else first) / abs(y)
+        step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
+        return _end(excess, middle, -1, step), _end(excess, middle, 1, step)
+
+
+def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
+    """Return an end of an interval, or a number slightly outside it; infinity if it has none.
+
+    Args:
+        excess: function that is at most 0 inside the interval.
+        middle: a number inside.
+        sign: 1 for the upper end, -1 for the lower.
+        step: the first distance from ``middle`` to try.
+    """
+    inner = 0.0
+    low = excess(middle)
+    outer = step
+    while (high := excess(middle + sign * outer)) <= 0:
+        inner = outer
+        low = high
+        outer = 2 * outer
+        if outer > 1e300:
+            return sign * math.inf
+    for turn in range(_TURNS):
+        if outer - inner <= _CLOSE * outer:
+            break
+        # The zero of a line through both ends, a little to either side; now and then the middle.
+        at = inner + (outer - inner) / 2
+        if turn % 3 != 2 and math.isfinite(low) and math.isfinite(high):
+            line = inner + low / (low - high) * (outer - inner)
+            aside = (1 if turn % 3 == 0 else -1) * 0.4 * _CLOSE * outer
+            at = min(max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4)
+        if at in (inner, outer):
+            break
+        if (found := excess(middle + sign * at)) > 0:
+            outer = at
+            high = found
+        else:
+            inner = at
+            low = found
+    return middle + sign * outer
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForm(Estimate):
+    """A number, or an array, whose interval is a function of the level, not of the joint noise.
+
+    Attributes:
+        estimate: the number or numbers.
+        ends: function from a level to the ends of the intervals.
+        deviation: standard deviation of the noise; NaN if none describes the error.
+        parts: function that returns the number as a `Formula`; None: it is none.
+
+    >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
+    (2.0, 5.0)
+    """
+
+    estimate: Any
+    ends: Callable[[float], tuple[Any, Any]]
+    deviation: Any = math.nan
+    parts: Callable[[], Formula] | None = None
+
+    @classmethod
+    def around(
+        cls,
+        estimate: Any,
+        half: Callable[[float], Any],
+        deviation: Any,
+        parts: Callable[[], Formula] | None = None,
+    ) -> ClosedForm:
+        """Return a number with the interval estimate - half(level) to estimate + half(level)."""
+
+        def ends(level: float) -> tuple[Any, Any]:
+            wide = half(level)
+            return estimate - wide, estimate + wide
+
+        return cls(estimate, ends, deviation, parts)
+
+    @property
+    @override
+    def value(self) -> Any:
+        return _plain(self.estimate)
+
+    @property
+    @override
+    def std(self) -> Any:
+        return _plain(self.deviation)
+
+    @override
+    def interval(self, level: float) -> tuple[Any, Any]:
+        low, high = self.ends(check_level(level))
+        return _plain(low), _plain(high)
+
+    @property
+    @override
+    def formula(self) -> Formula | None:
+        return None if self.parts is None else self.parts()
+
+    def over(self, count: float, least: float, most: float) -> ClosedForm:
+        """Divide this number by ``count`` > 0, and bound the result."""
+
+        def ends(level: float) -> tuple[float, float]:
+            low, high = (end / count for end in self.ends(level))
+            return max(low, least), min(high, most)
+
+        def parts() -> Formula:
+            assert self.formula is not None
+            return (self.formula / count).within(least, most)
+
+        return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
+
+    def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
+        """Select numbers of an array by any index; ``parts`` is as in the class."""
+        shape = np.shape(self.estimate)
+
+        def ends(level: float) -> tuple[Any, Any]:
+            low, high = self.ends(level)
+            return low[places], high[places]
+
+        deviation = np.broadcast_to(self.deviation, shape)[places]
+        return ClosedForm(self.estimate[places], ends, deviation, parts)
+
+
+def join_numbers(
+    numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
+) -> ClosedForm:
+    """Join numbers, or arrays of numbers, to one array with its intervals.
+
+    ``join`` makes one array of several: of values, deviations, and ends; None: it concatenates.
+
+    >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
+    [2.0, 3.0]
+    """
+    values = [one.value for one in numbers]
+
+    def below(parts: list[Any]) -> NDArray[Any]:
+        each = zip(parts, values, strict=True)
+        return np.concatenate([np.broadcast_to(np.ravel(one), np.size(of)) for one, of in each])
+
+    put = below if join is None else join
+
+    def ends(level: float) -> tuple[Any, Any]:
+        pairs = [one.interval(level) for one in numbers]
+        return put([low for low, _ in pairs]), put([high for _, high in pairs])
+
+    return ClosedForm(put(values), ends, put([one.std for one in numbers]))
+
+
+class TableNumbers(NamedTuple):
+    """A table of released numbers: one number in each row, and columns that describe the rows.
+
+    Attributes:
+        about: columns that describe the rows, by name: one entry for each row.
+        numbers: all numbers in one array, in order of rows.
+        called: column of numbers: ``"estimate"``; or ``"value"`` for numbers without ``"std"``.
+        beside: function from the level of intervals to further columns, by name.
+
+    >>> both = join_numbers([Formula(2.0), Formula(3.0)])
+    >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
+    >>> {name: column.tolist() for name, column in two.columns(0.9).items()}["upper"]
+    [2.0, 3.0]
+    """
+
+    about: Mapping[str, NDArray[Any]]
+    numbers: ClosedForm
+    called: str = "estimate"
+    beside: Callable[[float], Mapping[str, NDArray[Any]]] = lambda _: {}
+
+    def columns(self, level: float) -> dict[str, NDArray[Any]]:
+        low, high = self.numbers.interval(level)
+        value = self.numbers.estimate
+        found = {**self.about, self.called: value}
+        if self.called == "estimate":
+            std = self.numbers.std
+            found["std"] = std if np.ndim(std) else np.full(value.shape, std)
+        return {**found, "lower": low, "upper": high, **self.beside(level)}
+
+    def rows(self, places: NDArray[np.int64]) -> TableNumbers:
+        about = {name: values[places] for name, values in self.about.items()}
+
+        def beside(level: float) -> dict[str, NDArray[Any]]:
+            return {name: values[places] for name, values in self.beside(level).items()}
+
+        return TableNumbers(about, self.numbers.at(places), self.called, beside)
+
+    @classmethod
+    def below(
+        cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
+    ) -> TableNumbers:
+        """Stack tables below each other, described by ``about``, with all columns ``beside``."""
+
+        def beside(level: float) -> dict[str, NDArray[Any]]:
+            found = [part.beside(level) for part in parts]
+            return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+
+        return cls(about, join_numbers([part.numbers for part in parts]), parts[0].called, beside)
+
+    @classmethod
+    def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
+        """Stack the tables of several groups below each other, with a column "group" in front."""
+        each = [*parts.values()]
+        rows = [np.size(part.numbers.value) for part in each]
+        about = {"group": np.repeat(np.array([*parts]), rows)}
+        names = each[0].about
+        about |= {name: np.concatenate([part.about[name] for part in each]) for name in names}
+        return cls.below(each, about)
+
+
+def _plain(number: Any) -> Any:
+    """Convert an array without axes to a Python number; return any other value unchanged."""
+    return (
+        number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PairEstimate(Estimate):
+    """The difference or ratio of two numbers, at least one of which has no formula.
+
+    Each of their intervals gets half of the allowed error probability (Bonferroni). A ratio
+    (``over``) is multiplied by ``scale``; then ``moved`` is added.
+    """
+
+    one: Estimate
+    other: Estimate
+    over: bool = False
+    scale: float = 1.0
+    moved: float = 0.0
+
+    @property
+    @override
+    def value(self) -> float:
+        one = self.one.value
+        other = self.other.value
+        if not self.over:
+            return one - other
+        return self.scale * (one / other) + self.moved if other else math.nan
+
+    @property
+    @override
+    def std(self) -> float:
+        return math.nan
+
+    @override
+    def interval(self, level: float) -> tuple[float, float]:
+        each = 1 - (1 - check_level(level)) / 2
+        (low, high), (least, most) = self.one.interval(each), self.other.interval(each)
+        if not self.over:
+            return low - most, high - least
+        if least <= 0 <= most:
+            return -math.inf, math.inf
+        ends = [self.scale * (a / b) + self.moved for a in (low, high) for b in (least, most)]
+        known = [end for end in ends if not math.isnan(end)]
+        return (min(known), max(known)) if len(known) == 4 else (-math.inf, math.inf)
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """Return ``one`` minus ``other``; noise that two formulas share cancels."""
+    if (first := one.formula) is not None and (second := other.formula) is not None:
+        return first - second
+    return PairEstimate(one, other)
+
+
+def shifted_ratio(
+    one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0
+) -> Estimate:
+    """Return ``scale`` * ``one`` / ``other`` + ``moved``."""
+    if (above := one.formula) is not None and (below := other.formula) is not None:
+        return Ratio(above, below, scale, moved)
+    return PairEstimate(one, other, True, scale, moved)
+
+
+def _over(one: Quotient) -> float:
+    below = one.below.raw
+    return one.above.raw / below if below else math.nan
+
+
+class _Law:
+    """Joint noise of several formulas, over all streams, cells and steps that they use."""
+
+    def __init__(self, formulas: Sequence[Formula]) -> None:
+        streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
+        for one in _sums(formulas):
+            place = _place(streams, one.design)
+            if place == len(streams):
+                streams.append((one.design, {}))
+            keys = streams[place][1]
+            for part in one.parts:
+                keys.setdefault(part[1:], len(keys))
+        self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
+        self._streams = streams
+
+    def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
+        """Return the weights of cells in a formula's plain sums, and their rounding error.
+
+        There is an array for each stream, by cell and window. Quotients and products are left to
+        other methods.
+        """
+        found = [np.zeros(len(keys)) for _, keys in self._streams]
+        grain = 0.0
+        for each, weight in one.sums:
+            place = _place(self._streams, each.design)
+            keys = self._streams[place][1]
+            grain = grain + abs(weight) * each.grain
+            for part in each.parts:
+                if not math.isfinite(part.weight):
+                    raise InvalidInputError(
+                        f"the weight of a cell is {part.weight}; give finite numbers"
+                    )
+                found[place][keys[part[1:]]] += weight * part.weight
+        return found, grain
+
+    def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
+        """Return the half-width of a weighted sum of cells of several independent streams.
+
+        With ``full`` it also suffices if a single draw of noise has the whole variance.
+        """
+        # The root of the sum of squares covers all tails that grow no heavier when they are added
+        # up.
+        return math.hypot(
+            *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
+        )
+
+    def first_order(self, one: Formula) -> float | None:
+        """Return a formula's standard deviation to first order; None if a released divisor is 0."""
+        vectors, _ = self._vectors(one)
+        reads = self._read(one)
+        if reads is None:
+            return None
+        vectors = _with_quotients(vectors, reads)
+        return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
+
+    def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
+        """Return the released value and the noise of each quotient; None if a divisor is 0."""
+        found: dict[Quotient, _Read] = {}
+
+        def of(each: Quotient) -> _Read:
+            if each not in found:
+                above, grain = self._vectors(each.above)
+                below, rounded = self._vectors(each.below)
+                share = _over(each)
+                divisor = each.below.raw
+                off = [a - share * b for a, b in zip(above, below, strict=True)]
+                found[each] = _Read(share, divisor, off, below, grain, rounded)
+            return found[each]
+
+        for each, weight in one.quotients:
+            of(each).weight += weight
+        for first, second, weight in one.products:
+            a = of(first)
+            b = of(second)
+            a.weight += weight * b.share
+            b.weight += weight * a.share
+        return found if all(math.isfinite(each.share) for each in found.values()) else None
+
+    def half(self, one: Formula, level: float, *, full: bool = False) -> float:
+        """Return the half-width of a formula's interval; infinite if a divisor may be 0.
+
+        With ``full`` it also suffices if a single draw of noise has the whole variance. Then it
+        obeys the triangle inequality in the weights, which bounds on products of errors need.
+        """
+        linear, grain = self._vectors(one)
+        if one.linear:
+            return self._half(linear, level, full) + grain
+        reads = self._read(one)
+        if reads is None:
+            return math.inf
+        widest = 1.0
+        more = grain
+        for each in reads.values():
+            size = abs(each.divisor)
+            moved = self._half(each.below, level, True) + each.rounded
+            if not size > moved:
+                return math.inf
+            over = 1 / (1 - moved / size)
+            widest = max(widest, over)
+            rounded = (each.grain + abs(each.share) * each.rounded) * over / size
+            each.reach = self._half(each.off, level, True) * over / size + rounded
+            more += abs(each.weight) * rounded
+        for first, second, weight in one.products:
+            more += abs(weight) * reads[first].reach * reads[second].reach
+        return self._half(_with_quotients(linear, reads), level, full) * widest + more
+
+
+@dataclass(eq=False)
+class _Read:
+    """The released value of one quotient in a formula, and its noise.
+
+    Weights are an array for each stream, by cell and window.
+
+    Attributes:
+        share, divisor: released values of the quotient and its divisor.
+        off: weights of dividend - share * divisor, whose noise is the quotient's error times the
+            divisor, to first order.
+        below: weights of the cells in the divisor.
+        grain, rounded: largest rounding errors of the dividend's sums and of the divisor's sums.
+        weight: derivative of the formula by the quotient.
+        reach: largest error of the quotient.
+    """
+
+    share: float
+    divisor: float
+    off: list[Floats]
+    below: list[Floats]
+    grain: float
+    rounded: float
+    weight: float = 0.0
+    reach: float = 0.0
+
+
+def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
+    """Return a formula's derivative by each cell: its weight to first order, for each stream."""
+    vectors = list(linear)
+    for each in reads.values():
+        for place, off in enumerate(each.off):
+            vectors[place] = vectors[place] + each.weight * off / each.divisor
+    return vectors
+
+
+def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
+    """Return the place of a design's stream; ``len(streams)`` if it is not in the list.
+
+    Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
+    stream if they are equal.
+    """
+    for place, (known, _) in enumerate(streams):
+        if known is terms or known == terms:
+            return place
+        same = known.noise_id is not None and known.noise_id == terms.noise_id
+        if same and known.units.exact == terms.units.exact:
+            return place
+    return len(streams)
+
+
+def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
+    for one in formulas:
+        yield from (each for each, _ in one.sums)
+        for each, _ in one.quotients:
+            yield from _sums([each.above, each.below])
+        for first, second, _ in one.products:
+            yield from _sums([first.above, first.below, second.above, second.below])
+
+
+class _Noise:
+    """The noise of weighted sums of counts of cells and windows of one stream.
+
+    Cells have independent noise of one distribution, which is correlated over steps.
+    """
+
+    # Covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t - Var(N_t -
+    # N_s).
+
+    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
+        self._design = terms
+        strategy = terms.strategy
+        ends = sorted({end for start, stop, *_ in keys for end in (start, stop)} - {0})
+        place = {end: number for number, end in enumerate(ends)}
+        cells = {cell: number for number, cell in enumerate(sorted({key[2] for key in keys}))}
+        self._rows = np.array([cells[key[2]] for key in keys], np.int64)
+        self._starts = np.array([place.get(key[0], -1) for key in keys], np.int64)
+        self._stops = np.array([place.get(key[1], -1) for key in keys], np.int64)
+        self._shape = len(cells), len(ends)
+        at = self._ends = np.array(ends, dtype=np.int64)
+        self._rounding = np.zeros(len(at))
+        if len(at):
+            self._rounding = window_rounding(strategy, np.zeros_like(at), at)
+        bits = 2.0**-strategy.facts.lattice_bits
+        self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
+        self._node = terms.law.std  # std of a node read at weight 1, in lattice cells
+        self._coarse = 1.0 if terms.law.variance < 400 else 0.5
+
+    @cached_property
+    def _covariance(self) -> NDArray[np.float64]:
+        """Covariances of a cell's noise between the steps at which windows start or stop."""
+        at = self._ends
+        law = self._design.law
+        strategy = self._design.strategy
+        if not len(at):
+            return np.zeros((0, 0))
+        first = np.minimum(at[:, None], at[None, :])
+        last = np.maximum(at[:, None], at[None, :])
+        apart = noise_variance(strategy, law, last.ravel(), since=first.ravel())
+        alone = np.asarray(noise_variance(strategy, law, at, since=np.zeros_like(at)))
+        return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
+
+    def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
+        """Convert weights of windows to weights of running totals: shape ``(cells, steps)``."""
+        found = np.zeros(self._shape)
+        for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
+            some = ends >= 0
+            np.add.at(found, (self._rows[some], ends[some]), sign * weights[some])
+        return found
+
+    def _deviation(self, at: NDArray[np.float64]) -> float:
+        if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
+            law = self._design.law
+            strategy = self._design.strategy
+            found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
+            if None not in found:
+                return math.sqrt(max(math.fsum(np.array(found, np.float64)), 0.0))
+        return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
+
+    def std(self, weights: Floats) -> float:
+        return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
+
+    def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
+        """Return the half-width of a weighted sum's interval in data units, as in `_Law.half`."""
+        # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
+        # together have the variance, each with the largest weight of any node.
+        if not weights.any():
+            return 0.0
+        at = self._at_ends(weights)
+        magnitudes = np.abs(weights)
+        std = self._deviation(at)
+        by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
+        largest = self._full * float(by_cell.max())
+        jump = self._full * float(magnitudes.max())
+        if not std and not largest:
+            return 0.0
+        nodes = 1
+        if not full and largest and self._node:
+            nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
+        heavy = 0.0
+        if self._node:
+            heavy = interval_halfwidth(self._design.law, nodes, level) / (
+                math.sqrt(nodes) * self._node
+            )
+        quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
+        # the largest rounding error of a weighted sum, in multiples of the resolution
+        cell = 2.0**-self._design.strategy.facts.fraction_bits
+        rounding = float((np.abs(at) * self._rounding).sum()) * cell
+        half = quantile * std + self._coarse * jump + rounding
+        return float(self._design.errors.in_data_units(half))
+
+
+class StreamParts(NamedTuple):
+    """The weights of several formulas on the running totals of one stream.
+
+    of one stream.
+
+    ``weights`` are those of totals at ``ends``: shape ``(formulas, cells, ends)``.
+    """
+
+    design: Design
+    cells: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
+    """Return the weights of formulas on totals by stream, and their largest rounding errors.
+
+    Formulas must be sums of cells, without quotients.
+    """
+    if not all(one.linear for one in formulas):
+        raise InvalidInputError(
+            "a formula with products or quotients is not a sum of cells: use only sums and "
+            "differences"
+        )
+    streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
+    grain = np.zeros(len(formulas))
+    for number, formula in enumerate(formulas):
+        for one, weight in formula.sums:
+            grain[number] += abs(weight) * one.grain
+            if (place := _place(streams, one.design)) == len(streams):
+                streams.append((one.design, []))
+            for part in one.parts:
+                each = weight * part.weight
+                streams[place][1].append((number, part.cell, part.stop, each))
+                streams[place][1].append((number, part.cell, part.start, -each))
+    found = []
+    for terms, rows in streams:
+        rows = [row for row in rows if row[2]]  # the total of step 0 is 0
+        cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
+        weights = np.zeros((len(formulas), len(cells), len(ends)))
+        for number, cell, end, each in rows:
+            at = np.searchsorted(cells, cell), np.searchsorted(ends, end)
+            weights[number, *at] += each
+        found.append(StreamParts(terms, cells, ends, weights))
+    return found, grain

@@ -1,0 +1,295 @@
+"""Releases of streams: one step, or several, with their intervals and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import read_only
+from counton.base.errors import InvalidInputError
+from counton.base.exact import quantity, quote
+from counton.continual.design import Design
+from counton.privacy import ContributionBound, Guarantee
+
+
+class PublicNumbers:
+    """Releases: their guarantee, contribution bound, tables, and text for publications."""
+
+    __slots__ = ()
+    _design: Design
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._design.guarantee
+
+    @property
+    def contribution(self) -> ContributionBound:
+        return self._design.contribution
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Return the columns of `table` as arrays, without polars."""
+        raise NotImplementedError
+
+    def table(self, level: float | None = None) -> Any:
+        """Return one row for each step and cell as a polars data frame.
+
+        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
+        upper. Each interval holds its true value with probability ``level``, 0.95 unless given: one
+        alone, not all at once.
+
+        Raises:
+            InvalidInputError: `table_columns` refuses the level.
+            MissingDependencyError: polars is not installed.
+        """
+        from counton.base.columns import data_frame
+
+        return data_frame(self.table_columns() if level is None else self.table_columns(level))
+
+    def describe(self) -> str:
+        terms = self._design
+        return (
+            f"{terms.name}\nunit of privacy: {terms.contribution}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
+        )
+
+    def methods(self) -> str:
+        """Return the text on methods for a publication: unit, guarantee, mechanism, sources.
+
+        >>> from counton import Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+        >>> "pure differential privacy with epsilon = 1" in counter.release(3).methods()
+        True
+        """
+        from counton.continual.methods import methods
+
+        stds = self.table_columns().get("std", np.zeros(0))
+        errors = [noise_in_words(stds)] if len(stds) else []
+        return methods(self._design, errors=errors, sources=self._sources)
+
+    @property
+    def _sources(self) -> tuple[str, ...]:
+        """Papers behind the numbers, besides those on strategy and noise."""
+        return ()
+
+    def _repr_html_(self) -> str:
+        from counton.base.columns import html
+
+        return html(self.describe(), self.table_columns())
+
+
+def noise_in_words(stds: NDArray[np.float64]) -> str:
+    """Return a sentence for a publication that states the standard deviations of the noise."""
+    low, high = (quantity(end, end) for end in map(float, (stds.min(), stds.max())))
+    if low == high:
+        return f"The noise of what was released has the standard deviation {low}."
+    return f"The noise of what was released has standard deviations from {low} to {high}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRelease(PublicNumbers):
+    """The release of one step, or the difference between two releases.
+
+    Attributes:
+        step: number of the step, from 1.
+        value: private running total (with a strategy for windows, count of the step) in data units,
+            in the stream's shape: an integer for counts with tree strategies, otherwise float64.
+            After `since` it is the difference of two totals.
+        std: standard deviation of its noise in data units, for every cell.
+        between: for a difference, the later and the earlier release.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> release = counter.release(3)
+    >>> low, high = release.interval(level=0.95)
+    >>> high - release.value, release.guarantee
+    (15, PureDP(epsilon=1))
+    """
+
+    step: int
+    value: Any
+    std: float
+    # The design, never the counter: published numbers must not lead to exact sums.
+    _design: Design = field(repr=False)
+    between: tuple[StepRelease, StepRelease] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", read_only(self.value))
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the ends of an interval that holds the true value with probability ``level``.
+
+        They have the stream's shape, with one interval for each cell.
+        """
+        half = np.array(self._design.errors.cell_halfwidth(*self.ends, level))
+        low, high = _around(np.asarray(self.value), half)
+        return (low, high) if low.ndim else (low.item(), high.item())
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        start = {} if self.between is None else {"start": self.between[1].step}
+        about = {**start, "step": self.step, **_cells(np.shape(self.value))}
+        return _columns(about, self.value, self.std, *self.interval(level))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Pair (start, stop): the value counts the rows of steps start + 1 to stop.
+
+        With a delay of d steps it counts those of start + 1 - d to stop - d.
+        """
+        if self.between is not None:
+            return self.between[1].step, self.step
+        windows = self._design.strategy.facts.workload == "windows"
+        return self.step - 1 if windows else 0, self.step
+
+    def since(self, earlier: StepRelease) -> StepRelease:
+        """Return the private count of the steps after an earlier release, up to this one.
+
+        Raises:
+            InvalidInputError: ``earlier`` is of another stream, later, or a difference; or the ...
+                does not release totals.
+        """
+        terms = self._design
+        if (
+            self.between is not None
+            or earlier.between is not None
+            or earlier._design != terms
+            or earlier.step > self.step
+            or terms.strategy.facts.workload != "totals"
+        ):
+            raise InvalidInputError(
+                f"step {earlier.step} cannot be subtracted from step {self.step}: give an earlier "
+                "release of this stream, whose releases must be running totals"
+            )
+        std = float(terms.errors.window_std(earlier.step, self.step))
+        both = self, earlier
+        return StepRelease(self.step, self.value - earlier.value, std, terms, both)
+
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+        """Return a release of some cells: ``of`` selects values, ``terms`` is their design."""
+        if self.between is not None:
+            now, earlier = (one.part(of, terms) for one in self.between)
+            return now.since(earlier)
+        value = np.asarray(of(np.asarray(self.value)))
+        std = self.std if terms is self._design else float(terms.errors.in_data_units(self.std))
+        return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Releases(PublicNumbers):
+    """Consecutive released steps.
+
+    Attributes:
+        steps: their numbers.
+        values: private totals (or counts of windows) in data units, ``(len(steps), *shape)``.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> releases = counter.release_many([3, 0, 5])
+    >>> len(releases), releases.values.dtype, releases.std().round(2).tolist()
+    (3, dtype('int64'), [7.06, 7.06, 9.98])
+    """
+
+    steps: range
+    values: NDArray[Any]
+    _design: Design = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
+
+    def std(self, steps: Any = None) -> Any:
+        """Return the standard deviation of the noise in data units; see `Counter.std`.
+
+        ``steps`` is one for a float, or several for an array; None: all.
+
+        Raises:
+            InvalidInputError: a step that is not among these.
+        """
+        if steps is None:
+            return np.asarray(self._design.errors.std(self.steps), np.float64)
+        outside = [step for step in np.ravel(np.asarray(steps)).tolist() if step not in self.steps]
+        if outside:
+            first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
+            raise InvalidInputError(
+                f"step {quote(outside[0])} is not among the releases {first:,} to {last:,}: give a "
+                "step among these, or ask the counter"
+            )
+        return self._design.errors.std(steps)
+
+    @property
+    def unit(self) -> Fraction:
+        """Smallest difference of two values, in data units: all values are multiples of it."""
+        return self._design.units.released
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, place: int | slice) -> StepRelease:
+        """Return the release at an index from 0.
+
+        Raises:
+            InvalidInputError: a slice.
+        """
+        if isinstance(place, slice):
+            raise InvalidInputError(
+                "releases have no slices: give one index, such as releases[-1]; the count of the "
+                "steps between two running totals is releases[4].since(releases[1])"
+            )
+        step = self.steps[place]
+        terms = self._design
+        value = self.values[place]
+        std = float(terms.errors.std(range(step, step + 1))[0])
+        return StepRelease(step, value if terms.shape else value.item(), std, terms)
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the ends of intervals, each with probability ``level``, shaped like ``values``."""
+        half = self._design.errors.halfwidths(self.steps, level)
+        return _around(self.values, half.reshape(-1, *(1,) * (self.values.ndim - 1)))
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Return the columns of `table` as arrays."""
+        cells = max(math.prod(self._design.shape), 1)
+        about = {"step": np.repeat(np.asarray(self.steps), cells)}
+        about |= _cells(self._design.shape, len(self.steps))
+        return _columns(about, self.values, np.repeat(self.std(), cells), *self.interval(level))
+
+
+def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return values - half and values + half, as integers if both are whole."""
+    if values.dtype.kind == "i" and np.all(half == np.rint(half)):
+        whole = half.astype(np.int64)
+        return np.asarray(values - whole), np.asarray(values + whole)
+    exact = values.astype(np.float64)
+    return np.asarray(exact - half), np.asarray(exact + half)
+
+
+def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
+    """Return the indices of all cells, a column for each axis, repeated ``times`` times."""
+    places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
+    if len(places) == 1:
+        return {"cell": places[0]}
+    return {f"cell_{axis}": place for axis, place in enumerate(places)}
+
+
+def _columns(
+    about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
+) -> dict[str, NDArray[Any]]:
+    """Return a table as arrays: the columns ``about``, estimate, std, lower, upper."""
+    estimate = np.ravel(value)
+    found = {name: np.full(estimate.shape, one) for name, one in about.items()}
+    return {
+        **found,
+        "estimate": estimate,
+        "std": np.full(estimate.shape, std),
+        "lower": np.ravel(low),
+        "upper": np.ravel(high),
+    }

@@ -1,0 +1,218 @@
+"""Intervals that hold together: for all steps of a stream, or for several answers at once.
+
+By the union bound (Bonferroni) each of n intervals may fail with an n-th of the allowed
+probability: too wide if errors are correlated. So the quantile of the largest ratio of error to
+half-width is computed from the joint noise, simulated for many cells without data. The key is
+public, so all readers compute the same numbers, and independent of the noise of releases. The
+result is below the true quantile with probability at most 10^-6 over the choice of that key.
+Ratios, means and quantiles keep the union bound.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInputError
+from counton.continual.comparisons import Answer
+from counton.continual.counter import Counter
+from counton.continual.design import Design
+from counton.continual.formulas import Formula, StreamParts, parts_of
+from counton.continual.intervals import check_level
+from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
+from counton.privacy import ContributionBound
+
+#: Largest number of simulated cells, of simulated numbers in all, and of those at a time.
+_DRAWN = 20_000
+_MOST_DRAWN = 2**26
+_AT_A_TIME = 2**22
+#: Smallest number of simulated cells from which the quantile is computed.
+_FEWEST = 1_000
+#: Probability that the chosen order statistic lies below the true quantile.
+UNLUCKY = 1e-6
+
+
+def stream_noise(
+    terms: Design, key: Key, cells: int, steps: int, at_a_time: int
+) -> Iterator[NDArray[np.float64]]:
+    """Yield a stream's noise in data units: ``(n, cells)`` for ``at_a_time`` steps."""
+    counts = ContributionBound.add_remove()
+    # A stream of counts, whatever the terms count: its releases are in units of its sums.
+    bare = Design(
+        name=terms.name,
+        guarantee=terms.guarantee,
+        contribution=counts,
+        shape=(cells,),
+        law=terms.law,
+        strategy=terms.strategy,
+    )
+    counter = Counter.of(bare, key)
+    for first in range(0, steps, at_a_time):
+        count = min(at_a_time, steps - first)
+        found = counter.release_many(np.zeros((count, cells), np.int64))
+        yield terms.errors.in_data_units(np.asarray(found.values, np.float64))
+
+
+def _known_noise(
+    terms: Design, cells: int, steps: int, seed: int, *, windows: bool
+) -> Iterator[NDArray[np.float64]]:
+    """Yield simulated noise of windows or totals, for some steps at a time, under a public key."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureKeyWarning)
+        key = InsecureSeededKey(seed)
+    before = np.zeros((1, cells))
+    chunk = max(1, _AT_A_TIME // max(cells, 1))
+    released_windows = terms.strategy.facts.workload == "windows"
+    for noise in stream_noise(terms, key, cells, steps, chunk):
+        if windows and not released_windows:
+            noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()
+        elif released_windows and not windows:
+            noise = np.cumsum(noise, axis=0) + before
+            before = noise[-1:].copy()
+        yield noise
+
+
+def narrowing_factor(
+    terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
+) -> float:
+    """Return a factor, at most 1, of half-widths whose intervals still hold at all steps.
+
+    Args:
+        widths: half-widths from step ``first`` on, which hold together by the union bound.
+        level: probability that all errors of one cell are within their half-widths.
+        windows: whether they are counts of single windows, not totals.
+    """
+    steps = first + len(widths) - 1
+    cells = min(_DRAWN, _MOST_DRAWN // max(steps, 1))
+    if cells < _FEWEST or not widths.all():
+        return 1.0
+    largest = np.zeros(cells)
+    done = 0
+    for noise in _known_noise(terms, cells, steps, 0, windows=windows):
+        begin = max(first - 1 - done, 0)
+        if begin < len(noise):
+            at = done + begin - (first - 1)
+            width = widths[at : at + len(noise) - begin, None]
+            np.maximum(largest, (np.abs(noise[begin:]) / width).max(axis=0), out=largest)
+        done += len(noise)
+    share = largest_share(largest, level)
+    return 1.0 if share is None else min(share, 1.0)
+
+
+def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
+    """Return the smallest simulated number below the ``level`` quantile with probability <= 10^-6.
+
+    None: there are too few numbers.
+
+    >>> largest_share(np.arange(1000.0), 0.95)
+    979.0
+    """
+    place = order_above_quantile(len(drawn), level)
+    return None if place is None else float(np.sort(drawn)[place - 1])
+
+
+def order_above_quantile(cells: int, level: float) -> int | None:
+    """Return the ascending rank, from 1, of the number that is above the ``level`` quantile.
+
+    It is the smallest rank whose number is below the quantile with probability at most 10^-6. None:
+    there are too few numbers.
+
+    >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
+    (980, None)
+    """
+    # The order statistic of rank k is below the quantile if k or more draws are: a binomial tail.
+    from scipy.stats import binom
+
+    place = int(binom.isf(UNLUCKY, cells, level)) + 1
+    return place if place <= cells else None
+
+
+def jointly(answers: Sequence[Answer]) -> list[Answer]:
+    """Return the answers with intervals that hold all at once, with the level of the answers.
+
+    Sums and differences use the joint distribution of their noise. Ratios, means, quantiles, and
+    answers from older files, which do not identify their noise, use Bonferroni.
+
+    Args:
+        answers: of one level, to questions chosen without looking at the answers.
+
+    Raises:
+        InvalidInputError: no answers, different levels, or an answer that is not from a release.
+
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> visits = pl.DataFrame({"at": ["2024-03-01", "2024-03-02"], "page": ["home", "shop"]})
+    >>> found = release(
+    ...     "count", visits, time="at", every="1d", start="2024-03-01", steps=2, until="2024-03-03",
+    ...     by="page", domain=["home", "shop", "help"], guarantee=PureDP(1),
+    ...     state="visits.db",
+    ... )
+    >>> apart = [found.difference(page, "home") for page in ("shop", "help")]
+    >>> all(one.upper < two.upper for one, two in zip(apart, jointly(apart)))
+    True
+    """
+    levels = {one.level for one in answers}
+    if len(levels) != 1 or any(one.asked is None for one in answers):
+        raise InvalidInputError(
+            f"{len(answers)} answers have different levels, {sorted(levels)}: give answers of "
+            "releases with one level"
+        )
+    total = sum(one.at_once for one in answers)
+    missed = (1 - check_level(levels.pop())) / total
+    alone = check_level(1 - missed)
+    found = [_within(one, *one.asked.interval(alone)) for one in answers if one.asked is not None]
+    formulas = [one.asked.formula for one in answers if one.asked is not None]
+    linear = {
+        place: formula
+        for place, (one, formula) in enumerate(zip(answers, formulas, strict=True))
+        if formula is not None and formula.linear and one.at_once == 1
+    }
+    if len(linear) > 1:
+        halves = np.array([one.half(alone) for one in linear.values()])
+        halves *= joint_factor([*linear.values()], halves, 1 - missed * len(linear))
+        for (place, one), half in zip(linear.items(), halves.tolist(), strict=True):
+            found[place] = _within(answers[place], *one.around(half))
+    return found
+
+
+def _within(one: Answer, lower: float, upper: float) -> Answer:
+    return replace(one, lower=lower, upper=upper)
+
+
+def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
+    """Return a factor, at most 1, of half-widths whose intervals still hold together.
+
+    ``formulas`` are weighted sums of released cells; ``halves`` hold by the union bound.
+    """
+    streams, grain = parts_of(formulas)
+    if any(one.design.noise_id is None for one in streams):
+        return 1.0  # without identities two streams may share their noise, or not
+    sizes = [len(one.cells) * int(one.ends.max(initial=0)) for one in streams]
+    draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
+    some = halves > 0
+    if draws < _FEWEST or not some.any():
+        return 1.0
+    errors = np.zeros((len(formulas), draws))
+    for place, one in enumerate(streams):
+        errors += _errors_of(one, draws, place)
+    errors = (np.abs(errors) + grain[:, None])[some] / halves[some, None]
+    share = largest_share(errors.max(axis=0), level)
+    return 1.0 if share is None else min(share, 1.0)
+
+
+def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
+    """Simulate the errors of formulas on one stream: ``(formulas, draws)``; ``seed`` is public."""
+    wanted = {end: place for place, end in enumerate(one.ends.tolist())}
+    count = len(one.cells)
+    steps = int(one.ends.max(initial=0))
+    errors = np.zeros((one.weights.shape[0], draws))
+    totals = _known_noise(one.design, count * draws, steps, seed, windows=False)
+    for step, each in enumerate(chain.from_iterable(totals), 1):
+        if step in wanted:
+            errors += one.weights[:, :, wanted[step]] @ each.reshape(count, draws)
+    return errors

@@ -1,0 +1,514 @@
+"""Exact sums of *marked* rows (`mark_rows`) by window, group and place, in one pass.
+
+A *place* is one of the exact sums that a statistic keeps for each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.base.exact import name_alone, refuse_overflow
+from counton.base.private import Private, open_private
+from counton.io.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
+from counton.io.remote_rows import RemoteRows
+from counton.io.row_assignment import (
+    Adds,
+    RowMapping,
+    by_row,
+    cells_across,
+    collect,
+    mark_part,
+    mark_rows,
+    parts_of_columns,
+    row_number_name,
+    unreadable_part,
+    with_total,
+)
+from counton.io.sources import Rows, Source, unreadable_errors
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT
+
+#: Number of rows that are added up at a time if they are also kept in memory.
+ROWS_AT_A_TIME = 2**18
+#: With more groups than this, no table of groups is kept in memory while rows are read.
+MANY_GROUPS = 2**22
+#: With more windows of less than a day times groups than this, most of them have few rows.
+MANY_CELLS = 2**22
+
+
+def cells_of(
+    rows: Rows, reading: RowMapping, domain: Sequence[str] | None, alike: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Add up one part's rows by window, group and place; `sum_cells` adds up parts.
+
+    Args:
+        alike: if each row stands for several equal ones, their ``number`` and, if times differ, the
+            ``newest`` in microseconds.
+
+    Returns:
+        ``cell`` (window, group and place), ``group`` (label if groups are found, else null),
+        ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
+        modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
+    """
+    marked = mark_part(rows, reading)
+    number = None
+    if alike is not None:
+        marked = marked.collect().hstack(alike).lazy()
+        number = pl.col("number")
+        if "newest" in alike.columns:
+            us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+            marked = marked.with_columns(us=us)
+    return _cells_of(marked, reading, domain, number)
+
+
+def _cells_of(
+    marked: pl.LazyFrame,
+    reading: RowMapping,
+    domain: Sequence[str] | None,
+    number: pl.Expr | None = None,
+) -> pl.DataFrame:
+    if reading.unknown == "discover":
+        found = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
+    else:
+        found = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
+        found = found.with_columns(group=pl.lit(None, pl.String))
+    sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
+    return found.select("cell", "group", *sums).collect()
+
+
+def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up sums of several parts by cell and, if there is one, group; the newest time is kept."""
+    together = pl.concat(cells)
+    by = [name for name in ("cell", "group") if name in together.columns]
+    newest = [pl.col("us").max()] if "us" in together.columns else []
+    sums = pl.exclude(*by, "us").sum()
+    return together.group_by(by).agg(*newest, sums).select(together.columns)
+
+
+def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> pl.DataFrame:
+    """Return sums by positions in ``domain``, not labels; an undeclared one comes after the last.
+
+    >>> cells = {"cell": [1, 2], "group": ["b", "?"], "rows": [3, 1], "us": [0, 0]}
+    >>> by_place(pl.DataFrame(cells), ["a", "b"], None).sort("cell")["cell"].to_list()
+    [4, 8]
+    """
+    across = cells_across(adds)
+    width = len(domain) + 1
+    window = pl.col("cell") // across
+    rest = pl.col("cell") % across
+    cell = (window * width + pl.col("place")) * across + rest
+    placed = _place(cells.lazy(), domain).collect()
+    return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
+
+
+def labels_of(cells: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
+    """Return the labels of groups within the windows, and the first window of each."""
+    found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
+        pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+    )
+    return found.group_by("group").agg(pl.col("step").min())
+
+
+def pick_rows(rows: Rows, reading: RowMapping, which: pl.Expr) -> pl.DataFrame:
+    """Return original rows by an expression over the columns of `mark_rows`."""
+    found = (
+        mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
+    )
+    names = rows.of_file(reading.columns.names)
+    number = row_number_name(names)
+    given = rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(found.implode()))
+    return given.select(names).collect()
+
+
+def candidates(
+    rows: Rows, reading: RowMapping, domain: Sequence[str] | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return one part's rows that could count, and the sums of all its rows from `cells_of`.
+
+    The first lie within the windows, with a known group (its position in ``domain``) and values.
+    """
+    frame = mark_part(rows, reading).collect()
+    could = pl.col("step").is_between(1, reading.windows.steps)
+    if reading.columns.group is not None:
+        could &= pl.col("group").is_not_null()
+    if reading.adds is not None and by_row(reading.adds):
+        could &= pl.col("total") >= 0
+    found = frame
+    if reading.columns.group is not None and domain is not None:
+        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
+        found = frame.with_columns(group=place.cast(pl.UInt32))
+    return found.filter(could), _cells_of(frame.lazy(), reading, domain)
+
+
+def sums_by_cell(
+    rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
+) -> pl.LazyFrame:
+    """Add up rows by window and position of the group in ``domain``."""
+    # A row's window and group as one number; below 0 for a bad row.
+    cell = pl.col("step")
+    if domain is not None:
+        cell = cell * (len(domain) + 1) + pl.col("place")
+        rows = _place(rows, domain)
+    return _add(rows, cell, adds, **more)
+
+
+def _place(rows: pl.LazyFrame, domain: Sequence[str]) -> pl.LazyFrame:
+    """Add the position of each row's group; the length of the list if it is not declared."""
+    group = pl.col("group")
+    if rows.collect_schema()["group"] != pl.String:  # categories of the domain: rows of people
+        place = group.to_physical().fill_null(len(domain))
+    else:
+        find = GroupNames(domain).finder()
+        place = group.map_batches(
+            lambda names: pl.Series(find(names)), return_dtype=pl.Int32, is_elementwise=True
+        )
+    return rows.with_columns(place=place.cast(pl.Int64))
+
+
+def sums_by_label(
+    rows: pl.LazyFrame,
+    reading: RowMapping,
+    domain: Sequence[str] | None,
+    source: Source,
+    *,
+    raw: bool = False,
+) -> pl.DataFrame:
+    """Add up rows by window and label, then by position in ``domain``.
+
+    This is faster than finding every row's position, but not for very many undeclared labels, all
+    of which are held. ``raw``: rows have labels in place of one value (`mark_rows`).
+    """
+    # With many groups, the positions of all rows would also need a table larger than the names.
+    adds = reading.adds
+    by = [] if domain is None else ["group"]
+    if raw:
+        # Equal rows are counted first, so that each distinct row is encoded only once.
+        labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
+        each = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
+        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(each)
+        alike = with_total(collect(source, equal), reading).lazy()
+        number = pl.col("rows")
+        found = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
+    else:
+        found = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
+    if domain is None:
+        return found
+    across = cells_across(adds)
+    window = pl.col("cell") // across
+    rest = pl.col("cell") % across
+    places = _places_of(found["group"], domain)
+    cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
+    unknown = places == len(domain)
+    cells = found.with_columns(cell=cell).drop("group")
+    if not unknown.any():
+        return cells
+    return pl.concat([cells.filter(~unknown), sum_cells([cells.filter(unknown)])])
+
+
+def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
+    """Return each label's position; the length of the list for undeclared ones."""
+    places = np.full(len(labels), len(domain), np.int64)
+    wanted = labels.alias("group").to_frame().with_row_index("row")
+    # A join holds several times its input, so labels are joined some at a time if names are few.
+    at_a_time = max(ROWS_AT_A_TIME, len(domain))
+    for start, names in GroupNames(domain).parts():
+        placed = names.to_frame().with_row_index("place")
+        for some in wanted.iter_slices(at_a_time):
+            found = some.join(placed, on="group", how="inner")
+            places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
+    return pl.Series("place", places)
+
+
+def added_up(
+    parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None, number: pl.Expr
+) -> pl.DataFrame:
+    """Add up ``step``, ``group`` (position) and ``total`` (Int64), as in `Aggregates.cells`.
+
+    ``number``: how many times each row counts; below 0 it is taken back.
+    """
+    cell = pl.col("step") * groups + pl.col("group")
+    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
+    adding = partial(_add, cell=cell, adds=adds, number=number)
+    found = _sum_batches(parts, none, adding).sort("cell")
+    cells = found["cell"] // cells_across(adds)
+    return _by_place(found.with_columns(step=cells // groups, group=cells % groups), adds)
+
+
+def _sum_batches(
+    batches: Iterable[pl.DataFrame],
+    none: pl.DataFrame,
+    adding: Callable[[pl.LazyFrame], pl.LazyFrame],
+) -> pl.DataFrame:
+    """Add up each frame by ``adding``, then the sums; ``none`` is the result without frames."""
+    added: list[pl.DataFrame] = []
+    least = 0
+    for batch in batches:
+        added.append(adding(batch.lazy()).collect())
+        if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
+            added = [sum_cells(added)]
+            least = len(added[0])
+    if not added:
+        return adding(none.lazy()).collect()
+    return added[0] if len(added) == 1 else sum_cells(added)
+
+
+def _add(
+    rows: pl.LazyFrame,
+    cell: pl.Expr,
+    adds: Adds | None,
+    *,
+    newest: bool = False,
+    by: Sequence[str] = (),
+    number: pl.Expr | None = None,
+) -> pl.LazyFrame:
+    """Add up each cell's number of rows, and what they add to each place, window by window.
+
+    ``newest``: also the newest time. ``number``: of events for which each row stands.
+    """
+    each = pl.lit(1, pl.Int64) if number is None else number
+    many = pl.len().cast(pl.Int64) if number is None else number.sum()
+    sums = [many.alias("rows")]
+    if newest:
+        sums.append(pl.col("us").max())
+    if adds is not None:
+        entries = adds.entries(pl.col("total"))
+        if by_row(adds):
+            known = pl.col("total") >= 0
+            choice = pl.lit(0, pl.Int64)
+            places = [place for place, _ in entries if not isinstance(place, int)]
+            for place, span in zip(places, adds.spans, strict=True):
+                known &= (place >= span.start) & (place < span.stop)
+                choice = choice * len(span) + (place - span.start)
+            none = cells_across(adds) - 1
+            cell = cell * (none + 1) + pl.when(known).then(choice).otherwise(none)
+        if not adds.counts_rows:
+            for place, (_, amount) in enumerate(entries):
+                if isinstance(amount, int):  # equal for each row
+                    added = many * amount
+                    size = many * float(abs(amount))
+                else:
+                    added = (amount * each).sum()
+                    size = (amount.cast(pl.Float64) * each).abs().sum()
+                sums.append(added.alias(f"total {place}"))
+                sums.append(size.alias(f"magnitude {place}"))
+    return rows.group_by(cell.alias("cell"), *by).agg(sums)
+
+
+def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
+    """Convert sums of `_add` to a row for each place."""
+    group = pl.col("group")
+    names = ("step", "group", "rows", "total")
+    if adds is None:
+        return found.select("step", "group", "rows", total="rows")
+    across = cells_across(adds)
+    parts = []
+    radix = across - 1
+    spans = iter(adds.spans if across > 1 else ())
+    for number, (place, _) in enumerate(adds.entries(pl.col("total"))):
+        at: Any = place
+        if not isinstance(place, int):
+            span = next(spans)
+            radix //= len(span)
+            at = span.start + pl.col("cell") % across // radix % len(span)
+        at = (group * adds.places + at).alias("group")
+        total = "rows" if adds.counts_rows else f"total {number}"
+        parts.append(found.select("step", at, "rows", total=total))
+    if len(parts) == 1:
+        return parts[0]
+    together = pl.concat(parts)
+    if by_row(adds):  # other rows of the place may have chosen others elsewhere
+        together = together.group_by("step", "group").agg(pl.col("rows", "total").sum())
+    return together.sort("step", "group").select(names)
+
+
+class RowHolder(Protocol):
+    """Holds rows until all are read, because only then can those that count be chosen."""
+
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """Return the columns to hold of all marked rows, also of those that cannot be counted."""
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold some rows; calls are in their order."""
+
+
+#: Bound on the sum of one cell, so that a total over cells stays exact in int64.
+_LARGEST_CELL = 2**61
+
+
+@name_alone
+@dataclass(frozen=True, repr=False)
+class Aggregates:
+    """Exact sums of all rows of a run. Secret, so they are passed on as `Private`.
+
+    Attributes:
+        cells: ``step``; ``group``, which is (position of the group) * (number of places) + place;
+            ``rows``; and ``total``, the amount that they add; all int64.
+        newest: newest readable time, also of rows that count nowhere, in microseconds since 1970.
+        before, beyond: rows before the first and after the last window.
+        unknown, skipped, quarantined: rows of undeclared groups, with a missing value, and
+            unreadable ones.
+        moments: newest times of the cells up to the last window, in any order. A row after it, such
+            as one of the year 9999, does not show that no night is missing.
+        within: number of rows within the windows, also of those that count nowhere.
+        windows_with_rows: numbers of the windows that have a row, in order. Rows that count
+            nowhere, such as those of undeclared groups, are rows, too; rows that cannot be read are
+            not.
+    """
+
+    cells: pl.DataFrame
+    newest: int | None
+    rows: int
+    before: int
+    beyond: int
+    unknown: int
+    skipped: int = 0
+    quarantined: int = 0
+    moments: ArrayLike = ()
+    within: int = 0
+    windows_with_rows: ArrayLike = ()
+
+
+def tally(
+    source: Source,
+    reading: RowMapping,
+    domain: Sequence[str] | None = None,
+    *,
+    bound: RowHolder | None = None,
+    watch: Callable[[int], None] | None = None,
+    marked: pl.DataFrame | None = None,
+) -> Private[Aggregates]:
+    """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
+
+    ``marked``: the rows as `mark_rows` gives them, without ``raw_labels``, if they are read
+    already; ``bound`` and ``watch`` then hear of none.
+
+    Raises:
+        InvalidInputError: a column is missing; a time is missing, unreadable, or skipped or ...
+            when clocks change; a group is missing or unknown; a value is missing, NaN or infinite;
+            or a user or id is missing.
+        SumOverflowError: the sum of one cell is too large.
+    """
+    width = 1 if domain is None else len(domain) + 1
+    across = cells_across(reading.adds)
+    found = _by_cell(source, reading, domain, bound, watch, marked)
+    sizes = [name for name in found.columns if name.startswith("magnitude")]
+    most = found.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
+    exact = [name for name, one in zip(sizes, most, strict=True) if one < _LARGEST_CELL]
+    found = found.drop(exact).sort("cell")
+    rows_read = int(found["rows"].sum())
+    skipped = 0
+    quarantined = 0
+    if found.height and found["cell"][0] < 0:
+        if isinstance(source, RemoteRows):
+            bad = found.filter(pl.col("cell") < 0)
+            problem = bad.select(problem=-(pl.col("cell") // (width * across)), rows="rows")
+            skipped, quarantined = set_bad_rows_aside_elsewhere(source, reading, problem)
+        else:
+            skipped, quarantined = set_bad_rows_aside(source, reading)
+        found = found.filter(pl.col("cell") >= 0)
+    cells = found["cell"].to_numpy()
+    counts = found["rows"].to_numpy()
+    window = width * across
+    steps = cells // window
+    groups_of = cells - steps * window  # as % would, which is slow
+    outside = np.zeros(len(cells), bool)
+    if across > 1:
+        outside = groups_of % across == across - 1
+        groups_of //= across
+    if domain is not None:
+        outside |= groups_of == len(domain)
+    unknown = int(counts[outside].sum())
+    if unknown and reading.unknown == "refuse":
+        raise unknown_groups(source, reading, domain or ())
+    within = slice(*np.searchsorted(steps, (1, reading.windows.steps + 1)))  # they are sorted
+    early = slice(within.start)
+    late = slice(within.stop, None)
+    if unknown:
+        counts = np.where(outside, 0, counts)
+    counted = counts > 0
+    large = (found[name].to_numpy()[counted] for name in {*sizes} - {*exact})
+    largest = max((one.max(initial=0) for one in large), default=0.0)
+    are_counts = any(part.kind == "count" for part in parts_of_columns(reading))
+    refuse_overflow(
+        float(largest),
+        _LARGEST_CELL - 1,
+        lambda: (
+            f"the counts of one window and group add up to {largest:.3g}; at most 2^61 is exact: "
+            "correct rows with too large a count, or count in larger units, such as thousands"
+            if are_counts
+            else f"the values of one window and group add up to {largest:.3g} times the "
+            "resolution; at most 2^61 times is allowed: give a coarser resolution or narrower "
+            "bounds"
+        ),
+    )
+    parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
+    if not counted[within].all():
+        parted = parted.filter(counted[within])
+    return Private(
+        Aggregates(
+            cells=_by_place(parted, reading.adds),
+            newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
+            rows=rows_read,
+            before=int(counts[early].sum()),
+            beyond=int(counts[late].sum()),
+            unknown=unknown,
+            skipped=skipped,
+            quarantined=quarantined,
+            moments=found["us"].to_numpy()[: within.stop],
+            within=int(found["rows"][within].sum()),
+            windows_with_rows=np.unique(steps[within]),
+        )
+    )
+
+
+def _by_cell(
+    source: Source,
+    reading: RowMapping,
+    domain: Sequence[str] | None,
+    bound: RowHolder | None,
+    watch: Callable[[int], None] | None,
+    marked: pl.DataFrame | None,
+) -> pl.DataFrame:
+    """Return the sums of all rows of a local or remote source."""
+    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
+    kinds = {one.kind for one in parts_of_columns(reading)}
+    groups = len(domain or ())
+    if marked is not None and groups > MANY_GROUPS:
+        return sums_by_label(marked.lazy(), reading, domain, source)
+    if marked is not None:
+        return adding(marked.lazy()).collect(engine="in-memory")
+    if isinstance(source, RemoteRows):
+        if bound is not None:
+            for some in open_private(source.mark_rows(reading, domain)):
+                bound.take(bound.select(some.lazy()).collect())
+        return open_private(source.cells(reading, domain))
+    # In short windows a group has few rows, and its label would be held nearly once for each.
+    labels = kinds == {"label"}
+    dense = labels or reading.windows.whole_days or reading.windows.steps * groups <= MANY_CELLS
+    few = groups > MANY_GROUPS or (dense and reading.unknown != "drop")
+    # Rows that are counts are added up before: their labels are as many as they.
+    by_label = few and bound is None and "count" not in kinds and (domain is not None or labels)
+    rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
+    if by_label:
+        return sums_by_label(rows, reading, domain, source, raw=labels)
+    if bound is None:
+        return collect(source, adding(rows))
+    kept = bound.select(rows)
+    none = kept.collect_schema().to_frame()
+
+    def batches() -> Iterator[pl.DataFrame]:
+        for batch in kept.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
+            bound.take(batch)
+            yield batch
+
+    try:
+        return _sum_batches(batches(), none, adding)
+    except unreadable_errors() as error:
+        raise unreadable_part(source, error) from error

@@ -1,0 +1,342 @@
+"""Rows that cannot be counted: left out, written to a file for the operator, or refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from counton.base.errors import InvalidInputError, field
+from counton.base.exact import short_repr
+from counton.base.look_alikes import look_alike, shown_beside
+from counton.base.private import open_private
+from counton.io.error_policy import Problem, set_aside
+from counton.io.remote_rows import RemoteRows
+from counton.io.row_assignment import (
+    Columns,
+    RowMapping,
+    collect,
+    mark_part,
+    parts_of_columns,
+    row_number_name,
+)
+from counton.io.sources import EventFrame, Rows, Source
+from counton.io.timestamps import EPOCH_FORMATS, as_text, format_like
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+
+_SHOWN = 5
+
+#: Matches a number with a decimal comma.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
+
+#: Matches a number whose points may group thousands.
+_GROUPED_DIGITS = re.compile(r"\d{1,3}(\.\d{3})+")
+#: Matches a month or a quarter of a year, in which every moment is meant.
+_PERIOD = re.compile(r"\s*(\d{4})(?:[-/. ]?(?:0[1-9]|1[0-2])|[-/. ][1-9]|[- ]?[qQ][1-4])\s*")
+#: Matches the end of a day, as a time of the day before.
+_END_OF_DAY = re.compile(r".*\b24[:.]00\b.*")
+
+
+def _remedy_of_time(text: str) -> str | None:
+    """Return what to do about a text that is no time, if its form says it."""
+    period = _PERIOD.fullmatch(text)
+    if period is not None:
+        return (
+            f"a month, quarter or year is no moment: write its first day, as in {period[1]}-01-01"
+        )
+    if _END_OF_DAY.fullmatch(text):
+        return "write 00:00 of the next day for 24:00"
+    return None
+
+
+#: Problems of rows with a missing value.
+_LACKING = (
+    *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
+    *(Problem.NO_USER, Problem.NO_ID),
+)
+
+
+def _bad(part: Rows, reading: RowMapping) -> pl.LazyFrame:
+    """Return the rows that cannot be counted: ``row`` from 1, ``step`` minus the `Problem`."""
+    steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
+    return steps.filter(pl.col("step") < 0)
+
+
+def set_bad_rows_aside(source: Source, reading: RowMapping) -> tuple[int, int]:
+    """Leave out or write to a file rows that cannot be counted, by policy, or refuse them.
+
+    Returns the number of rows left out, and of rows written.
+    """
+    policies = reading.policies
+    columns = reading.columns.names
+    lacking = pl.col("step").is_in([-problem for problem in _LACKING])
+    skipped = 0
+    kept = list[tuple[object, ...]]()
+    for part in source.parts:
+        bad = _bad(part, reading)
+        if policies.missing == "skip":
+            skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
+            bad = bad.filter(~lacking)
+        rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
+        if policies.quarantine is None and rows.height:
+            raise _explain(source, reading)
+        if len(kept) + rows.height > policies.most:
+            raise InvalidInputError(
+                f"more than {policies.most:,} rows of {source.name} cannot be read, and at most "
+                f"{policies.most:,} may be set aside; look at these rows, or raise "
+                f"{field('bad_rows_most')}"
+            )
+        if rows.height:
+            number = row_number_name(columns)
+            texts = texts_of(part, columns).with_row_index(number, offset=1)
+            cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
+            for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
+                place = row if part.numbered else ""
+                line = part.unread.get(row - 1)
+                if line is not None:  # the whole line stands in the first column
+                    values = [line, *[None] * (len(values) - 1)]
+                kept.append((part.name, place, Problem(-step).words, *values))
+    if policies.quarantine is not None:
+        set_aside(policies.quarantine, columns, kept)
+    return skipped, len(kept)
+
+
+def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
+    """Return columns as texts."""
+    frame = part.scan(columns)
+    types = frame.collect_schema()
+    return frame.select(as_text(pl.col(name), types[name]) for name in columns)
+
+
+def set_bad_rows_aside_elsewhere(
+    source: RemoteRows, reading: RowMapping, problems: pl.DataFrame
+) -> tuple[int, int]:
+    """Do the same for a remote source; ``problems`` has the ``rows`` of each ``problem``."""
+    policies = reading.policies
+    lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
+    skipped = 0
+    which = pl.col("step") < 0
+    if policies.missing == "skip":
+        skipped = int(problems.filter(lacking)["rows"].sum())
+        problems = problems.filter(~lacking)
+        which &= ~pl.col("step").is_in([-problem for problem in _LACKING])
+    number = int(problems["rows"].sum())
+    if not number:
+        if policies.quarantine is not None:
+            set_aside(policies.quarantine, reading.columns.names, ())
+        return skipped, 0
+    if policies.quarantine is None:
+        many = dict(problems.select("problem", "rows").iter_rows())
+        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, many)
+    rows = _some(source, reading, which, policies.most + 1)
+    aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
+    if aside != number:
+        raise change_error(source.parts[0])
+    return skipped, aside
+
+
+def _some(source: RemoteRows, reading: RowMapping, which: pl.Expr, most: int) -> pl.DataFrame:
+    """Fetch at most ``most`` rows by an expression over the columns of `mark_rows`."""
+    return open_private(source.some(reading, which, most))
+
+
+def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
+    if not rows.height:
+        raise change_error(source.parts[0])
+    found = EventFrame(rows, source.name)
+    found.numbered = False
+    found.together = source.parts[0].together
+    return Source((found,), source.name)
+
+
+def change_error(part: Rows) -> InvalidInputError:
+    """Build the error for rows that changed while they were read."""
+    return InvalidInputError(
+        f"{part.name} changed while it was read, so nobody can tell which rows were counted; "
+        f"{part.still}"
+    )
+
+
+def _explain(
+    source: Source, reading: RowMapping, rows_of_all: Mapping[int, int] | None = None
+) -> InvalidInputError:
+    """Build the error for the first row that cannot be counted, and how many have its problem.
+
+    ``rows_of_all`` are a remote source's rows by `Problem`.
+    """
+    alike = dict[int, int]()
+    first = None
+    for part in source.parts:
+        bad = _bad(part, reading)
+        if reading.policies.missing == "skip":
+            bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
+        kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
+        found = kinds.sort("row").collect(engine="streaming")
+        for step, rows, row in found.rows():
+            first = first or (part, int(row), Problem(-step))
+            alike[-step] = alike.get(-step, 0) + rows
+    assert first is not None
+    part, row, problem = first
+    number = alike[problem] if rows_of_all is None else rows_of_all[problem]
+    others = sum((alike if rows_of_all is None else rows_of_all).values()) - number
+    columns = reading.columns
+    name = {
+        Problem.NO_GROUP: columns.group,
+        Problem.NO_USER: columns.user,
+        Problem.NO_ID: columns.id,
+    }.get(problem, columns.time)
+    if problem in _OF_PARTS:
+        name = _wrong_part(part, reading, row, problem)
+    assert name is not None
+    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    given = "" if text is None else f" ({short_repr(text)})"
+    counts = [f"one of {number:,} such rows"] if number > 1 else []
+    counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
+    many = f" ({'; '.join(counts)})" if counts else ""
+    remedy = problem.remedy(reading.windows.timezone)
+    if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
+        remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
+    reads_epochs = reading.time_format in EPOCH_FORMATS
+    if problem == Problem.UNREADABLE_TIME and reads_epochs:
+        remedy = (
+            "write numbers since 1970 in the stated unit; numbers from 20,000 to 80,000 are days "
+            "since 1899-12-30, as Excel counts them: write these as dates, as in 2024-03-01"
+        )
+    if problem == Problem.UNREADABLE_TIME and not reads_epochs:
+        remedy = _remedy_of_time(str(text)) or remedy
+    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
+        remedy = f"if the comma is the decimal sign, give {field('decimal', ',')}; else {remedy}"
+    if problem == Problem.NO_COUNT and _GROUPED_DIGITS.fullmatch(str(text)):
+        remedy = (
+            "write it without the point; if points group thousands in this file, give "
+            f"{field('decimal', ',')}"
+        )
+    return InvalidInputError(
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{many}; {remedy}"
+    )
+
+
+_OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+
+
+def _wrong_part(part: Rows, reading: RowMapping, row: int, problem: Problem) -> str:
+    """Return the column of values that causes a row's problem.
+
+    Labels are not examined; if no other column has it, the first is returned.
+    """
+    names = reading.columns.parts
+    parts = parts_of_columns(reading)
+    for name, one in zip(names, parts, strict=True):
+        if one.kind == "label":
+            continue
+        alone = Columns(reading.columns.time, several=(name,))
+        kept = reading._replace(columns=alone, adds=None, kept=[one])
+        found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
+        if found.item() == -problem:
+            return name
+    return names[0]
+
+
+_FEW = 1000  # number of rows of undeclared groups to look at
+
+_APART = 2**40  # distance between the row numbers of one file and of the next
+
+
+def unknown_groups(source: Source, reading: RowMapping, domain: Sequence[str]) -> InvalidInputError:
+    """Build the error for rows with an undeclared group or label."""
+    outside = pl.lit(False)
+    by_label = (pl.col("total") < 0) & (pl.col("step") >= 0)
+    if reading.columns.group is not None:
+        names = GroupNames(domain).column.implode()
+        outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
+    if isinstance(source, RemoteRows):  # enough of them for a message
+        first = outside
+        if reading.columns.group is not None:
+            first &= pl.col("group").is_first_distinct()
+        rows = _some(source, reading, first, _FEW)
+        if not rows.height:
+            rows = _some(source, reading, by_label, 1)
+        source = _fetch(source, rows)
+    of_labels = not collect(source, _number_rows(source, reading).filter(outside).head(1)).height
+    if of_labels:
+        outside = by_label
+    found = _number_rows(source, reading).filter(outside)
+    if of_labels:
+        parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
+        labels = [name for name, one in parts if one.kind == "label"]
+        least = collect(source, found.select(pl.col("row").min())).item()
+        number, row = divmod(int(least), _APART)
+        given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
+        shown = _labels_in_words(given.row(0), reading)
+        what = f"rows of {', '.join(map(repr, labels))}"
+    else:
+        groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
+        number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
+        found_names = groups["group"].to_list()
+        more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
+        shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
+        what = f"groups in column {reading.columns.group!r}"
+    part = source.parts[number]
+    where = f" of {part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{where})" if part.numbered else ""
+    return InvalidInputError(
+        f"{source.name} has {what} that are not listed: {shown}{first_in}; "
+        f"correct the data or {field('domain')}, or leave such rows out "
+        f"({field('unknown', 'drop')})"
+    )
+
+
+def _labels_in_words(row: Sequence[object], reading: RowMapping) -> str:
+    """Return the labels of a row, and for a name that is not listed what it looks like."""
+    listed = [part.labels for part in parts_of_columns(reading) if part.kind == "label"]
+    pairs = list(zip(row, listed, strict=True))
+    for label, labels in pairs:
+        if isinstance(label, str) and label not in labels and look_alike(label, labels):
+            return shown_beside(label, labels)
+    return short_repr(tuple(row) if len(row) > 1 else row[0])
+
+
+def unlisted_names(source: Source, reading: RowMapping) -> tuple[int, list[tuple[str, int]]]:
+    """Count the rows of undeclared groups, and the three commonest among the first 2^20.
+
+    It is exact: for the operator alone. Of a remote source only `_FEW` such rows are fetched.
+    """
+    column = reading.columns.group
+    assert column is not None
+    name = pl.col("group")
+    declared = GroupNames(reading.declared).column
+    unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
+    if isinstance(source, RemoteRows):
+        alone = reading._replace(other=None, unknown="drop")
+        found = _some(source, alone, unlisted & (pl.col("step") >= 0), _FEW)
+        if not found.height:
+            return 0, []
+        source = _fetch(source, found)
+    given = [part.scan((column,), (column,)) for part in source.parts]
+    texts = [
+        one.select(group=as_text(pl.col(column), one.collect_schema()[column])) for one in given
+    ]
+    some = name.head(2**20).value_counts(name="rows").implode()
+    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), some)).row(0)
+    common = sorted(names, key=lambda one: (-one["rows"], one["group"]))
+    return rows, [(one["group"], one["rows"]) for one in common[:_NAMED]]
+
+
+#: Number of the commonest names of undeclared groups that are shown.
+_NAMED = 3
+
+
+def _number_rows(source: Source, reading: RowMapping) -> pl.LazyFrame:
+    """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
+
+    Other columns are those of `mark_rows`, without time, user and id.
+    """
+    return pl.concat(
+        [
+            mark_part(part, reading)
+            .drop("us", "user", "id", strict=False)
+            .with_row_index("row", offset=1)
+            .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
+            for place, part in enumerate(source.parts)
+        ]
+    )

@@ -1,0 +1,177 @@
+"""Policies for rows that cannot be counted: refuse them, set them aside, or leave them out.
+
+By default the first bad row ends the run, so that one row decides whether there is a release. With
+a policy the run goes on; what happens to a row depends on that row alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from counton.base.errors import InvalidInputError, field
+
+
+class Problem(IntEnum):
+    """The reason why a row cannot be counted.
+
+    Of several problems one counts: time or an unreadable row first, then group, user and id, then
+    the values in their order.
+
+    >>> Problem.NO_GROUP.words
+    'no group'
+    """
+
+    NONE = 0
+    NO_TIME = 1
+    UNREADABLE_TIME = 2
+    CLOCK_CHANGE = 3
+    NO_GROUP = 4
+    NO_VALUE = 5
+    NOT_FINITE = 6
+    NO_USER = 7
+    NO_ID = 8
+    NO_COUNT = 10
+    UNREADABLE_ROW = 11
+
+    @property
+    def words(self) -> str:
+        """The problem in words."""
+        return _WORDS[self]
+
+    def remedy(self, timezone: str) -> str:
+        """Return words on the remedy."""
+        return _REMEDIES[self].replace("TIMEZONE", timezone)
+
+
+_WORDS = {
+    Problem.NONE: "no problem",
+    Problem.NO_TIME: "no time",
+    Problem.UNREADABLE_TIME: "a time that cannot be read",
+    Problem.CLOCK_CHANGE: ("a local time that a clock change skips or repeats"),
+    Problem.NO_GROUP: "no group",
+    Problem.NO_VALUE: "no value",
+    Problem.NOT_FINITE: "a value that is not a finite number",
+    Problem.NO_USER: "no user",
+    Problem.NO_ID: "no id",
+    Problem.NO_COUNT: (
+        "a count that is not written in digits alone, or is above 2^50 (in tables 2^32)"
+    ),
+    Problem.UNREADABLE_ROW: "a line that cannot be read",
+}
+
+_REMEDIES = {
+    Problem.NONE: "count it",
+    Problem.NO_TIME: (
+        f"remove such rows, leave them out ({field('missing', 'skip')}), or choose a time column "
+        f"that is always filled"
+    ),
+    Problem.UNREADABLE_TIME: (
+        f"write ISO 8601, as in 2013-01-01T05:00Z, or give {field('time_format')}"
+    ),
+    Problem.CLOCK_CHANGE: (
+        "write times with a UTC offset; for a time that comes twice in TIMEZONE you may also "
+        f"choose the earlier or the later ({field('clock_change')})"
+    ),
+    Problem.NO_GROUP: (
+        f"give the row a group, remove such rows, or leave them out ({field('missing', 'skip')})"
+    ),
+    Problem.NO_VALUE: (
+        f"remove such rows, leave them out ({field('missing', 'skip')}), or fill the value"
+    ),
+    Problem.NOT_FINITE: (
+        f"write a finite number, or nothing and leave such rows out ({field('missing', 'skip')})"
+    ),
+    Problem.NO_USER: (
+        "name the user of each event, remove such rows, or leave them out "
+        f"({field('missing', 'skip')})"
+    ),
+    Problem.NO_ID: (
+        f"give each row an id of its own, remove those without, or leave them out "
+        f"({field('missing', 'skip')})"
+    ),
+    Problem.NO_COUNT: "write how often the row counts, as in 1000, or split the row",
+    Problem.UNREADABLE_ROW: "write it anew",
+}
+
+
+Missing = Literal["refuse", "skip"]
+#: Default for the largest number of rows set aside. More suggest a wrong option or file.
+MOST: Final = 1000
+
+
+class Policies(NamedTuple):
+    """Policies for rows that cannot be counted.
+
+    Attributes:
+        quarantine: file for unreadable rows; None: they are refused.
+        most: largest number of rows of one run in it.
+        missing: "skip" or "refuse" rows that lack a time, user, group, value or id.
+
+    >>> Policies(Path("bad.csv"), 10).unread, Policies().unread
+    (10, 0)
+    """
+
+    quarantine: Path | None = None
+    most: int = MOST
+    missing: Missing = "refuse"
+
+    @property
+    def unread(self) -> int:
+        """Largest number of unreadable lines that a run accepts."""
+        return 0 if self.quarantine is None else self.most
+
+
+def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows to a new CSV file that only its owner can read.
+
+    A row has the name of its file, its number there, its problem, and its values.
+    """
+    try:
+        _refuse_no_file(file)
+        # A new file: a reader or a link of the old one sees none of these rows.
+        descriptor, name = tempfile.mkstemp(prefix=".counton-aside-", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream)
+                writer.writerow(aside_header(columns))
+                writer.writerows(rows)
+            os.replace(name, file)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise _not_written(file, error.strerror) from error
+
+
+def aside_header(columns: Iterable[str]) -> list[str]:
+    """Return the columns: file, number and problem, renamed if the events have them, then the
+    events'.
+
+    >>> aside_header(["time", "row"])
+    ['file', 'counton row', 'problem', 'time', 'row']
+    """
+    columns = list(columns)
+    own = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
+    return [*own, *columns]
+
+
+def _refuse_no_file(file: Path) -> None:
+    if file.is_symlink():
+        raise _not_written(file, "it is a symbolic link")
+    if file.exists() and not file.is_file():
+        raise _not_written(file, "it is not a plain file")
+
+
+def _not_written(file: Path, why: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"{field('bad_rows', f'quarantine:{file}')} cannot be written ({why}); give a file that "
+        "belongs to you, in a folder that exists"
+    )

@@ -1,0 +1,345 @@
+"""Rows of files, read lazily; and opening of events: paths, patterns, folders, data frames."""
+
+from __future__ import annotations
+
+import filecmp
+import gzip
+import hashlib
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, cast
+
+from typing_extensions import override
+
+from counton.base.errors import InvalidInputError, field, is_text
+from counton.base.outside_input import sqlite_header
+from counton.io.input_paths import (
+    CsvForm,
+    Format,
+    event_paths,
+    format_of,
+    is_database,
+    place_of_file,
+)
+from counton.io.other_formats import content_of
+from counton.io.sources import (
+    Rows,
+    Source,
+    UnreadableRowError,
+    name_of,
+    open_frame,
+    unreadable_errors,
+)
+from counton.io.text_lines import (
+    NO_UTF8,
+    BrokenFileError,
+    Fault,
+    Piece,
+    Unzstd,
+    blocks,
+    csv_pieces,
+    header_of,
+    json_pieces,
+    keys_of,
+    whole_lines,
+)
+from counton.windowing.lazy_polars import polars as pl
+
+CSV = CsvForm()
+#: First bytes of files compressed by gzip; and by zstd, also of a frame to be skipped.
+_GZIP = b"\x1f\x8b"
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
+
+_LOOKED_AT = 4096
+
+#: Number of first JSON lines from which names of columns are collected.
+_JSON_ROWS = 10_000
+
+
+def refuse_sqlite(path: str) -> None:
+    """Refuse a SQLite file by its first bytes."""
+    with suppress(OSError):
+        if sqlite_header(Path(path)) is not None:
+            raise InvalidInputError(
+                f"{path!r} is a SQLite database, not a table; name it in a job file, with "
+                f"{field('events', 'sqlite:///FILE')} and {field('query', 'select ...')}, or write "
+                "its rows into a file"
+            )
+
+
+class EventFile(Rows):
+    """Rows of one file; or of standard input (``-``) or a pipe, whose bytes are kept in memory.
+
+    Args:
+        stated: its format; None: by its ending. Standard input is CSV unless stated.
+        form: of CSV; None: the usual one, for a table that no option describes.
+        piped: whether the path may be a pipe.
+
+    Raises:
+        InvalidInputError: the file is missing or empty, or its format is unknown.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        stated: str | None = None,
+        *,
+        form: CsvForm | None = None,
+        piped: bool = False,
+    ) -> None:
+        path = os.fspath(path)
+        self.name = "standard input" if path == "-" else path
+        self._bytes: bytes | None = None
+        self.form = form or CSV
+        if path == "-":
+            self.kind: Format = format_of(path, stated or "csv")
+            self._bytes = sys.stdin.buffer.read()
+        else:
+            if stated is None and Path(path).is_file():
+                refuse_sqlite(path)
+            self.kind = format_of(path, stated)
+            if piped and Path(path).is_fifo():  # such as bash's <(command)
+                self._bytes = Path(path).read_bytes()
+            elif not Path(path).is_file():
+                raise InvalidInputError(
+                    f"{path!r} is not a file; check the path, or use - to pipe events"
+                )
+            refuse_sqlite(path)
+        self.path = path
+        self.place = None if self._bytes is not None else place_of_file(path)
+        self._stamp = self._present()
+        size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
+        if not size and self.kind != "jsonl":  # JSON lines without events are an empty file
+            needs = (
+                "the first line, which names the columns"
+                if self.kind == "csv"
+                else "Parquet's own frame"
+            )
+            raise InvalidInputError(
+                f"{self.name} is empty (0 bytes); even a {self.kind} file without events needs "
+                f"{needs}: write it again"
+            )
+
+    @override
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        with self._content() as stream:
+            return hashlib.file_digest(cast(io.BufferedReader, stream), "sha256").hexdigest()
+
+    @override
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        if self._bytes is not None:
+            return Path(other).read_bytes() == self._bytes
+        return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
+
+    def beginning(self, size: int) -> tuple[EventFile, bool, int]:
+        """Return at most ``size`` decompressed bytes as a file whose last line is whole, whether it
+        is all, and the number of bytes read, ``size`` + 1 of a longer file.
+        """
+        with self._content() as lines:
+            held = lines.read(size + 1)
+        whole = len(held) <= size
+        found = copy(self)
+        found._bytes = held if whole else whole_lines(held)
+        found._stamp = found._present()
+        return found, whole, len(held)
+
+    def has_changed(self) -> bool:
+        """Return True if the file was written or replaced since it was opened."""
+        return self._present() != self._stamp
+
+    def _present(self) -> tuple[int, ...]:
+        if self._bytes is not None:
+            return ()
+        found = Path(self.path).stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    @override
+    def number(self, given: pl.Expr) -> pl.Expr:
+        if self.kind != "csv" or self.form.decimal == ".":
+            return given
+        return given.str.replace_many([".", ","], [",", "."])  # a point is in no number
+
+    @override
+    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+        if self.kind != "csv" or self.form.decimal == ".":
+            return self.number(given)
+        # Where a comma is the decimal sign, a point before three digits groups thousands.
+        plain = given.str.replace_all(".", "", literal=True)
+        grouped = given.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+(?:,0{1,2})?$")
+        return self.number(pl.when(grouped).then(plain).otherwise(given))
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        if self.kind == "parquet":
+            return pl.scan_parquet(
+                Path(self.path) if self._bytes is None else io.BytesIO(self._bytes), glob=False
+            )
+        from polars.io.plugins import register_io_source
+
+        every = self._header if self.kind == "csv" else self._keys if columns is None else columns
+        wanted = list(every if columns is None else columns)
+
+        def read(
+            names: list[str] | None, which: pl.Expr | None, most: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            for piece in self._pieces(names if names else wanted):
+                if piece.faults and not self.unread:
+                    raise self._refusal(piece.faults[min(piece.faults)])
+                rows = piece.rows if most is None else piece.rows.head(most)
+                yield rows if which is None else rows.filter(which)
+                if most is not None and (most := most - rows.height) <= 0:
+                    return
+
+        # Texts only: the meaning of a row must not be guessed from other rows.
+        return register_io_source(read, schema=dict.fromkeys(wanted, pl.String))
+
+    def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Yield some columns of a text file, some lines at a time."""
+        with self._content() as stream:
+            if self.kind == "csv":
+                yield from csv_pieces(stream, self._header, columns, self.form)
+            else:
+                self._refuse_utf_16()
+                yield from json_pieces(stream, columns)
+
+    @cached_property
+    def _header(self) -> list[str]:
+        """Names of the columns of a CSV file."""
+        self._refuse_utf_16()
+        with self._content() as stream:
+            found = header_of(stream, self.form)
+        if not found:
+            raise InvalidInputError(
+                f"{self.name} has no line that names the columns; write it again, with such a line"
+            )
+        return found
+
+    def _refuse_utf_16(self) -> None:
+        """Refuse a text by its first line; JSON lines only by a mark, since each row decides."""
+        with self._content() as stream:
+            beginning = stream.read(_LOOKED_AT)
+        other = content_of(beginning) if self.kind == "csv" else None
+        if other is not None:
+            raise InvalidInputError(f"{self.name} {other}")
+        first = re.split(rb"[\r\n]", beginning)[0]
+        in_utf16 = first.startswith((b"\xff\xfe", b"\xfe\xff"))
+        if in_utf16 or (self.kind == "csv" and b"\0" in first):
+            raise InvalidInputError(
+                f"{self.name} is UTF-16 or not text at all, and a {self.kind} file must be text in "
+                f"UTF-8; convert it (iconv -f UTF-16 -t UTF-8 {self.name} > utf8.{self.kind}), or "
+                f"state its format ({field('file_format')})"
+            )
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        """Keys in the first lines of JSON; a line that is no object adds none."""
+        found = dict[str, None]()
+        for keys in islice(self._keys_of_lines(), _JSON_ROWS):
+            found |= keys
+        return list(found)
+
+    def _keys_of_lines(self) -> Iterator[dict[str, None]]:
+        with self._content() as stream:
+            for line in chain.from_iterable(map(bytes.splitlines, blocks(stream))):
+                if line.strip():
+                    keys = keys_of(line.decode("utf-8", "replace"))
+                    yield dict.fromkeys(filter(is_text, keys))
+
+    @override
+    def _may_lack(self, name: str) -> bool:
+        """Return True for JSON lines, each of which names its own columns."""
+        if self.kind != "jsonl":
+            return False
+        return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
+
+    def sift(self, columns: Sequence[str], most: int) -> Rows:
+        """Return the rows, with at most ``most`` faulty lines left empty."""
+        if self.kind == "parquet":
+            return self
+        unread = dict[int, str]()
+        row = 0
+        for piece in self._pieces(self.of_file(columns)):
+            for place, fault in sorted(piece.faults.items()):
+                if len(unread) == most:
+                    raise self._refusal(fault)
+                unread[row + place] = fault.text.decode("utf-8", "backslashreplace")
+            row += piece.rows.height
+        if not unread:
+            return self
+        found = copy(self)
+        found.unread = unread
+        return found
+
+    def _refusal(self, fault: Fault) -> UnreadableRowError:
+        """Build the error for a faulty line."""
+        remedy = "correct the file, or let its program write Parquet"
+        if fault.what == NO_UTF8:
+            remedy = (
+                "correct the file, or convert it, as from Latin-1 by iconv -f LATIN1 -t UTF-8 "
+                f"{self.name} > utf8.{self.kind}"
+            )
+        return UnreadableRowError(
+            f"line {fault.line:,} of {self.name} cannot be read as {self.kind} (it {fault.what}); "
+            f"{remedy}"
+        )
+
+    @contextmanager
+    def _content(self) -> Iterator[IO[bytes]]:
+        """Open the file, decompressed; an error within the block says why it cannot be read."""
+        held = self._bytes
+        try:
+            with open(self.path, "rb") if held is None else io.BytesIO(held) as file:
+                first = file.read(_LOOKED_AT)
+                file.seek(0)
+                found: IO[bytes] = file
+                if first.startswith(_GZIP):
+                    found = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+                elif _ZSTD.match(first):
+                    found = io.BufferedReader(Unzstd(file))
+                yield found
+        except BrokenFileError as error:
+            raise self._refusal(error.fault) from error
+        except unreadable_errors(EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+
+
+def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
+    """Open files, standard input, or a data frame.
+
+    Args:
+        events: a path, ``-``, a folder, a pattern such as ``logs/2024-*.csv``, a sequence of these;
+            any table that exports Arrow; or a source, which is returned.
+        stated: format of the files; None: by their endings.
+
+    Raises:
+        InvalidInputError: the events are of an unknown kind, a file is missing, named twice or ...
+            a format is unknown.
+    """
+    if isinstance(events, Source):
+        return events
+    if not isinstance(events, str | os.PathLike | list | tuple):
+        frame = open_frame(events)
+        return Source((frame,), frame.name)
+    if is_database(events):
+        raise InvalidInputError(
+            f"{field('events')} are the address of a database, which only job files can name; "
+            "write its rows into a file, or pass them as a data frame"
+        )
+    if stated is not None:
+        format_of("", stated)
+    paths = event_paths(events, stated)
+    parts = tuple(EventFile(path, stated, form=form, piped=True) for path in paths)
+    return Source(parts, name_of(parts))

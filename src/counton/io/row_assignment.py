@@ -1,0 +1,451 @@
+"""Marking of rows with window, group, user and value, for any source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.columns import MISSING, OUTSIDE
+from counton.io.error_policy import Policies, Problem
+from counton.io.object_cells import CellKind
+from counton.io.sources import Rows, Source, unreadable_errors
+from counton.io.timestamps import (
+    EPOCH_FORMATS,
+    UNREADABLE_TIME,
+    WITHIN_DAY,
+    ClockChange,
+    as_text,
+    is_serial,
+    moments,
+)
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import NO_MOMENT, Windows, microseconds
+
+Unknown = Literal["refuse", "drop", "discover"]
+
+
+class EventPart(Protocol):
+    """One value of an event, such as a number or a label."""
+
+    @property
+    def name(self) -> str:
+        """A job's option, such as "value", or the name of a column."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the values: "number", "count" or "label"."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Allowed labels."""
+
+    @property
+    def most(self) -> int:
+        """Largest count."""
+
+
+class Adds(Protocol):
+    """How a row changes a statistic's sums (`counton.statistics.AccumulatorStatistic`)."""
+
+    @property
+    def parts(self) -> Sequence[EventPart]:
+        """Values that the statistic reads."""
+
+    @property
+    def places(self) -> int:
+        """Number of exact sums ("places") of each group."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """True if every row adds 1 to exactly one place."""
+
+    @property
+    def spans(self) -> Sequence[range]:
+        """Ranges of places; a row adds to at most one of each, as its values decide."""
+
+    def encode(self, *parts: Any) -> NDArray[np.int64]:
+        """Encode each row's values as one integer."""
+
+    def entries(self, code: Any) -> Sequence[tuple[Any, Any]]:
+        """Return pairs of a place and an amount, of all rows or an int for all."""
+
+
+#: Most characters of a label of a group found in the data; longer labels are counted nowhere.
+_LONGEST_LABEL = 200
+
+_HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
+
+
+def label(given: pl.Expr) -> pl.Expr:
+    """Return the group named by a text; null if it names none.
+
+    Spaces around it and Unicode's form (NFC) make no difference. Empty texts, very long ones, and
+    ones with control or formatting characters name no group.
+    """
+    text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
+    good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
+    return pl.when(good).then(text)
+
+
+def one_name(texts: pl.Series) -> pl.Series:
+    """Return users or ids under one name: whole numbers lose zeros after the point, because
+    programs write 7 also as 7.0. Leading zeros stay.
+
+    >>> one_name(pl.Series(["7", "7.0", "007.00", "7.50", "v7.0", None])).to_list()
+    ['7', '7', '007', '7.50', 'v7.0', None]
+    """
+    if not texts.str.contains(".0", literal=True).any():
+        return texts
+    return texts.str.replace(r"^(-?[0-9]+)\.0+$", "${1}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns by their role.
+
+    Attributes:
+        time, group, value: of the event; the time is "" without times.
+        user: see `one_name`.
+        id: two rows with one id are the same event.
+        several: columns of an event's values, if it has others than one number.
+    """
+
+    time: str
+    group: str | None = None
+    value: str | None = None
+    user: str | None = None
+    id: str | None = None
+    several: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Columns of values, in the order of the statistic."""
+        return self.several if self.value is None else (self.value,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that are read, each once."""
+        named = (self.time, self.group, *self.parts, self.user, self.id)
+        return tuple(dict.fromkeys(name for name in named if name))
+
+
+class RowMapping(NamedTuple):
+    """Options by which rows are read.
+
+    Attributes:
+        windows: assigns each row to a step.
+        unknown: rows of undeclared groups are refused ("refuse"), counted nowhere ("drop"), or
+            counted in found groups ("discover").
+        adds: how rows change sums; None: rows are only counted.
+        clock_change: which moment is meant by a local time that occurs twice. If windows are whole
+            days, each local time is in the day that it names.
+        time_format: None: ISO 8601.
+        declared: groups with a count of their own, if ``other`` counts all other rows, and those
+            without a group.
+        kept: values of an event in order, if there is no rule ``adds``.
+    """
+
+    columns: Columns
+    windows: Windows
+    unknown: Unknown = "refuse"
+    adds: Adds | None = None
+    clock_change: ClockChange = "raise"
+    time_format: str | None = None
+    declared: Sequence[str] = ()
+    other: str | None = None
+    policies: Policies = Policies()
+    kept: Sequence[EventPart] = ()
+
+    def group(self, given: pl.Expr) -> pl.Expr:
+        """Return the group in which each row counts."""
+        if self.unknown == "discover":
+            return label(given)
+        if self.other is None:
+            return given
+        known = given.is_in(GroupNames(self.declared).column.implode())
+        return pl.when(known.fill_null(False)).then(given).otherwise(pl.lit(self.other))
+
+
+def cells_across(adds: Adds | None) -> int:
+    """Return the number of cells of one window and group: one for each combination of places that
+    values decide, and one for rows with an unknown value.
+    """
+    if adds is None or not by_row(adds):
+        return 1
+    return math.prod(map(len, adds.spans)) + 1
+
+
+def by_row(adds: Adds) -> bool:
+    """Return True if a row's values decide to which place it adds, or to none."""
+    return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
+
+
+def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+    """Compute a frame; an unreadable row raises an error that names it."""
+    try:
+        return frame.collect(engine="streaming")
+    except unreadable_errors() as error:
+        raise unreadable_part(source, error) from error
+
+
+def unreadable_part(source: Source, error: BaseException) -> Exception:
+    """Return an error that names the file and, if possible, the row."""
+    for part in source.parts[:-1]:
+        try:
+            names = part.columns()
+            part.frame(names).select(pl.col(names).is_null().any()).collect(engine="streaming")
+        except unreadable_errors():
+            return part.unreadable(error)
+    return source.parts[-1].unreadable(error)
+
+
+def mark_rows(
+    source: Source,
+    reading: RowMapping,
+    watch: Callable[[int], None] | None = None,
+    *,
+    raw_labels: bool = False,
+) -> pl.LazyFrame:
+    """Mark the rows of a source, in its order; ``watch`` hears of further rows read.
+
+    With ``raw_labels`` labels stay, in columns ``part N``: all values are labels, so that many
+    events are equal.
+
+    Returns:
+        ``us``: the time in microseconds since 1970. ``step``: the window; 0 before the first, the
+            number of windows plus 1 after the last, minus the `Problem` if a row cannot be counted.
+            ``group``: text. ``total``: 1, the value as a multiple of the resolution, or the code of
+            `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
+            ``sign``, if stated.
+    """
+    parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+@cache
+def _show_an_array() -> None:
+    """Let polars load numpy now, on a single thread: two of its threads at once would fail."""
+    pl.Series(np.zeros(1, np.int64))
+
+
+def mark_part(
+    part: Rows,
+    reading: RowMapping,
+    watch: Callable[[int], None] | None = None,
+    *,
+    raw_labels: bool = False,
+) -> pl.LazyFrame:
+    """Mark the rows of one part, with the columns of `mark_rows`."""
+    _show_an_array()
+    columns = reading.columns
+    parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
+    every = {name: getattr(columns, name) for name in ("group", "user", "id")}
+    whose = {name: column for name, column in every.items() if column is not None}
+    told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
+    read = {columns.time, *(column for column, one in parts if one.kind != "label")}
+    part.check_columns(part.of_file(columns.names))
+    every_kind = part.kinds_of(part.of_file(columns.names))
+    kinds = {column: name for column, name in every_kind.items() if column in read}
+    frame = part.scan(columns.names, told, list(kinds.values()))
+    types = frame.collect_schema()
+    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
+    if columns.time:
+        us = _times(reading, types[columns.time], kinds.get(columns.time))
+    if watch is not None:
+        us = _watch(us, watch)
+    if part.unread:
+        frame, us = unread_marked(frame, us, part)
+    taken = {"us": us}
+    taken |= {name: as_text(pl.col(column), types[column]) for name, column in whose.items()}
+    for name in taken.keys() & {"user", "id"}:
+        taken[name] = taken[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
+    for place, (column, one) in enumerate(parts):
+        given = pl.col(column)
+        if one.kind == "label":
+            taken[f"part {place}"] = as_text(given, types[column])
+        elif one.kind == "count":
+            number = part.count(column, given)
+            taken[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
+        else:
+            taken[f"part {place}"] = _numbers_of_cells(part.number(given), kinds.get(column))
+    missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
+    if reading.unknown == "refuse" and reading.other is None:
+        missing.insert(0, ("group", Problem.NO_GROUP))
+    problems = [
+        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
+        for name, problem in missing
+        if name in taken
+    ]
+    written = [types[column] == pl.String for column, _ in parts]
+    values = []
+    kept_parts = []
+    for place, (_, one) in enumerate(parts):
+        given = pl.col(f"part {place}")
+        if one.kind == "label":
+            kept_parts.append(given)
+            values.append(_code(given, one.labels))
+            continue
+        value = given.cast(pl.Float64, strict=False)
+        finite = value.is_finite().fill_null(False)
+        problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
+        if one.kind == "count":
+            set_aside = reading.policies.quarantine is not None
+            value, whole = _count_of(given, value, one.most, written[place], set_aside=set_aside)
+            problems.append((finite & ~whole, Problem.NO_COUNT))
+            finite &= whole
+        values.append(pl.when(finite).then(value).otherwise(0.0))
+        kept_parts.append(value)
+    totals = [pl.lit(1, dtype=pl.Int64).alias("total")]
+    if raw_labels or reading.kept:
+        totals = kept_parts
+    elif values and reading.adds is not None:
+        totals = [_encode(values, reading.adds).alias("total")]
+    step = reading.windows.step("us")
+    for wrong, problem in reversed(problems):
+        unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
+        step = unless.then(-int(problem)).otherwise(step)
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
+    if "group" in taken:
+        kept.insert(0, reading.group(pl.col("group")).alias("group"))
+    return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
+
+
+def _times(reading: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
+    """Return the time of each row in microseconds since 1970, or a code of `moments`.
+
+    Args:
+        reading: The options by which rows are read.
+        dtype: The type of the column of times.
+        kinds: The column of the cells' kinds; None if the type says them.
+    """
+    name = reading.columns.time
+    windows = reading.windows
+    clock_change = WITHIN_DAY if windows.whole_days else reading.clock_change
+    us = moments(name, dtype, windows.timezone, clock_change, reading.time_format)
+    if reading.time_format in EPOCH_FORMATS and not dtype.is_temporal():
+        serial = is_serial(pl.col(name))
+        early = us < microseconds(windows.start)
+        us = pl.when(serial & early).then(UNREADABLE_TIME).otherwise(us)
+    if kinds is None:
+        return us
+    kind = pl.col(kinds)
+    if reading.time_format is not None:
+        # A stated format is for texts: a date of Python has no day and month to confuse.
+        as_iso = moments(name, dtype, windows.timezone, clock_change, None)
+        us = pl.when(kind == CellKind.TIME).then(as_iso).otherwise(us)
+    return pl.when(kind == CellKind.OTHER).then(UNREADABLE_TIME).otherwise(us)
+
+
+def _numbers_of_cells(given: pl.Expr, kinds: str | None) -> pl.Expr:
+    """Return the numbers of a column of objects: 1 and 0 for truth values, a text for no number."""
+    if kinds is None:
+        return given
+    kind = pl.col(kinds)
+    truth = pl.when(given == "true").then(pl.lit("1")).otherwise(pl.lit("0"))
+    number = pl.when(kind == CellKind.TRUTH).then(truth).otherwise(given)
+    return pl.when(kind == CellKind.OTHER).then(pl.lit("?")).otherwise(number)
+
+
+#: A count as it is written: digits alone, or followed by a point and one or two zeros. Three digits
+#: after a point may be thousands.
+_DIGITS_ALONE = r"^[0-9]+(?:\.0{1,2})?$"
+
+
+def _count_of(
+    given: pl.Expr, value: pl.Expr, most: int, written: bool, *, set_aside: bool
+) -> tuple[pl.Expr, pl.Expr]:
+    """Return how many events each row adds, and whether the row is in order.
+
+    Args:
+        given: The cells.
+        value: The cells as floats.
+        most: The largest count.
+        written: True if the cells are texts.
+        set_aside: True if other rows are written to a file, and the run goes on without them.
+
+    Returns:
+        The count, and True for a whole number in range that is written with digits alone. If bad
+        rows are set aside, a count above ``most`` adds as much less as it is above, down to 0 from
+        twice ``most`` on. Otherwise one event more would remove all events of its row from the sum.
+    """
+    whole = value == value.floor()
+    if written:
+        whole &= given.str.contains(_DIGITS_ALONE)
+    if not set_aside:
+        return value, whole & value.is_between(0, most)
+    fading = pl.when(value > most).then(2 * most - value).otherwise(value)
+    return fading, whole & fading.is_between(0, most) & (value < 2 * most)
+
+
+def with_total(rows: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
+    """Replace labels by ``total``, a code from which the statistic finds the changed sums."""
+    parts = parts_of_columns(reading)
+    names = [f"part {place}" for place in range(len(parts))]
+    codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
+    assert reading.adds is not None
+    return rows.with_columns(total=_encode(codes, reading.adds)).drop(names)
+
+
+def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
+    """Number the rows; give unreadable ones the code of `Problem.UNREADABLE_ROW` as their time."""
+    number = row_number_name(frame.collect_schema().names())
+    unread = pl.Series(list(part.unread), dtype=pl.UInt32)
+    problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
+    us = pl.when(pl.col(number).is_in(unread.implode())).then(problem).otherwise(us)
+    return frame.with_row_index(number), us
+
+
+def parts_of_columns(reading: RowMapping) -> Sequence[EventPart]:
+    """Return what the statistic reads from each column of values."""
+    if reading.adds is None:
+        return reading.kept
+    return [part for part in reading.adds.parts if part.name != "by"]
+
+
+def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
+    """Encode texts by positions in ``labels``; null and "" are `MISSING`, others `OUTSIDE`."""
+    place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    nothing = given.is_null() | (given == "")
+    return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
+
+
+def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
+    def passing(rows: pl.Series) -> pl.Series:
+        watch(len(rows))
+        return rows
+
+    return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+    """Encode each row's values as one integer, meaningless if one is missing."""
+    if len(values) == 1:
+        return values[0].map_batches(
+            lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
+            return_dtype=pl.Int64,
+            is_elementwise=True,
+        )
+    names = [f"part {place}" for place in range(len(values))]
+
+    def encode(rows: pl.Series) -> pl.Series:
+        given = [rows.struct.field(name).to_numpy() for name in names]
+        return pl.Series(adds.encode(*given), dtype=pl.Int64)
+
+    together = pl.struct([one.alias(name) for name, one in zip(names, values, strict=True)])
+    return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def row_number_name(columns: Sequence[str]) -> str:
+    """Return a name longer than all others, and so none of them.
+
+    >>> row_number_name(["time", "row"])
+    'row timerow'
+    """
+    return f"row {''.join(columns)}"

@@ -1,0 +1,658 @@
+"""Rows of text files: a line is a row, and where a row ends depends on that row alone.
+
+A block of whole lines is checked at once: between quotation marks stand only fields, and each line
+has as many fields as the header. Polars parses it. In any other block each line is looked at by
+itself, so a faulty line takes no other with it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import IO, Any, Final, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from counton.base.exact import name_alone
+from counton.base.lazy import require
+from counton.io.input_paths import CsvForm
+from counton.windowing.lazy_polars import polars as pl
+
+#: Number of bytes that are read at a time.
+BLOCK = 2**22
+#: Number of bytes that are checked at a time, few enough for a processor's cache.
+_PART: Final = 2**18
+#: Number of bytes that are read at a time to find the header.
+_HEAD: Final = 2**14
+NO_UTF8 = "has bytes that are not UTF-8"
+_REPLACED: Final = "\ufffd"
+_QUOTE, _LF = b'"\n'
+_MARK = b"\xef\xbb\xbf"
+#: A field in quotation marks.
+_QUOTED = re.compile(rb'"[^"\n]*+(?:""[^"\n]*+)*+"')
+
+
+class Fault(NamedTuple):
+    """A faulty line, numbered from 1, and what is wrong, in words that follow "it"."""
+
+    line: int
+    text: bytes
+    what: str
+
+
+class BrokenFileError(Exception):
+    """One fault by which a whole file is refused."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.what)
+        self.fault = fault
+
+
+@name_alone
+class Piece(NamedTuple):
+    """Rows of some lines; a faulty line is a row of nulls, and its place has a `Fault`."""
+
+    rows: pl.DataFrame
+    faults: dict[int, Fault]
+
+
+def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
+    r"""Yield a text in blocks of whole lines, each of which ends with LF.
+
+    A mark of byte order and blank lines at the end are left out. ``size`` bytes are read at a time.
+
+    >>> list(blocks(io.BytesIO(b"a\rb\r\n\nc\n\r\n\n"), 4))
+    [b'a\n', b'b\n\nc\n']
+    """
+    size = size or BLOCK
+    rest = b""
+    first = True
+    while block := stream.read(max(size, len(rest))):
+        text = rest + block
+        if first:
+            text = text.removeprefix(_MARK)
+            first = False
+        # the CR at the end may be one of a CRLF
+        text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        end = text.rfind(b"\n") + 1
+        whole = text[:end].rstrip(b"\n")
+        if whole:  # blank lines wait for a line after them
+            end = len(whole) + 1
+            yield text[:end]
+        rest = text[end if whole else 0 :] + held
+    if whole := rest.replace(b"\r", b"\n").rstrip(b"\n"):
+        yield whole + b"\n"
+
+
+def whole_lines(text: bytes) -> bytes:
+    """Return the whole lines at the beginning of a text."""
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text[: text.rfind(b"\n") + 1]
+
+
+class _BadLineError(Exception):
+    """What is wrong with a line, in words that follow "it"."""
+
+
+def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
+    """Return a line's fields, with their quotation marks.
+
+    >>> fields_of(b'a,"b, c"', CsvForm())
+    [b'a', b'"b, c"']
+    """
+    fields = list[bytes]()
+    between = form.separator.encode()
+    begin = 0
+    while True:
+        if line.startswith(b'"', begin):
+            found = _QUOTED.match(line, begin)
+            if found is None:
+                raise _BadLineError(_OPEN)
+            end = found.end()
+            if end < len(line) and not line.startswith(between, end):
+                raise _BadLineError(_INSIDE)
+        else:
+            end = line.find(between, begin)
+            end = len(line) if end < 0 else end
+            if b'"' in line[begin:end]:
+                raise _BadLineError(_UNQUOTED)
+        fields.append(line[begin:end])
+        if end == len(line):
+            return fields
+        begin = end + 1
+
+
+_OPEN = "opens a quotation mark that is not closed on this line"
+_INSIDE = "has a quotation mark inside a quoted field; double it"
+_UNQUOTED = (
+    "has a quotation mark in a field that does not begin with one; put the field in quotation "
+    "marks, and double those inside it"
+)
+
+
+def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
+    """Return what is wrong with a line of CSV, or None."""
+    if not line:
+        return "is blank"
+    try:
+        fields = len(fields_of(line, form))
+    except _BadLineError as error:
+        return str(error)
+    if fields == width:
+        return None
+    which = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
+    return f"has {fields} field{'s' * (fields > 1)}, {which} than the header"
+
+
+def _records(block: bytes, width: int, form: CsvForm) -> int:
+    """Return the number of records in a block; 0 if one may break the rules."""
+    begin = 0
+    records = 0
+    while begin < len(block):
+        end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
+        found = _records_of_part(block[begin:end], width, form)
+        if not found:
+            return 0
+        begin = end
+        records = records + found
+    return records
+
+
+def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
+    """Return the number of records in whole lines; 0 if one may break the rules.
+
+    A quotation mark of an odd number opens a field, or follows the one before at once. One of an
+    even number closes a field, or another follows at once. The separators and line ends outside
+    must follow each other as in the header.
+    """
+    between = ord(form.separator)
+    if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
+        return 0
+    given = np.frombuffer(block, np.uint8)
+    marks = given == between
+    marks |= given == _LF
+    if b'"' not in block:
+        kinds = given.compress(marks)
+    else:
+        quotes = given == _QUOTE
+        kinds = given.compress(marks | quotes)
+        are_quotes = kinds == _QUOTE
+        if _stand_around_fields(quotes, marks, are_quotes):
+            inside = are_quotes
+        else:
+            places = np.flatnonzero(quotes)
+            if len(places) % 2:
+                return 0
+            # the last is a LF
+            before = given[places[::2] - 1]
+            after = given[places[1::2] + 1]
+            for beside in (before, after):
+                if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
+                    return 0
+            inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
+            if (kinds[inside] == _LF).any():
+                return 0
+            inside |= are_quotes
+        kinds = kinds.compress(~inside)
+    if len(kinds) % width:
+        return 0
+    lines = kinds.reshape(-1, width)
+    good = (lines[:, :-1] == between).all() and (lines[:, -1] == _LF).all()
+    return len(lines) if good else 0
+
+
+def _stand_around_fields(
+    quotes: npt.NDArray[np.bool_], marks: npt.NDArray[np.bool_], are_quotes: npt.NDArray[np.bool_]
+) -> bool:
+    """Return True if each quotation mark is the first or last byte of a field whose other end has
+    one, and if no field has more, or a separator or line end between them.
+
+    Each must be beside a separator or line end, so at most two are in a row among all these signs:
+    the one in the middle of three would be beside none. Half as many pairs as marks: all are pairs.
+    ``are_quotes`` says which of all signs are quotation marks.
+    """
+    pairs = np.count_nonzero(are_quotes[1:] & are_quotes[:-1])
+    if 2 * pairs != np.count_nonzero(are_quotes):
+        return False
+    beside = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
+    beside[1:-1] = marks[2:] | marks[:-2]
+    return not (quotes > beside).any()
+
+
+def csv_pieces(
+    stream: IO[bytes], names: Sequence[str], columns: Sequence[str], form: CsvForm
+) -> Iterator[Piece]:
+    """Yield some columns of a CSV file as texts, some lines at a time; ``names`` are all, as from
+    `header_of`.
+    """
+    number = 1
+    schema = dict.fromkeys(names, pl.String)
+
+    def parse(text: bytes, rows: int) -> pl.DataFrame:
+        if text.startswith(_MARK):  # polars would leave it out, here of a row
+            text = _MARK + text
+        quote = '"' if b'"' in text else None
+        found = pl.scan_csv(
+            io.BytesIO(text), has_header=False, schema=schema, separator=form.separator,
+            quote_char=quote,
+        ).select(columns).collect()  # fmt: skip
+        if found.height != rows:
+            raise pl.exceptions.ShapeError(f"{rows} lines became {found.height} rows")
+        return found
+
+    for block in blocks(stream):
+        first = number
+        number += block.count(b"\n")
+        if first == 1:  # the header
+            block = block[block.index(b"\n") + 1 :]
+            first = 2
+            if not block:
+                continue
+        if rows := _records(block, len(names), form):
+            try:
+                found = parse(block, rows)
+            except pl.exceptions.ComputeError:  # bytes that are no UTF-8
+                pass
+            else:
+                yield Piece(found, {})
+                continue
+        yield _line_by_line(block, first, len(names), form, parse)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: Any) -> Piece:
+    """Return a block's rows, line by line; ``parse`` gets good lines and their number."""
+    good = list[bytes]()
+    faults = dict[int, Fault]()
+    lossy = dict[int, Fault]()
+    places = list[int | None]()
+    for row, line in enumerate(block[:-1].split(b"\n")):
+        what = _fault_of_line(line, width, form)
+        if what is not None:
+            faults[row] = Fault(first + row, line, what)
+            places.append(None)
+            continue
+        places.append(len(good))
+        if not _is_utf8(line):
+            lossy[row] = Fault(first + row, line, NO_UTF8)
+            line = line.decode("utf-8", "replace").encode()
+        good.append(line)
+    found = parse(b"".join(line + b"\n" for line in good), len(good))
+    if lossy:  # the bytes may be in a column that nobody reads
+        shown = pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True).fill_null(False))
+        odd = found.select(shown).to_series()
+        for row, fault in lossy.items():
+            if odd[cast(int, places[row])]:
+                faults[row] = fault
+                places[row] = None
+    if faults:
+        found = found.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
+    return Piece(found, faults)
+
+
+def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
+    """Return the names of the columns of a CSV file; [] without a line.
+
+    Raises:
+        BrokenFileError: the header does not keep the rules.
+
+    >>> header_of(io.BytesIO(b'at,"a, b",at\\n'), CsvForm())
+    ['at', 'a, b', 'at_duplicated_0']
+    """
+    block = next(blocks(stream, _HEAD), None)
+    if block is None:
+        return []
+    line = block[: block.index(b"\n")]
+    what = "is blank"
+    try:
+        blank = fields_of(line, form) == [b""]
+        line.decode()
+    except UnicodeDecodeError:
+        what = NO_UTF8
+    except _BadLineError as error:
+        what = str(error)
+    else:
+        if not blank:
+            given = io.BytesIO(line)
+            return pl.read_csv(given, infer_schema=False, separator=form.separator).columns
+    raise BrokenFileError(Fault(1, line, what))
+
+
+def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
+    """Yield some columns of JSON lines as texts, some lines at a time."""
+    schema = dict.fromkeys(columns, pl.String)
+    number = 1
+
+    def parse(lines: Sequence[bytes]) -> pl.DataFrame:
+        # no line is the first, of which polars would leave a mark of byte order out
+        text = b"\n".join([b"", *lines])
+        found = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
+        if found.height != len(lines):
+            raise pl.exceptions.ComputeError("it has lines that are not rows")
+        return found
+
+    def halves(lines: Sequence[bytes]) -> Iterator[pl.DataFrame | None]:
+        """Yield the rows of readable lines, and None for each other line."""
+        try:
+            yield parse(lines)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            if len(lines) == 1:
+                yield None
+            else:
+                yield from halves(lines[: len(lines) // 2])
+                yield from halves(lines[len(lines) // 2 :])
+
+    escapes = _escapes_of(columns)
+    for block in blocks(stream):
+        lines = block[:-1].split(b"\n")
+        first = number
+        number += len(lines)
+        ambiguous = _ambiguous_lines(lines, columns, escapes, first)
+        plain = lines
+        if ambiguous:
+            plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
+        try:
+            found = parse(plain)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            pass
+        else:
+            yield Piece(found, ambiguous)
+            continue
+        kept = []
+        for line in plain:
+            text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
+            kept.append(text.encode("utf-8", "surrogateescape"))
+        row = 0
+        for some in halves(kept):
+            if some is not None:
+                faults = {
+                    at - row: ambiguous[at]
+                    for at in range(row, row + some.height)
+                    if at in ambiguous
+                }
+                yield Piece(some, faults)
+                row += some.height
+                continue
+            at = first + row
+            line = lines[row]
+            empty = pl.DataFrame({name: [None] for name in columns}, schema=schema)
+            yield Piece(empty, {0: Fault(at, line, _fault_of_json(line, at))})
+            row += 1
+
+
+#: A row without values, in place of a line that is refused.
+_NO_KEYS: Final = b"{}"
+#: Matches an escape that may be half of a surrogate pair; and one whose other half is missing.
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF: Final = re.compile(
+    rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+)
+
+
+def _escapes_of(columns: Sequence[str]) -> re.Pattern[bytes]:
+    """Return a pattern of the escapes by which a key may be written in another way."""
+    units = {
+        unit
+        for name in columns
+        for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H")
+    }
+    short = "".join(re.escape(sign) for sign in '"\\/' if any(sign in name for name in columns))
+    long = "|".join(f"{unit:04x}" for unit in sorted(units)) or "(?!)"
+    return re.compile((f"\\\\(?i:u(?:{long}))" + (f"|\\\\[{short}]" if short else "")).encode())
+
+
+def _ambiguous_lines(
+    lines: Sequence[bytes], columns: Sequence[str], escapes: re.Pattern[bytes], first: int
+) -> dict[int, Fault]:
+    """Return faults of JSON objects that readers understand differently, by their place.
+
+    Args:
+        lines: The lines.
+        columns: The keys that are read; other keys may repeat.
+        escapes: The pattern from `_escapes_of`.
+        first: The number of the first line.
+    """
+    suspicious = set[int]()
+    block = b"\n".join(lines)
+    for name in columns:
+        key = json.dumps(name, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        suspicious.update(row for row, line in enumerate(lines) if line.count(key) > 1)
+    if b"\\" in block:
+        halves = _SURROGATE.search(block) and _HALF.search(block)
+        for pattern in (escapes if escapes.search(block) else None, _HALF if halves else None):
+            if pattern is not None:
+                suspicious.update(row for row, line in enumerate(lines) if pattern.search(line))
+    faults = dict[int, Fault]()
+    for row in sorted(suspicious):
+        line = lines[row]
+        what = _ambiguity(line.decode("utf-8", "surrogateescape"), columns)
+        if what is not None:
+            faults[row] = Fault(first + row, line, what)
+    return faults
+
+
+def _ambiguity(line: str, columns: Sequence[str]) -> str | None:
+    """Return what readers of a JSON object would understand differently, or None."""
+    seen = set[str]()
+    for key, value in _values(line) or ():
+        if key not in columns:
+            continue
+        if key in seen:
+            return f"has the key {key!r} twice"
+        seen.add(key)
+        if value.startswith('"') and _has_half_character(value):
+            return f"has half a character (a lone surrogate) in {key!r}"
+    return None
+
+
+def _has_half_character(value: str) -> bool:
+    try:
+        json.loads(value).encode()
+    except ValueError:  # also of UTF-8 that is invalid; then the line is refused for that
+        return _SURROGATE.search(value.encode("utf-8", "surrogateescape")) is not None
+    return False
+
+
+def _fault_of_json(line: bytes, number: int) -> str:
+    """Return what is wrong with a line that is no readable JSON object."""
+    if not line.strip():
+        return "is blank"
+    try:
+        found = json.loads(line.decode())
+    except UnicodeDecodeError:
+        return NO_UTF8
+    except RecursionError:
+        return "is nested too deeply"
+    except ValueError as error:
+        early = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip())
+        if early and number == 1 and line.lstrip()[:1] in (b"[", b"{"):
+            return _SEVERAL_LINES
+        return "is no JSON object"
+    if number == 1 and isinstance(found, list):
+        return _ONE_ARRAY
+    return "is no JSON object"
+
+
+_SEVERAL_LINES = (
+    "is the beginning of JSON over several lines, and JSON lines have an object on each line; "
+    "write them so, as by jq -c 'if type == \"array\" then .[] else . end'"
+)
+_ONE_ARRAY = (
+    "is a JSON array, and JSON lines have an object on each line; write them so, as by jq -c '.[]'"
+)
+
+
+#: Matches a token of a line of JSON: a text, a sign, or anything else.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+
+
+def select_keys(line: str, keys: Sequence[str]) -> str | None:
+    """Return a JSON object with only some of its keys, unparsed others; None for another line.
+
+    >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
+    '{"at":"9:00"}'
+    >>> select_keys('{"n": 1e999}', ["n"])
+    '{"n":"1e999"}'
+    """
+    found = _values(line)
+    if found is None:
+        return None
+    # polars cannot read a number too large for a float or an integer; it becomes a text.
+    kept = [(key, json.dumps(value) if _is_large(value) else value) for key, value in found]
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
+
+
+#: Matches a number that may be too large for a float.
+_LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
+#: Number of digits that an integer of 128 bits always holds.
+_DIGITS: Final = 38
+
+
+def is_beyond_floats(number: str) -> bool:
+    """Return True for a JSON number that is too large for a float."""
+    return _LARGE.fullmatch(number) is not None and math.isinf(float(number))
+
+
+def _is_large(value: str) -> bool:
+    """Return True for a JSON number that polars does not read."""
+    digits = value.removeprefix("-")
+    return (digits.isdecimal() and len(digits) > _DIGITS) or is_beyond_floats(value)
+
+
+def number_text(number: str) -> str:
+    """Return the text of a JSON number, as columns of JSON lines hold it.
+
+    Args:
+        number: The number as it is written.
+
+    Returns:
+        An integer as it is written, and another number without exponent and trailing zeros.
+
+    >>> number_text("7.0"), number_text("1e3"), number_text("2.50"), number_text("1e-7")
+    ('7', '1000', '2.5', '0.0000001')
+    """
+    if number.removeprefix("-").isdecimal():
+        return "0" if number == "-0" else number
+    if is_beyond_floats(number):
+        return number
+    text = format(Decimal(repr(float(number))), "f")
+    return text.removesuffix(".0")
+
+
+def keys_of(line: str) -> list[str]:
+    """Return the keys of a JSON object; none for another line."""
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return [key for key, _ in _values(line) or ()]
+    return list(found) if isinstance(found, dict) else []
+
+
+def _values(line: str) -> list[tuple[str, str]] | None:
+    """Return the keys of a JSON object with unparsed values; None for another line."""
+    found = list[tuple[str, str]]()
+    key = ""
+    depth = 0
+    done = False
+    before = ""
+    at = 0
+    begin = 0
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if done or line[at : match.start()].strip():
+            return None
+        if depth == 0:
+            if token != "{":
+                return None
+            depth = 1
+            before = "{"
+        elif depth == 1 and token in (",", "}"):
+            if before not in ("value", "{") or (before == "{" and token == ","):
+                return None
+            if before == "value":
+                found.append((key, line[begin:at]))
+            before = ","
+            done = token == "}"
+        elif depth == 1 and before in ("{", ","):
+            try:
+                key = json.loads(token)
+                before = "key"
+            except ValueError:
+                return None
+            if not isinstance(key, str):
+                return None
+        elif depth == 1 and before == "key":
+            if token != ":":
+                return None
+            before = ":"
+        elif depth == 1 and (before == "value" or token in ("]", ":")):
+            return None
+        else:
+            if depth == 1:
+                begin = match.start()
+            depth += (token in ("{", "[")) - (token in ("}", "]"))
+            before = "value"
+        at = match.end()
+    return found if done and not line[at:].strip() else None
+
+
+class Unzstd(io.RawIOBase):
+    """What a stream of zstd holds: all frames, but for skippable ones.
+
+    Raises:
+        OSError: the stream is no zstd, or ends early.
+    """
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        require("zstandard")
+        import zstandard
+
+        self._packed = packed
+        self._zstd = zstandard
+        self._rest = b""
+        self._frame: Any = None
+        self._held = b""
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        while not self._held:
+            self._rest = self._rest or self._packed.read(2**16) or b""
+            if not self._rest:
+                if self._frame is not None:
+                    raise OSError("the zstd data end early")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstd.ZstdDecompressor().decompressobj()
+            try:
+                self._held = self._frame.decompress(self._rest)
+            except self._zstd.ZstdError as error:
+                raise OSError(str(error)) from error
+            self._rest = self._frame.unused_data if self._frame.eof else b""
+            self._frame = None if self._frame.eof else self._frame
+        taken = self._held[: len(buffer)]
+        self._held = self._held[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    @override
+    def close(self) -> None:
+        self._packed.close()
+        super().close()

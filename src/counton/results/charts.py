@@ -1,0 +1,165 @@
+"""Charts of releases: counts and sums over time, and tables of statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInputError
+from counton.base.exact import percent
+from counton.continual import Releases
+from counton.results.display import ChartOptions
+from counton.results.periods import periods_of
+from counton.results.revisions import final_windows
+from counton.results.series import Series
+from counton.results.text import (
+    foot_of,
+    groups_in_words,
+    series_in_words,
+    times_in_words,
+    title_in_words,
+)
+from counton.results.window_notes import withdrawn_cells
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.charts import Curves
+    from counton.results.release_data import ReleaseData
+
+
+def figures_of(released: ReleaseData, look: ChartOptions) -> dict[str, Figure]:
+    """Return a release's charts by their subject; see `counton.Release.figures`."""
+    if isinstance(released.published, Releases):
+        raise InvalidInputError(
+            f"stream {released.design.name!r} was not made from events, so its steps have no "
+            "times, and no chart can be drawn: write a table"
+        )
+    if not released._by_group:
+        raise InvalidInputError(
+            f"a chart shows counts and sums over time, and {released.design.name!r} releases "
+            f"{released.definition.kind}: draw the table, as recipes/chart_of_groups.py does"
+        )
+    released._check_released()
+    from counton.charts.totals import MOST_PANELS, plot_totals
+
+    definition = released.definition
+    part = released.first_groups(MOST_PANELS)
+    grouped = groups_in_words(definition)
+    what = definition.subject
+    drawn = {}
+    if released.totals is not None:
+        times = times_in_words(definition)
+        if released.delay:
+            times += f", each point released {released.delay:,} windows later"
+        running = f"Running {what}"
+        drawn["totals"] = (totals_curves(part), title_in_words(running, grouped), times)
+    apart = released.together is None
+    if definition.release == "windows" or (definition.release == "both" and apart):
+        most = () if apart else (len(released.shown_steps),)
+        curves, every = window_curves(part, *most)
+        times = times_in_words(definition, 1, every)
+        drawn["windows"] = curves, title_in_words(what, grouped), times
+    level = percent(released.level)
+    together = "" if apart else ", which hold together"
+    return {
+        kind: plot_totals(
+            replace(
+                curves,
+                all_groups=len(released.groups),
+                groups=[*curves.groups] if grouped else [series_in_words(definition)],
+            ),
+            look.around(
+                f"{times}; with {level}% intervals" + together,
+                foot_of(definition, look.source, _notes_of(part)),
+                title=said,
+                axis=what,
+            ),
+        )
+        for kind, (curves, said, times) in drawn.items()
+    }
+
+
+def _notes_of(released: ReleaseData) -> list[str]:
+    """Return the notes that a chart shows: not those on windows or groups that it leaves out."""
+    definition = released.definition
+    shown = released.shown_steps
+    outside = {
+        mark.sentence(definition.cut)
+        for mark in definition.marks
+        if mark.step not in shown or (mark.group is not None and mark.group not in released.groups)
+    }
+    return [note for note in released.notes if note not in outside]
+
+
+def totals_curves(released: ReleaseData) -> Curves:
+    """Return the data of a chart of totals, each at the end of the last window that it counts."""
+    # Before the delay is over nothing is counted.
+    start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
+    part = slice(start, None)
+    times = released._local(released._counted_until())[part]
+    return _curves(released, times, released.totals or released.series, part)
+
+
+def window_curves(released: ReleaseData, most: int = 400) -> tuple[Curves, str]:
+    """Return the data of a chart of single windows, and the length of a window.
+
+    More than ``most`` windows are added up to days, weeks, months or years that released windows
+    cover completely.
+    """
+    windows = released.definition.cut
+    if len(released.shown_steps) > most:
+        for every in ("1d", "1w", "1mo", "12mo"):
+            try:
+                periods = periods_of(windows, every, released.steps[-1])
+            except InvalidInputError:  # these windows do not divide days
+                continue
+            edges = periods.edges
+            whole = periods.whole & (edges[:-1] >= released.first - 1)
+            if 1 < whole.sum() <= most:
+                series = released.between(edges[:-1], edges[1:])
+                ends = released._local(windows.ends(range(released.steps.stop))[edges])
+                found = _curves(released, ends[1:][whole], series, whole)
+                final = final_windows(released.design, released.steps.stop - 1)
+                open_ones = int((edges[1:][whole] > final).sum())
+                return replace(found, starts=ends[:-1][whole], provisional=open_ones), every
+    stops = np.arange(1, released.steps.stop)
+    series = released.windows or released.between(stops - 1, stops)
+    part = slice(released.first - 1, None)
+    until, since = (
+        released._local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
+    )
+    found = _curves(released, until, series, part)
+    last = released.steps.stop - 1
+    open_ones = min(last - final_windows(released.design, last), len(since))
+    return replace(found, starts=since, provisional=open_ones), windows.every
+
+
+def _curves(
+    released: ReleaseData, times: NDArray[np.datetime64], series: Series, shown: Any
+) -> Curves:
+    from counton.charts import Curves
+
+    known = series.with_zeros()
+    since = released.since
+    there = released.there
+    estimates, lower, upper = (
+        np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
+    )
+    hidden, noted = np.zeros((2, *estimates.shape), np.bool_)
+    if since is not None:
+        steps = np.asarray(released.steps)[shown]
+        hidden |= steps[:, None] < released.first_steps
+    if len(known.estimates) == released.steps.stop - 1:  # not for periods
+        every = range(1, released.steps.stop)
+        cells = partial(withdrawn_cells, released.definition.marks, every, released.groups)
+        hidden |= cells()[shown]
+        noted = cells(withdrawn=False)[shown]
+        if there is not None:
+            hidden |= ~there[shown]
+    estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
+    return Curves(times, released.groups, estimates, lower, upper, noted=noted)

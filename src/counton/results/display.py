@@ -1,0 +1,133 @@
+"""Options that select which numbers of a statistic are shown, and the words of its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from counton.base.columns import refuse_added
+from counton.base.errors import InvalidInputError, field
+from counton.base.exact import check_integer
+from counton.statistics.by_group import inner_of
+from counton.windowing.options import TOP
+
+if TYPE_CHECKING:
+    from counton.charts.style import Caption
+    from counton.results.metadata import ReleaseMetadata
+
+
+#: Default number of possible groups, if groups are not declared.
+ROOM = 1_000_000
+
+
+class DisplaySelection(NamedTuple):
+    """A selection of released numbers to show; None leaves the choice to the statistic.
+
+    Attributes:
+        ask: intervals of cells; shares of quantiles; or groups.
+        over: number of last steps that each number covers.
+        top: number of groups that a ranking shows.
+        room: public number of possible groups, if they are not declared.
+
+    >>> DisplaySelection(over=24).over
+    24
+    """
+
+    ask: tuple[Any, ...] | None = None
+    over: int | None = None
+    top: int | None = None
+    room: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the selection as JSON values."""
+        ask = None if self.ask is None else list(self.ask)
+        found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
+        if self.room is not None:
+            found["room"] = self.room
+        return found
+
+    def of_ranking(self) -> DisplaySelection:
+        """Return the selection for a ranking of undeclared groups, with defaults."""
+        return DisplaySelection(
+            self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM
+        )
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> DisplaySelection:
+        """Rebuild the selection from `to_dict`."""
+        ask = None if saved["ask"] is None else tuple(saved["ask"])
+        return cls(ask, saved["over"], saved["top"], saved.get("room"))
+
+
+#: The selection that leaves all choices to the statistic.
+EVERYTHING = DisplaySelection()
+
+
+class ChartOptions(NamedTuple):
+    """The words and the width of a chart, as in `Release.figures`."""
+
+    title: str | None = None
+    axis: str | None = None
+    source: str | None = None
+    width: float | None = None
+
+    def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
+        """Return the words around a chart: stated ones replace the given defaults."""
+        from counton.charts.style import Caption, check_width
+
+        title = title if self.title is None else self.title
+        axis = axis if self.axis is None else self.axis
+        return Caption(title, subtitle, axis, foot, check_width(self.width))
+
+
+def with_shown_groups(definition: ReleaseMetadata, shown: DisplaySelection) -> ReleaseMetadata:
+    """Return a description that shows the requested number of ranked groups.
+
+    Raises:
+        InvalidInputError: an option is not one of the statistic's.
+    """
+    check_shown(shown, definition)
+    if shown.top is None:
+        return definition
+    from counton.statistics.top_k import with_top
+
+    return replace(definition, statistic=with_top(definition.statistic, shown.top))
+
+
+def check_shown(
+    shown: DisplaySelection, definition: ReleaseMetadata, level: float | None = None
+) -> None:
+    """Raise an error for a selection that does not fit a statistic.
+
+    Raises:
+        InvalidInputError: names of cells are unknown, or given although all cells are
+            released; or the number of steps is malformed, or given although cells are computed on
+            request, or are shown themselves, or a column of the events is called ``over``; or the
+            level is too near to 1 for the number of ranked groups.
+    """
+    inner = inner_of(definition.statistic)
+    if shown.over is not None:
+        if definition.shows_cells:
+            raise InvalidInputError(
+                f"{field('over', shown.over)} shows numbers of the last windows together, but a "
+                f"{definition.kind} shows totals and single windows: leave it out, and ask the "
+                "release for the sum of some windows"
+            )
+        refuse_added([part.name for part in inner.parts if part.kind == "label"], "over")
+    for word in ("over", "top", "room"):
+        if (given := getattr(shown, word)) is not None:
+            check_integer(word, given, 1)
+    for name in shown.ask or ():
+        inner.check_asked(name)
+    ranked: list[Any] = [one for one in (inner, *inner.statistics.values()) if one.ranks]
+    if level is None or not (ranked or definition.ranks):
+        return
+    from counton.statistics.ranking import checked_ranking_levels
+
+    rankings = [(len(one.groups), shown.top or one.k) for one in ranked]
+    if definition.ranks:
+        seen = shown.of_ranking()
+        rankings = [(seen.room or ROOM, seen.top or TOP)]
+    for groups, top in rankings:
+        checked_ranking_levels(groups, top if shown.ask is None else groups, level)

@@ -1,0 +1,199 @@
+"""Facts in a file of released numbers: the guarantee, and all that answers to questions need."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.distributions import law_to_dict
+from counton.base.lazy import software
+from counton.base.outside_input import inflate, parse_json
+from counton.continual import Design, Releases
+from counton.continual.intervals import node_reads
+from counton.results.systematic_errors import systematic_errors
+from counton.results.text import counting_rule, people_note
+from counton.results.window_notes import withdrawn_cells
+from counton.statistics.live_statistic import noise_at
+from counton.statistics.results import StatisticResults
+from counton.windowing.lazy_polars import polars as pl
+
+if TYPE_CHECKING:
+    from counton.results.release_data import ReleaseData
+    from counton.results.revisions import Revisions
+
+#: Largest number of released cells that a description contains.
+MOST_CELLS = 2**22
+
+
+def pack(values: NDArray[Any]) -> dict[str, Any]:
+    """Compress an array of integers or floats by step, without loss, to JSON values.
+
+    >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
+    2
+    """
+    kind = "i8" if values.dtype.kind == "i" else "f8"
+    flat = np.ascontiguousarray(values.reshape(len(values), -1), f"<{kind}")
+    # A step's values are like those of the step before it.
+    moved = flat.view(np.int64).copy()
+    moved[1:] -= flat.view(np.int64)[:-1]
+    data = base64.b64encode(zlib.compress(moved.tobytes(), 6)).decode("ascii")
+    return {"type": kind, "steps": len(values), "data": data}
+
+
+def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the array that `pack` compressed, in shape ``(steps, *shape)``.
+
+    Raises:
+        InvalidInputError: there are more than `MOST_CELLS` cells.
+        ValueError: the values were not packed, or a cell is not a number.
+    """
+    moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * MOST_CELLS), "<i8")
+    flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
+    values = flat if packed["type"] == "i8" else flat.view("<f8")
+    if not np.isfinite(values).all():
+        raise ValueError("the number of a cell cannot be read")
+    return np.asarray(values.reshape(len(values), *shape))
+
+
+#: Format version of the description in a file.
+FORMAT = 3
+
+#: Endings of tables.
+TABLES = (".parquet", ".csv", ".json")
+#: Key in the metadata of an Arrow schema under which pandas stores attributes of a table.
+ATTRS = "PANDAS_ATTRS"
+
+
+def about(
+    terms: Design,
+    level: float,
+    people: str | None = None,
+    steps: Sequence[int] = (),
+    *,
+    once: str | None = None,
+    since: int | None = None,
+) -> dict[str, Any]:
+    """Return the guarantee of a released table as public JSON values.
+
+    Args:
+        people: a note on people whose rows are not all protected together.
+        steps: of the table; the standard deviation is that of the last one.
+        once: the name of a table that is released once.
+        since: the step before the first of a sum of several steps in the last row.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits")
+    >>> about(counter.design, 0.95)["guarantee"]
+    'pure differential privacy with epsilon = 1'
+    """
+    unit = terms.contribution
+    guarantee = terms.guarantee
+    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
+    if len(steps) and not once:
+        last = int(steps[-1])
+        std, of = noise_at(terms, last, since)
+        noise |= {"std": std, **({} if of is None else {"of": of}), "step": last}
+        if terms.statistic is None and since is None:
+            reads = node_reads(terms.strategy, terms.law, last)
+            noise |= {} if reads is None else {"reads": reads._asdict()}
+    return {
+        "name": terms.name,
+        "released": once or "stream",
+        "unit": unit.unit,
+        "protected": unit.describe(),
+        **({} if people is None else {"people": people}),
+        "guarantee": str(guarantee),
+        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
+        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
+        "strategy": repr(terms.strategy),
+        "noise": noise,
+        "level": level,
+        "written_by": software(),
+    }
+
+
+def facts_in(path: Path) -> dict[str, Any] | None:
+    """Return the guarantee and the description that a released table carries, as JSON values; None
+    if it carries none.
+    """
+    if path.suffix.lower() == ".parquet":
+        metadata = pl.read_parquet_metadata(path)
+        text = metadata.get("counton")
+        if text is None and ATTRS in metadata:  # rewritten by pyarrow or pandas
+            text = parse_json(metadata[ATTRS]).get("counton")
+        return None if text is None else dict(parse_json(text))
+    beside = path.with_name(f"{path.name}.json")
+    if not beside.is_file():
+        return None
+    return dict(parse_json(beside.read_bytes()))
+
+
+def promise_of(released: ReleaseData) -> dict[str, Any]:
+    """Return the guarantee, a part of `facts_of`."""
+    definition = released.definition
+    once = None if definition.cut.goes_on else definition.what
+    people = people_note(definition)
+    begun = released._begins(released.steps[-1:]) if isinstance(released.over, str) else None
+    since = int(begun[0]) if begun is not None and len(begun) else None
+    found = about(released.design, released.level, people, released.steps, once=once, since=since)
+    rule = counting_rule(definition)
+    found |= {} if rule is None else {"counted": rule}
+    lines = systematic_errors(definition)
+    found |= {"systematic_errors": lines} if lines else {}
+    found |= {"notes": [*released.notes]} if released.notes else {}
+    return found
+
+
+def facts_of(released: ReleaseData) -> dict[str, Any]:
+    """Return the guarantee and the description in a file, as JSON values."""
+    facts = promise_of(released) | released.facts()
+    if isinstance(released.published, Releases) or released.design.part is not None:
+        return facts  # rows are not enough for `counton.read` to restore it
+    definition = released.definition
+    since = released.since
+    found = {"format": FORMAT, "terms": released.design.public(), **definition.public()}
+    found["level"] = released.level
+    if definition.statistic.additive:
+        found["steps"] = released.steps.stop - 1
+    if released.revisions is not None:  # they have all groups that were shown at any time
+        since = released.revisions.since
+    if since is not None:
+        names = released.groups if definition.ranks else since
+        found["since"] = {group: since[group] for group in names}
+    if not definition.shows_cells:
+        found["shown"] = released.shown.to_dict()
+    if (cells := cells_of(released)) is not None:
+        found["cells"] = pack(cells)
+    if released.revisions is not None and released.revisions.values.size <= MOST_CELLS:
+        found["revisions"] = pack(_versions_of(released, released.revisions))
+    return facts | {"description": found}
+
+
+def _versions_of(released: ReleaseData, revisions: Revisions) -> NDArray[Any]:
+    """Return the numbers of windows in all releases; 0 for those that are withdrawn."""
+    gone = withdrawn_cells(released.definition.marks, released.steps, released.definition.groups)
+    if not gone.any():
+        return revisions.values
+    values = np.array(revisions.values)
+    for lag in range(revisions.lags + 1):
+        values[lag:, ..., lag][gone[: max(len(values) - lag, 0)]] = 0
+    return values
+
+
+def cells_of(released: ReleaseData) -> NDArray[Any] | None:
+    """Return the released cells by step, if readers need them and they are not too many."""
+    values = None
+    if isinstance(released.published, StatisticResults):
+        values = None if released.published.releases is None else released.published.releases.values
+        if values is not None and released.since is not None:
+            values = values[:, : len(released.since)]
+    elif released.definition.ranks:  # the numbers of all shown groups
+        values = released._cells
+    return None if values is None or values.size > MOST_CELLS else values

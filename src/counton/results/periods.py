@@ -1,0 +1,408 @@
+"""Selection of steps by dates, numbers, days, weeks and months.
+
+A period consists of complete windows. Its number is the difference of two released totals, or the
+sum of the windows' counts, so that all periods add up to the same total. Nothing more is released;
+noise and intervals follow from the releases that are used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInputError, field
+from counton.results.metadata import ReleaseMetadata
+from counton.results.series import local_times
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import Windows, load_zone, microseconds, moment, parse_time
+
+if TYPE_CHECKING:
+    from counton.results.metadata import ReleaseMetadata
+
+_PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
+#: Smallest number of days in each unit of time, which bounds the number of periods.
+_FEWEST_DAYS = {"d": 1, "w": 7, "mo": 28}
+_TEN_YEARS = 3653 * 86_400_000_000  # in microseconds
+
+
+class Periods(NamedTuple):
+    """Consecutive periods of complete windows, which cover the first steps of a stream.
+
+    Attributes:
+        edges: the steps that end a period, beginning with 0: shape ``(periods + 1,)``.
+        whole: for each period, whether the steps cover it; false at most for the first and last.
+    """
+
+    edges: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+    def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
+        """Return window_start, window_end, first_step, last_step and whole, ``rows`` times."""
+        first = self.edges[:-1]
+        last = self.edges[1:]
+        ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
+        table = pl.DataFrame(
+            {
+                "window_start": local_times(windows, ends[first]),
+                "window_end": local_times(windows, ends[last]),
+                "first_step": first + 1,
+                "last_step": last,
+                "whole": self.whole,
+            }
+        )
+        return table[np.repeat(np.arange(len(first)), rows)]
+
+
+def periods_of(windows: Windows, every: str, steps: int) -> Periods:
+    """Return the periods that contain the first ``steps`` windows, by the local calendar.
+
+    The first period may begin before the first window. Days begin at midnight, weeks on Monday,
+    months on the first. Periods of several days or weeks are counted from the day or week of the
+    first window, periods of several months from a January.
+
+    Raises:
+        InvalidInputError: ``every`` is not a length of time, or a period begins inside a window.
+
+    >>> from datetime import UTC
+    >>> windows = Windows(datetime(2024, 2, 28, 12, tzinfo=UTC), "12h", 60)
+    >>> periods_of(windows, "1mo", 8).edges.tolist(), periods_of(windows, "1d", 6).edges.tolist()
+    ([0, 3, 8], [0, 1, 3, 5, 6])
+    >>> periods_of(windows, "1d", 5).whole.tolist(), periods_of(windows, "1d", 6).whole.tolist()
+    ([False, True, True], [False, True, True, False])
+    """
+    amount, unit = parsed_period(every)
+    zone = load_zone(windows.timezone)
+    first = microseconds(windows.start)
+    last = int(windows.ends(range(steps, steps + 1))[0])
+    day = windows.start.astimezone(zone).date()
+    if unit == "w":
+        day -= timedelta(days=day.weekday())
+    if unit == "mo":
+        months = (day.year * 12 + day.month - 1) // amount * amount
+        day = day.replace(year=months // 12, month=months % 12 + 1, day=1)
+    begin = datetime.combine(day, time(), zone)
+    most = (moment(last) - begin).days // (_FEWEST_DAYS[unit] * amount) + 2
+    begins = Windows(begin, every, most, windows.timezone).starts(range(1, most + 2))
+    inner = begins[(begins > first) & (begins < last)]
+    before = windows.step_of(inner) - 1  # windows that have ended when a period begins
+    windows_begin = windows.starts(range(1, steps + 1))[before]
+    wrong = np.flatnonzero(windows_begin != inner)
+    if len(wrong):
+        inside, window = (windows.at(int(us[wrong[0]])) for us in (inner, windows_begin))
+        raise InvalidInputError(
+            f"{field('sums', every)} cannot be used, because one of its periods begins at "
+            f"{inside}, inside the window of {windows.every} that begins at {window}; choose "
+            "periods that consist of whole windows"
+        )
+    whole = np.ones(len(inner) + 1, dtype=np.bool_)
+    whole[0] = first in begins
+    whole[-1] &= last in begins
+    return Periods(np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
+
+
+#: An hour and a day in microseconds.
+_HOUR = 3_600_000_000
+_DAY = 86_400_000_000
+
+
+def parsed_period(every: str) -> tuple[int, str]:
+    """Return the number and the unit of a period's length; `InvalidInputError` for another text.
+
+    >>> parsed_period("3mo")
+    (3, 'mo')
+    """
+    match = _PERIOD.fullmatch(every)
+    if match is None:
+        raise InvalidInputError(
+            f"{field('sums')} has {every!r}, which is not the length of a period; give 1d, 1w, 1mo "
+            "or 3mo, with commas between several"
+        )
+    return int(match[1]), match[2]
+
+
+def check_sums(definition: ReleaseMetadata, every: str) -> None:
+    """Raise `InvalidInputError` if a release has no windows, or numbers that cannot be added up."""
+    what = ""
+    if not definition.cut.goes_on:
+        what = f"a {definition.what} that is released only once"
+    elif not definition.cells.named_beforehand:
+        what = (
+            "groups that were found in the data, because they are shown from different windows on"
+        )
+    elif (
+        definition.release == "windows"
+        and not definition.shows_cells
+        and every != definition.cut.every
+    ):
+        raise InvalidInputError(
+            f"{field('sums', every)} needs totals, but {field('release', 'windows')} of "
+            f"{definition.what} has the numbers of single windows of {definition.cut.every}, which "
+            f"are not added up: give {field('release', 'totals')} to a new stream, or leave it out"
+        )
+    if what:
+        raise InvalidInputError(f"{field('sums', every)} does not go with {what}; leave it out")
+
+
+def refuse_users_added(
+    definition: ReleaseMetadata, every: str, edges: NDArray[np.int64], begins: NDArray[np.int64]
+) -> None:
+    """Raise `InvalidInputError` if a sum of windows would not be a number of distinct users.
+
+    Args:
+        definition: the description of a stream whose users are counted again after some time.
+        every: length of the periods that are asked for.
+        edges: the steps that end these periods, beginning with 0.
+        begins: for each step, the step after which users are counted again.
+    """
+    again = definition.users_again
+    if again is None or (begins[edges[1:] - 1] == edges[:-1]).all():
+        return
+    length = definition.anew_every() or definition.cut.every
+    raise InvalidInputError(
+        f"{field('sums', every)} does not give numbers of distinct users, because each counts once "
+        f"in each {again}. Give {field('sums', length)}; or ask for a total of some steps, whose "
+        "words say that users count several times"
+    )
+
+
+def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
+    """Raise `InvalidInputError` if a period in the next ten years does not consist of complete
+    windows, or if a delay leaves out a release's own window.
+
+    >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
+    """
+    if delay:
+        raise InvalidInputError(
+            f"{field('sums', every)} does not go with {field('delay', delay)}, because a delayed "
+            "release counts up to an earlier window; leave it out"
+        )
+    steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
+    periods_of(windows, every, max(steps, 1))
+
+
+#: Lengths of a user's period that do not depend on the calendar, in microseconds.
+_LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
+
+
+def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
+    """Return a polars expression for the number of each moment's period.
+
+    Moments are microseconds since 1970-01-01 UTC, which is in period 0. Periods follow the calendar
+    of the time zone, or complete hours; None: a single period, 0.
+
+    >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
+    >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
+    [-1, 0]
+    """
+    if per is None:
+        return us * 0
+    match = re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", per)
+    assert match is not None
+    amount = int(match[1])
+    unit = match[2]
+    if unit in _LENGTHS:
+        return us // (amount * _LENGTHS[unit])
+    local = pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
+    local = local.dt.convert_time_zone(timezone)
+    if unit == "mo":
+        number = local.dt.year().cast(pl.Int64) * 12 + local.dt.month().cast(pl.Int64) - 1
+    else:
+        number = local.dt.date().to_physical().cast(pl.Int64)
+        if unit == "w":
+            number = (number + 3) // 7  # 1970 began on a Thursday, weeks begin on Mondays
+    return number // amount
+
+
+def made_of_windows(cut: Windows, per: str) -> bool:
+    """Return True if each window of the next ten years lies within one period of length ``per``.
+
+    >>> from datetime import UTC
+    >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
+    >>> made_of_windows(days, "1mo"), made_of_windows(days, "12h")
+    (True, False)
+    """
+    return first_split_window(cut, per) is None
+
+
+class SplitWindow(NamedTuple):
+    """A window in which a period begins; both beginnings in microseconds since 1970."""
+
+    window_begin: int
+    period_begin: int
+
+
+def first_split_window(cut: Windows, per: str) -> SplitWindow | None:
+    """Return the first window of the next ten years in which a period of length ``per`` begins.
+
+    None: each window lies within one period.
+
+    >>> from datetime import UTC
+    >>> sundays = Windows(datetime(2024, 3, 3, tzinfo=UTC), "1w", 52)
+    >>> [sundays.at(begin)[:10] for begin in first_split_window(sundays, "1w")]
+    ['2024-03-03', '2024-03-04']
+    """
+    first = microseconds(cut.start)
+    last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
+    amount = int(per.rstrip("smhdwo"))
+    unit = per.lstrip("0123456789")
+    if unit in _LENGTHS:
+        length = amount * _LENGTHS[unit]
+        edges = np.arange(-(-first // length) * length, last, length)
+    else:
+        midnight = datetime.combine(cut.local(first).date(), time(), load_zone(cut.timezone))
+        days = Windows(midnight, "1d", (last - first) // _DAY + 3, cut.timezone)
+        begins = days.starts(range(1, days.steps + 1))
+        numbers = _numbers(begins, per, cut.timezone)
+        edges = begins[1:][np.diff(numbers) != 0]
+    inner = edges[(edges > first) & (edges < last)]
+    window_begins = cut.ends(cut.step_of(inner) - 1)
+    split = np.flatnonzero(window_begins != inner)
+    if not len(split):
+        return None
+    return SplitWindow(int(window_begins[split[0]]), int(inner[split[0]]))
+
+
+def period_starts(cut: Windows, anew: str | None, last: int) -> NDArray[np.int64]:
+    """Return, for each of ``last`` steps, the last step before its period: int64, 0 in the first
+    one.
+
+    >>> from counton.windowing.windows import UnwindowedSteps
+    >>> period_starts(UnwindowedSteps(), None, 3).tolist()
+    [0, 0, 0]
+    """
+    steps = np.arange(1, last + 1)
+    if anew is None or not cut.timed:
+        return np.zeros(last, np.int64)
+    numbers = _numbers(cut.starts(range(1, last + 1)), anew, cut.timezone)
+    new = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
+    return new[np.searchsorted(new, steps - 1, "right") - 1].astype(np.int64)
+
+
+def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
+    """Return the number of each moment's period; see `period_of`."""
+    found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
+    return found["us"].to_numpy().astype(np.int64)
+
+
+def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
+    """Parse a selection of released steps.
+
+    Args:
+        given: numbers as ``"25:48"`` (both included), ``"25:"``, ``":48"`` or ``"25"``; days as
+            ``"2024-03-18:2024-03-24"`` (both included), or one day; a range; None: all.
+        last: the last released step.
+
+    Raises:
+        InvalidInputError: the text has another form, steps are not released, or no released ...
+            in the times.
+
+    >>> from datetime import UTC
+    >>> from counton.windowing.windows import UnwindowedSteps
+    >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
+    >>> days = "2024-03-19:2024-03-20"
+    >>> steps_between("2:3", 99, UnwindowedSteps()), steps_between(days, 99, hours)
+    (range(2, 4), range(5, 13))
+    """
+    if given is None:
+        return range(1, last + 1)
+    first = 1
+    end = last
+    if isinstance(given, range):
+        first = given.start
+        end = given.stop - 1
+        wrong = given.step != 1
+    else:
+        if cut.timed and (times := _times(given, cut.timezone)) is not None:
+            return _steps_of(cut, range(1, last + 1), times, given)
+        found = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(given))
+        wrong = found is None or not (found[1] or found[3])
+        if found is not None:
+            first = int(found[1] or 1)
+            end = int(found[3] or last) if found[2] else first
+    if wrong:
+        dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
+        raise InvalidInputError(
+            f"{field('steps', given)} cannot be read as steps; write 25:48 for the steps 25 to 48 "
+            f"(both included), 25: or :48, or 25 for a single step{dates}"
+        )
+    if not 1 <= first <= end <= last:
+        raise InvalidInputError(
+            f"{field('steps', f'{first}:{end}')} is not within the released steps 1:{last}; give "
+            "steps among these, the first before the last"
+        )
+    return range(first, end + 1)
+
+
+_Times = tuple[int | None, int | None]
+
+
+def _times(given: object, timezone: str) -> _Times | None:
+    """Parse days or times to two ends in microseconds since 1970-01-01 UTC; None for another text.
+
+    An open end is None.
+    """
+    text = str(given).strip()
+    if "-" not in text.lstrip("-"):
+        return None
+    places = [place for place, letter in enumerate(text) if letter == ":"]
+    pairs = [(text, text)] if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else []
+    pairs += [(text[:place], text[place + 1 :]) for place in places]
+    for left, right in pairs:
+        try:
+            start = _moment_of(left, timezone, end=False) if left.strip() else None
+            until = _moment_of(right, timezone, end=True) if right.strip() else None
+        except InvalidInputError:
+            continue
+        return start, until
+    return None
+
+
+def _moment_of(text: str, timezone: str, *, end: bool) -> int:
+    """Parse a day or a time to microseconds since 1970-01-01 UTC.
+
+    At the ``end`` of a range a day stands for its end.
+    """
+    text = text.strip()
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text) is None:
+        if "T" not in text and " " not in text:
+            raise InvalidInputError(f"{text!r} is neither a day nor a time; write it as 2024-03-18")
+        return microseconds(parse_time(text, timezone))
+    parse_time(text, timezone)  # an existing day
+    day = date.fromisoformat(text) + timedelta(days=end)
+    return microseconds(parse_time(day.isoformat(), timezone))
+
+
+def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
+    """Parse groups, separated by commas unless the whole text is a group."""
+    if isinstance(given, str):
+        return [given] if given in known else [group.strip() for group in given.split(",")]
+    found = list(given)
+    if not found or not all(isinstance(group, str) for group in found):
+        raise InvalidInputError(
+            f"{field('groups')} is {found!r}, which is not a group; give a list of texts, or A,B,C"
+        )
+    return found
+
+
+def _steps_of(windows: Windows, steps: range, times: _Times, given: object) -> range:
+    """Return the steps between two times; refuse those ``given`` if there are none."""
+    kept = np.ones(len(steps), dtype=bool)
+    if times[0] is not None:
+        kept &= windows.starts(steps) >= times[0]
+    if times[1] is not None:
+        kept &= windows.ends(steps) <= times[1]
+    found = np.flatnonzero(kept)
+    if not len(found):
+        first = windows.starts(steps)[0]
+        last = windows.ends(steps)[-1]
+        raise InvalidInputError(
+            f"no released window lies between the times of {field('steps', given)}; give times "
+            f"between {windows.at(int(first))} and {windows.at(int(last))}, when the released "
+            "windows begin and end"
+        )
+    return range(steps[int(found[0])], steps[int(found[-1])] + 1)

@@ -1,0 +1,1027 @@
+"""Published values with the description of their stream: selection, tables and sums.
+
+Counts and sums have a cell for each step and group. Other statistics have a reading for each step,
+from whose cells tables are computed. A stream to which a program passes numbers has a release of
+these for each step. Other modules need not know which form a release has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, read_only
+from counton.base.columns import ADDED, REVISED, WHEN
+from counton.base.errors import InvalidInputError, field
+from counton.base.exact import some_of, suggest
+from counton.continual import Design, Releases
+from counton.continual.formulas import Estimate, Formula, TableNumbers, Term
+from counton.continual.intervals import check_level
+from counton.continual.table_request import TableRequest
+from counton.results.display import EVERYTHING, DisplaySelection
+from counton.results.metadata import ReleaseMetadata
+from counton.results.periods import (
+    Periods,
+    check_periods,
+    check_sums,
+    period_starts,
+    periods_of,
+    refuse_users_added,
+    steps_between,
+)
+from counton.results.series import (
+    LateValues,
+    Numbers,
+    Series,
+    columns_below,
+    finite,
+    local_times,
+    rows_among,
+    when_columns,
+)
+from counton.results.systematic_errors import adds_users_up
+from counton.results.text import with_parts
+from counton.results.window_notes import with_notes, with_notes_of_periods, withdrawn_cells
+from counton.statistics import Grouped, Statistic, StatisticResult
+from counton.statistics.results import StatisticResults
+from counton.statistics.statistic import place_of_name
+from counton.windowing.groups import GroupNames
+from counton.windowing.lazy_polars import polars as pl
+
+if TYPE_CHECKING:
+    from counton.results.revisions import Revisions
+    from counton.statistics.by_group import GroupedResult
+
+#: Requested groups: one group, several groups that are added up, or weights by group.
+Groups = str | Sequence[str] | Mapping[str, float]
+#: Consecutive steps: ``"25:48"`` (both included), a range, or None for all steps.
+Steps = str | range | None
+#: Columns of a table that say to what its numbers refer.
+_OF_WHAT = (*WHEN, "counted_until", "group", *REVISED)
+#: Name in place of the groups of a statistic if none is found yet.
+_NOBODY = "(none)"
+#: Largest number of table rows that are made at a time.
+_ROWS = 2**16
+
+
+@dataclass(frozen=True, repr=False)
+class ReleaseData:
+    """The released numbers of a stream, for all steps and groups or for some of them.
+
+    Attributes:
+        steps: steps 1 to the last released step.
+        published: cells of this stream's totals, or of windows if no totals are published, by
+            step and group; readings; or releases of a program's numbers.
+        first: the first step that tables and charts show.
+        chosen: names of the selected groups; None: all.
+        shown: the selection of numbers to show.
+        notes: sentences shown with the release everywhere.
+        since: the first release that shows each undeclared group. If windows are released again, a
+            group may have numbers for windows before it. The values of earlier steps are 0
+            (`first_steps`).
+        there: for counts or sums from a file, whether each step and group has a row, shape
+            ``(steps, groups)``; None: all. An estimate that needs a missing row raises an error.
+        rows_there: for another table from a file, the columns that identify existing rows; None:
+            all. Released cells are complete, because they are in the description.
+        own_windows: counts of single windows, if a file has them besides totals.
+        together: by step, half-widths of intervals that hold all at once.
+        kept_in: the state of the run that has just released it.
+        revisions: the numbers of windows in all releases, if windows are released again.
+    """
+
+    definition: ReleaseMetadata
+    design: Design
+    steps: range
+    published: Numbers | LateValues | StatisticResults | Releases
+    level: float
+    first: int = 1
+    chosen: tuple[str, ...] | None = None
+    shown: DisplaySelection = EVERYTHING
+    notes: tuple[str, ...] = ()
+    since: Mapping[str, int] | None = None
+    there: NDArray[np.bool_] | None = None
+    rows_there: pl.DataFrame | None = None
+    own_windows: Numbers | None = None
+    together: Floats | None = None
+    kept_in: str | None = None
+    revisions: Revisions | None = None
+
+    @classmethod
+    def of(
+        cls,
+        definition: ReleaseMetadata,
+        terms: Design,
+        values: NDArray[Any],
+        level: float,
+        *,
+        shown: DisplaySelection = EVERYTHING,
+        since: Mapping[str, int] | None = None,
+        there: NDArray[np.bool_] | None = None,
+        own_windows: Numbers | None = None,
+        start: int = 1,
+    ) -> Self:
+        """Return the released numbers of a stream, given its cells, by step from ``start`` on."""
+        steps = range(1, start + len(values))
+        readable = terms
+        if since is not None and not definition.statistic.additive:
+            inner = definition.inner
+            # Nobody reads the cells of the group without a name.
+            statistic = Grouped(inner, tuple(since) or (_NOBODY,))
+            if not since:
+                values = np.zeros((len(values), *statistic.cells), np.int64)
+            values = values.reshape(len(values), *statistic.cells)
+            definition = replace(definition, statistic=statistic)
+            readable = replace(terms, shape=statistic.cells)
+        if definition.statistic.additive:
+            flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
+            flat = flat if start == 1 else LateValues(flat, start)
+            published: Any = read_only(flat)
+            shown = shown.of_ranking() if definition.ranks else EVERYTHING
+        else:
+            published = StatisticResults.of(definition.statistic, readable, values)
+        return cls(
+            *(definition, terms, steps, published, check_level(level)),
+            shown=shown,
+            since=since,
+            there=there,
+            own_windows=own_windows,
+        )
+
+    @property
+    def has_cells(self) -> bool:
+        """True if the published numbers are those of cells, as for counts and sums."""
+        return not isinstance(self.published, StatisticResults | Releases)
+
+    @property
+    def _cells(self) -> Any:
+        """The cells of counts and sums; `InvalidInputError` for others."""
+        if not self.has_cells:
+            self._cannot("totals and windows")
+        return self.published
+
+    @cached_property
+    def series(self) -> Series:
+        """The cells of counts and sums with their errors; `InvalidInputError` for others."""
+        cells = self._cells
+        errors = self.design.errors
+        half = self.together
+        half = errors.halfwidths(self.steps, self.level) if half is None else half
+        return Series(cells, errors.std(self.steps), half, self.there)
+
+    @property
+    def readings(self) -> StatisticResults:
+        """The statistic's numbers at each step; `InvalidInputError` without a statistic."""
+        if not isinstance(self.published, StatisticResults):
+            self._cannot("differences, shares and sums")
+        return self.published
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic of the stream."""
+        return self.definition.statistic
+
+    @property
+    def _by_group(self) -> bool:
+        """True if tables have one number for each group, as for counts and sums."""
+        return self.has_cells and not self.definition.ranks
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """Names of the selected groups; ``("all",)`` without groups."""
+        if self.chosen is not None:
+            return self.chosen
+        if self.since is not None:
+            return tuple(self.since)
+        if self.has_cells:
+            return self.definition.groups
+        return self.definition.domain or ()
+
+    @property
+    def first_steps(self) -> NDArray[np.int64]:
+        """The first step with a number, by group: int64; 1 for declared groups."""
+        return self._first_steps_of(self.groups)
+
+    def _first_steps_of(self, groups: Sequence[str]) -> NDArray[np.int64]:
+        if self.since is None:
+            return np.ones(len(groups), np.int64)
+        releases = np.array([self.since[group] for group in groups], np.int64)
+        return np.maximum(releases - self.definition.cut.lags, 1)
+
+    @property
+    def shown_steps(self) -> range:
+        """The steps that tables and charts show."""
+        return range(self.first, self.steps.stop)
+
+    @property
+    def over(self) -> int | str | None:
+        """Number of last steps of each number, or its period, such as "week"; None: all so far."""
+        if self.shown.over is not None or self.has_cells:
+            return self.shown.over
+        release = self.definition.release
+        if release == "periods":
+            return self.definition.anew()
+        return 1 if release == "windows" else None
+
+    @cached_property
+    def _period_begins(self) -> NDArray[np.int64]:
+        """For each step, the last step before its period: users count again in each."""
+        every = self.definition.anew_every()
+        cut = self.definition.cut
+        return period_starts(cut, every, self.steps.stop - 1)
+
+    def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
+        """Return, for each of ``steps``, the step after which the shown number begins to count; 0
+        for the beginning of the stream.
+        """
+        ends = np.asarray(steps, np.int64)
+        if self.shown.over is not None:
+            return ends - self.shown.over
+        if self.definition.release == "periods":
+            return self._period_begins[ends - 1]
+        return ends - 1 if self.over == 1 else np.zeros_like(ends)
+
+    def _request_at(self, step: int) -> TableRequest:
+        """Return which table a statistic should make at a step."""
+        groups = self.chosen
+        if self.since is not None:
+            first = self.first_steps.tolist()
+            groups = tuple(name for name, at in zip(self.groups, first, strict=True) if at <= step)
+        return TableRequest(self.shown.ask, groups)
+
+    @property
+    def delay(self) -> int:
+        """Number of last windows that a release does not count yet."""
+        return self.definition.strategy.facts.delay
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
+        """Return some steps and groups; see `Release.only`."""
+        found = self
+        if steps is not None:
+            found = replace(self, first=steps.start, steps=range(1, steps.stop))
+            if self.has_cells:
+                found = found._until(steps.stop - 1)
+            elif isinstance(self.published, StatisticResults) and self.since is not None:
+                found = found._readings_until(steps.stop - 1, self.published)
+            elif isinstance(self.published, StatisticResults):
+                found = replace(
+                    found, published=self.published[: steps.stop - self.published.steps.start]
+                )
+        return found if groups is None else found._of_groups(tuple(groups))
+
+    def _until(self, last: int) -> Self:
+        """Return counts or sums up to step ``last``, without groups that were shown later."""
+        key: Any = slice(last)
+        known = self.chosen
+        since = self.since
+        if since is not None:
+            first = self.first_steps.tolist()
+            names = [group for group, step in zip(self.groups, first, strict=True) if step <= last]
+            key = key, GroupNames(self.groups).places(names)
+            since = {group: since[group] for group in names}
+            known = None if known is None else tuple(names)
+        return replace(
+            self,
+            published=read_only(self._cells[key]),
+            together=None if self.together is None else self.together[:last],
+            chosen=known,
+            since=since,
+            there=None if self.there is None else self.there[:last],
+            own_windows=None if self.own_windows is None else self.own_windows[:last],
+        )
+
+    def _readings_until(self, last: int, readings: StatisticResults) -> Self:
+        """Return readings up to step ``last``, without groups that were shown later."""
+        assert self.since is not None
+        assert readings.releases is not None
+        first = dict(zip(self.since, self._first_steps_of(tuple(self.since)), strict=True))
+        since = {group: self.since[group] for group, step in first.items() if step <= last}
+        values = readings.releases.values[:last, : len(since)]
+        made = self.of(self.definition, self.design, values, self.level, since=since)
+        chosen = self.chosen and tuple(group for group in self.chosen if group in since)
+        return replace(
+            self, definition=made.definition, published=made.published, since=since, chosen=chosen
+        )
+
+    def _of_groups(self, groups: tuple[str, ...]) -> Self:
+        if self.statistic.declares is not None:
+            for group in groups:
+                place_of_name(self.statistic, group)
+            return replace(self, shown=self.shown._replace(ask=groups))
+        if self.has_cells:
+            if groups == self.groups:
+                return self
+            of = GroupNames(self.groups).places(groups)
+            again = np.ones(len(of), np.bool_)
+            again[np.unique(of, return_index=True)[1]] = False
+            if (wrong := again | (of < 0)).any():
+                number = int(np.argmax(wrong))
+                near = ""
+                why = "twice"
+                if of[number] < 0:
+                    why = "which is not a group of this release"
+                    near = suggest(groups[number], self.groups)
+                raise InvalidInputError(
+                    f"{field('groups')} names {groups[number]!r}, {why}; {near}choose from "
+                    f"{some_of(self.groups)}, each once"
+                )
+            return self._groups_at(of)
+        if not isinstance(self.statistic, Grouped) or isinstance(self.published, Releases):
+            raise InvalidInputError(
+                f"{field('groups', ','.join(groups))} names groups, but {self.design.name!r} has "
+                "no groups; leave it out"
+            )
+        for group in groups:
+            self.statistic.group(group)
+        return replace(self, chosen=groups)
+
+    def _groups_at(self, of: NDArray[np.int64]) -> Self:
+        """Return counts or sums of the groups with these indices."""
+        there = self.there
+        windows = self.own_windows
+        groups = tuple(GroupNames(self.groups).at(of))
+        return replace(
+            self,
+            published=read_only(self._cells[:, of]),
+            chosen=groups,
+            shown=self.shown._replace(ask=groups) if self.definition.ranks else self.shown,
+            there=None if there is None else there[:, of],
+            own_windows=None if windows is None else windows[:, of],
+        )
+
+    def first_groups(self, count: int) -> Self:
+        """Return the first ``count`` groups, in declared order.
+
+        Groups are not chosen by their estimates: intervals of the largest of many noisy numbers
+        hold less often than they state.
+        """
+        if len(self.groups) <= count:
+            return self
+        return self._groups_at(np.arange(count))
+
+    def with_note(self, note: str) -> Self:
+        """Return the release with one more note."""
+        return replace(self, notes=(*self.notes, note))
+
+    def at(self, level: float) -> Self:
+        """Return the numbers with another level; see `Release.at`."""
+        return replace(self, level=check_level(level), together=None)
+
+    @cached_property
+    def totals(self) -> Series | None:
+        """Running totals, if they are published; else `InvalidInputError`."""
+        self._cells  # noqa: B018 - which another statistic has not
+        if self.definition.release == "windows":
+            return None
+        if self.design.strategy.facts.workload == "windows":  # sums of windows, read together
+            stops = np.asarray(self.steps)
+            return self.between(np.zeros_like(stops), stops)
+        return self.series
+
+    @cached_property
+    def windows(self) -> Series | None:
+        """The numbers of single windows, if published; `InvalidInputError` if there are none."""
+        return self._windows(self.steps)
+
+    def _windows(self, steps: range) -> Series | None:
+        """Return the numbers of single windows for some steps."""
+        self._cells  # noqa: B018 - which another statistic has not
+        if self.definition.release == "totals":
+            return None
+        if self.design.strategy.facts.workload == "windows":
+            return self.series.part(steps)
+        stops = np.asarray(steps, np.int64)
+        if self.own_windows is None:
+            return self.between(stops - 1, stops)
+        found = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        there = None if self.there is None else self.there[stops - 1]
+        return replace(found, there=there, start=steps.start)
+
+    @property
+    def _last_series(self) -> tuple[Series | None, Series | None]:
+        """The totals and the windows of the last step."""
+        steps = self.steps[-1:]
+        return None if self.totals is None else self.totals.part(steps), self._windows(steps)
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """Return sums over ranges of steps, start + 1 to stop, with the noise of each sum.
+
+        Raises:
+            InvalidInputError: undeclared groups, shown only from some step on; or no sums.
+        """
+        self._refuse_found()
+        return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
+
+    def _between(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
+    ) -> Series:
+        half = self.design.errors.window_halfwidths(starts, stops, self.level)
+        return Series(estimates, self.design.errors.window_std(starts, stops), half)
+
+    def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
+        """Return totals after some steps, ``(len(steps), groups)``; step 0 is the beginning."""
+        steps = np.atleast_1d(steps)
+        if self.there is not None:
+            needed = steps
+            # sums of all windows up to each step
+            if self.design.strategy.facts.workload == "windows":
+                needed = np.arange(1, int(steps.max(initial=0)) + 1)
+            self._refuse_missing(needed[needed > 0], places)
+        found = self._totals[np.maximum(steps - 1, 0)]
+        found[steps == 0] = 0
+        return found if places is None else found[:, places]
+
+    def _refuse_missing(self, needed: NDArray[np.int64], places: Any = None) -> None:
+        """Raise `InvalidInputError` if the file lacks a number at ``needed`` steps."""
+        if self.there is None:
+            return
+        of = np.arange(len(self.groups)) if places is None else places
+        gone = np.argwhere(~self.there[needed - 1][:, of])
+        if len(gone):
+            row, column = gone[0].tolist()
+            raise InvalidInputError(
+                f"step {int(needed[row]):,} of {self.groups[int(of[column])]!r} is not in the "
+                f"file; give a file that has it"
+            )
+
+    def _refuse_withdrawn(self, ends: Sequence[int], groups: Sequence[str]) -> None:
+        """Refuse what is computed of the totals at ``ends``, or of the windows between them, if one
+        of these numbers is withdrawn.
+        """
+        steps = range(1, max(ends) + 1)
+        gone = withdrawn_cells(self.definition.marks, steps, groups)
+        if self.definition.release == "totals":
+            gone[np.setdiff1d(steps, ends) - 1] = False
+        else:
+            gone[: min(ends)] = False
+        if gone.any():
+            step, group = np.argwhere(gone)[0].tolist()
+            raise InvalidInputError(
+                f"the number of step {step + 1:,} of {groups[group]!r} is withdrawn: ask for "
+                f"{field('steps')} without it"
+            )
+
+    @cached_property
+    def _totals(self) -> Numbers:
+        estimates: Numbers = self._cells  # callers have refused missing values
+        if self.design.strategy.facts.workload == "totals":
+            return estimates
+        return cast("Numbers", np.cumsum(estimates, axis=0))
+
+    def _refuse_found(self) -> None:
+        """Refuse groups that were found in the data."""
+        if self.since is not None:
+            raise InvalidInputError(
+                "groups that were found in the data are each shown only from one of the releases "
+                "on, so only the rows of their table are published; read these rows, or list the "
+                "groups beforehand"
+            )
+
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
+        """Return a number of one or several groups in some steps, with all its noise.
+
+        Arguments are those of `Release.difference`.
+
+        Raises:
+            InvalidInputError: a group, step or number is unknown; or the statistic has no such ...
+        """
+        self._refuse_found()
+        weights = {one: 1.0} if isinstance(one, str) else one
+        if not isinstance(weights, Mapping):
+            weights = dict.fromkeys(weights, 1.0)
+        if self.has_cells:
+            return self._sum_of_cells(weights, steps, of)
+        if not weights:
+            raise InvalidInputError(f"{field('groups')} is empty; give at least one group")
+        found = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
+        if isinstance(one, str):
+            return found[0][0]
+        parts = []
+        for number, weight in found:
+            if (formula := number.formula) is None:
+                raise InvalidInputError(
+                    f"{of or repr(self.definition.what)} of several groups together cannot be "
+                    "read, because it is not the sum of its values in these groups: ask for a "
+                    "single group"
+                )
+            parts.append(formula * float(weight))
+        return Formula.total(parts)
+
+    def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
+        """Return a weighted sum over groups, with its noise."""
+        from counton.continual.comparisons import sum_formula
+
+        if of is not None:
+            raise InvalidInputError(
+                f"{field('of', of)} chooses among the numbers of a statistic, but "
+                f"{self.design.name!r} has only the {self.definition.subject}: leave it out"
+            )
+        names = list(weights)
+        cells = GroupNames(self.definition.groups).places(names).tolist()
+        if -1 in cells or not names:
+            wrong = names[cells.index(-1)] if names else None
+            raise InvalidInputError(
+                f"{field('groups')} names {wrong!r}, which is not a group of this release; "
+                f"{suggest(wrong, self.definition.groups)}choose from "
+                f"{some_of(self.definition.groups)}"
+            )
+        places = GroupNames(self.groups).places(names)
+        if (places < 0).any():
+            raise InvalidInputError(
+                f"{field('groups')} lacks {names[int(np.argmin(places))]!r}, which the question is "
+                f"about; leave {field('groups')} out, or add it"
+            )
+        start, stop = self.ends(steps)
+        self._refuse_withdrawn((start, stop), names)
+        totals = {
+            end: dict(zip(cells, found.tolist(), strict=True))
+            for end, found in zip(
+                (start, stop), self._so_far(np.array([start, stop]), places), strict=True
+            )
+        }
+        parts = [
+            Term(float(weight), start, stop, cell)
+            for cell, weight in zip(cells, weights.values(), strict=True)
+        ]
+        return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
+
+    def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
+        """Return a number of another statistic, with its noise."""
+        start, stop = self.ends(steps)
+        statistic = self.statistic
+        if isinstance(statistic, Grouped):
+            reading = cast("GroupedResult", self._reading_of(start, stop))
+            return reading.of(name).number_of(of)
+        if of is not None and name != "all":
+            raise InvalidInputError(
+                f"{field('of', of)} names a number of each group, but {self.design.name!r} has no "
+                f"groups: give {of!r} in place of {name!r}"
+            )
+        return self._reading_of(start, stop).number_of(of if name == "all" else name)
+
+    @cached_property
+    def _reading_of(self) -> Callable[[int, int], StatisticResult]:
+        """Function of (start, stop) that returns the numbers of steps start + 1 to stop."""
+
+        @lru_cache(maxsize=2)
+        def read(start: int, stop: int) -> StatisticResult:
+            found = self.readings[stop - 1]
+            if self.design.strategy.facts.workload == "windows":
+                if start != stop - 1:
+                    raise InvalidInputError(
+                        f"{self.design.name!r} holds the numbers of single windows, and those of "
+                        "several windows do not add up: ask for one window "
+                        f"({field('steps', stop)}), or begin a stream with "
+                        f"{field('release', 'totals')}"
+                    )
+                return found
+            return found.since(self.readings[start - 1]) if start else found
+
+        return read
+
+    def _numbers(self, start: int, stop: int) -> TableNumbers:
+        """Return the table's numbers for steps start + 1 to stop."""
+        return self._reading_of(start, stop).numbers(self._request_at(stop))
+
+    def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
+        """Return the number of all groups together, the divisor of shares.
+
+        Raises:
+            InvalidInputError: one user may count in several groups, so that the sum of all ...
+                the number of users.
+        """
+        self._refuse_shares_of_users()
+        if self.has_cells:
+            return self.number_of(self.definition.groups, steps, of)
+        if isinstance(self.statistic, Grouped):
+            return self.number_of(self.statistic.groups, steps, of)
+        return self._reading_of(*self.ends(steps)).whole()
+
+    def _refuse_shares_of_users(self) -> None:
+        """Refuse the number of users of all groups, where one user may count in several groups."""
+        groups = self.definition.groups_of_user
+        if groups > 1:
+            unit = self.definition.unit
+            raise InvalidInputError(
+                f"shares of distinct users cannot be computed, because one {unit} may count in "
+                f"{groups:,} groups, and the number of users of all groups together is not "
+                f"released. Ask for the ratio of two groups; or begin a stream with "
+                f"{field('most', 1)}"
+            )
+
+    @property
+    def _comparisons(self) -> int:
+        """Number of comparisons among which a reader may have chosen: pairs of groups if these are
+        shown because of their size, otherwise 1.
+        """
+        count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
+        return max(count * (count - 1) // 2, 1)
+
+    def ends(self, steps: Steps) -> tuple[int, int]:
+        """Return the step before the first of ``steps``, and the last.
+
+        None: the steps that the newest number covers. Steps that are not released are refused.
+        """
+        last = self.steps.stop - 1
+        if steps is None and self.over is not None and self.steps:
+            return int(self._begins([last])[0]), last
+        chosen = self.steps_named(steps)
+        return chosen.start - 1, chosen.stop - 1
+
+    def steps_named(self, steps: Steps) -> range:
+        """Return the steps selected by numbers or times, as in `number_of`; refuse others."""
+        return steps_between(steps, self.steps.stop - 1, self.definition.cut)
+
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """Return a row for each step and each group or number; see `Release.table`."""
+        if steps is None:
+            steps = self.shown_steps
+        found = [self._rows(some) for some in self._chunks(steps)]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    def lazy(self) -> pl.LazyFrame:
+        """Return `table` as a lazy frame, which computes some rows at a time."""
+        if not self._by_group:
+            return self.table().lazy()
+        from polars.io.plugins import register_io_source
+
+        def rows(
+            columns: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            for steps in self._chunks(self.shown_steps):
+                found = self._rows(steps)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                found = found if columns is None else found.select(columns)
+                if most is not None:
+                    found = found.head(most)
+                    most -= found.height
+                yield found
+
+        schema = self._rows(self.shown_steps[:1]).schema
+        return register_io_source(rows, schema=schema, is_pure=True)
+
+    def _chunks(self, steps: range) -> Iterator[range]:
+        """Yield consecutive ranges whose rows fit into memory; a single one for readings."""
+        size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
+        for start in range(0, max(len(steps), 1), size):
+            yield steps[start : start + size]
+
+    def _rows(self, steps: range) -> pl.DataFrame:
+        published = self.published
+        if self._by_group:
+            return self._rows_of_cells(steps)
+        if isinstance(published, Releases):
+            values = published.values[
+                steps.start - published.steps.start : steps.stop - published.steps.start
+            ]
+            return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
+        return self._published_form(self._rows_of_readings(steps), self.rows_there)
+
+    def _rows_of_cells(self, shown: range) -> pl.DataFrame:
+        windows = self.definition.cut
+        groups = self.groups
+        steps = len(shown)
+        times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
+        if self.delay:
+            times["counted_until"] = self._counted_until()[shown.start - 1 : shown.stop - 1]
+        each = {"step": np.asarray(shown, dtype=np.int64), **times}
+        columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
+        columns["group"] = GroupNames(groups).column.gather(np.tile(np.arange(len(groups)), steps))
+        if self.totals is not None:
+            columns |= self.totals.part(shown).with_zeros().columns()
+        own = self._windows(shown)
+        if own is not None:
+            columns |= own.with_zeros().columns(self.definition.of_windows)
+        moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
+        table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
+        table = self._published_form(self._with_versions(table), None)
+        kept = ~withdrawn_cells(self.definition.marks, shown, groups)
+        if self.there is not None:
+            kept &= self.there[shown.start - 1 : shown.stop - 1]
+        if self.since is not None:
+            kept &= np.asarray(shown)[:, None] >= self.first_steps
+        return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
+
+    def _rankings(self, steps: range) -> Iterator[TableNumbers]:
+        """Yield the table of each step: the ``shown.top`` groups, and whether each is surely among
+        them.
+
+        This depends on all groups, so a file contains every group that any step shows.
+        """
+        from counton.statistics.ranking import ranked_numbers, ranking_of
+
+        # Showing some groups is a choice among all possible ones, so lower ends allow for the
+        # largest noise of all of them, and upper ends for that of k. If a reader chose the groups,
+        # perhaps by released numbers, upper ends allow for the noise of all groups too.
+        own = self.series
+        shown = self.shown
+        assert shown.top is not None
+        first = self.first_steps
+        values = own.estimates[steps.start - 1 : steps.stop - 1]
+        some = steps or range(1, 2)
+        # Groups that are not shown were always below.
+        hidden = self.definition.cells.thresholds(self.design, some)
+        halves = cache(partial(self.design.errors.halfwidths, some))
+        for at, (step, std) in enumerate(zip(some, self.design.errors.std(some), strict=True)):
+            there = np.flatnonzero(first <= step)
+            names = [self.groups[place] for place in there.tolist()]
+            half = partial(lambda at, level: float(halves(level)[at]), at)
+            ranking = partial(
+                ranking_of,
+                names,
+                values[at : at + 1, there].ravel(),
+                half,
+                shown.top,
+                room=shown.room,
+                chosen=shown.ask is not None,
+                hidden=int(hidden[at]),
+            )
+            yield ranked_numbers(ranking, float(std))
+
+    def _rows_of_readings(self, steps: range) -> pl.DataFrame:
+        begin = self.shown.over or 0
+        steps = steps[sum(step < begin for step in steps[:begin]) :]
+        begins = self._begins(steps)
+        if self.definition.ranks:
+            found = self._rankings(steps)
+        else:
+            found = map(self._numbers, begins.tolist(), steps)
+        parts = [one.columns(self.level) for one in found]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        place = np.repeat(np.arange(len(steps)), rows)
+        of_periods = begins[place] if self.definition.release == "periods" else None
+        when = when_columns(
+            np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over, of_periods
+        )
+        return self._with_versions(pl.concat([when, columns_below(parts)], how="horizontal"))
+
+    def _with_versions(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Add ``as_of`` (time of the release), ``lag`` (number of windows that had ended after the
+        row's window) and ``final``, if windows are released again.
+        """
+        if not self.design.strategy.facts.reads_another:
+            return table
+        from counton.results.revisions import version_columns
+
+        newest: Any = self.design.strategy
+        more = version_columns(newest, table["step"].to_numpy(), self.definition.cut)
+        names = table.columns
+        at = names.index("group" if "group" in names else "window_end") + 1
+        told = [*names[:at], "as_of", "lag", *names[at:], "final"]
+        return table.with_columns(**more).select(told)
+
+    def _published_form(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
+        """Return rows of ``there``, no single step, and each part of a group's name."""
+        if there is not None:
+            table = rows_among(table, there)
+        if not (self.definition.cut.goes_on or self.has_cells):
+            return table.drop("step")
+        parted = table if self.definition.ranks else with_parts(table, self.definition)
+        return with_notes(parted, self.definition.marks)
+
+    def plain_table(self, of: str | None = None, steps: range | None = None) -> pl.DataFrame:
+        """Return a row for each step and group, with the same columns for totals and for windows.
+
+        Args:
+            of: ``"totals"`` or ``"windows"``; None: totals if they are released.
+            steps: the steps of the rows; None: all shown steps.
+        """
+        steps = self.shown_steps if steps is None else steps
+        if not self._by_group:
+            if of is not None:
+                raise InvalidInputError(
+                    f"{field('of', of)} is only for statistics with several numbers, but "
+                    f"{self.design.name!r} is a {self.definition.what}; leave it out"
+                )
+            return self.table(steps)
+        published = self.definition.release
+        chosen = ("windows" if published == "windows" else "totals") if of is None else of
+        if chosen not in ("totals", "windows"):
+            raise InvalidInputError(f"{field('of')} is {of!r}; use totals or windows")
+        table = self.table(steps)
+        when = [name for name in table.columns if name in _OF_WHAT]
+        note = table.columns[-1:] if self.definition.marks else []
+        if published in ("both", chosen):
+            prefix = self.definition.of_windows if chosen == "windows" else ""
+            return table.select(*when, *(pl.col(f"{prefix}{x}").alias(x) for x in ADDED), *note)
+        # Unpublished numbers follow from published ones.
+        stops = np.asarray(steps, np.int64)
+        begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
+        numbers = pl.DataFrame(self.between(begins, stops).columns())
+        if not self.definition.marks:
+            return table.select(*when).hstack(numbers)
+        gone = withdrawn_cells(self.definition.marks, range(1, steps.stop), self.groups)
+        # Numbers that are computed of a withdrawn one would tell it.
+        hidden = np.logical_or.accumulate(gone)
+        if chosen == "windows":
+            hidden = gone | np.vstack([np.zeros_like(gone[:1]), gone[:-1]])
+        there = ~gone[steps.start - 1 :].ravel()
+        shown = ~hidden[steps.start - 1 :].ravel()
+        found = table.select(*when, *note).hstack(numbers.filter(pl.Series(there)))
+        return found.filter(pl.Series(shown[there])).select(pl.exclude(note), *note)
+
+    def with_band(self) -> Self:
+        """Return intervals that hold for all steps and groups at once, for a chart.
+
+        For counts and sums they follow from the joint noise of all steps, if that makes them
+        narrower. The noise of groups is independent, so each holds with probability ``level ** (1 /
+        groups)``.
+
+        Raises:
+            InvalidInputError: there are no intervals, or groups are undeclared.
+        """
+        from counton.continual.simultaneous_intervals import narrowing_factor
+
+        if self.since is not None:
+            raise InvalidInputError(
+                "a band holds only for groups that were chosen beforehand, but here groups were "
+                "found in the data because they are large; use the table, or list the groups"
+            )
+        if not self.has_cells:
+            table = self.plain_table()
+            if "lower" not in table.columns:
+                self._cannot("bands")
+            return self.at(1 - (1 - self.level) / max(table.height, 1))
+        one = float(self.level ** (1 / len(self.groups)))
+        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
+        shown = slice(self.first - 1, None)
+        half = wide.series.half.copy()
+        factor = narrowing_factor(
+            self.design, half[shown], self.first, one, windows=self.totals is None
+        )
+        half[shown] *= factor
+        # whole numbers are inside or outside, never between
+        if not self.design.strategy.facts.fraction_bits:
+            unit = float(self.design.units.released)
+            half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
+        return replace(wide, level=self.level, together=half)
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """Return the number of each day, week or month; see `Release.sums`."""
+        check_sums(self.definition, every)
+        self._check_released()
+        windows = self.definition.cut
+        check_periods(windows, every, self.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        refuse_users_added(self.definition, every, periods.edges, self._users_begin)
+        make_table = self._sums_of_cells if self.has_cells else self._sums_of_readings
+        table = make_table(periods)
+        if windows.lags:
+            from counton.results.revisions import final_windows
+
+            final = final_windows(self.design, self.steps[-1])
+            table = table.with_columns(final=pl.col("last_step") <= final)
+        return with_notes_of_periods(table, self.definition.marks)
+
+    @property
+    def _users_begin(self) -> NDArray[np.int64]:
+        """For each step, the step after which users are counted again."""
+        if self.definition.anew_every() is not None:
+            return self._period_begins
+        return np.asarray(self.steps, np.int64) - 1
+
+    def _sums_of_cells(self, periods: Periods) -> pl.DataFrame:
+        """Return a row with the sum of each group in each period."""
+        first = periods.edges[:-1]
+        self._refuse_withdrawn(periods.edges.tolist(), self.groups)
+        columns = self.between(first, periods.edges[1:]).columns()
+        table = periods.table(self.definition.cut, [len(self.groups)] * len(first))
+        return table.with_columns(
+            group=pl.Series(list(self.groups) * len(first), dtype=pl.String),
+            sum=columns.pop("estimate"),
+            **columns,
+        )
+
+    def _sums_of_readings(self, periods: Periods) -> pl.DataFrame:
+        """Return the rows of a statistic's table for each period."""
+        ends = pairwise(periods.edges.tolist())
+        parts = [self._numbers(*each).columns(self.level) for each in ends]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        of_periods = periods.table(self.definition.cut, rows)
+        table = pl.concat([of_periods, columns_below(parts)], how="horizontal")
+        there = self.rows_there
+        if there is not None:
+            named = [name for name in there.columns if name not in (*WHEN, "over")]
+            there = there.select(named).unique()
+        return self._published_form(table, there)
+
+    @cached_property
+    def _last(self) -> pl.DataFrame:
+        return self.only(self.steps[-1:]).table()
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """Return the rows of the last step, of the first ``most`` groups."""
+        if most is None:
+            return self._last
+        if self._by_group:
+            return self.only(self.steps[-1:]).first_groups(most).table()
+        return self._last.head(most)
+
+    def last_numbers(self) -> dict[str, Any]:
+        """Return the last numbers as JSON values, by group or as ``rows`` of the table."""
+        if not self._by_group:
+            return {"rows": finite(self._last.drop(*WHEN, "as_of", strict=False)).to_dicts()}
+        last: dict[str, Any] = {
+            "counted_until": self.definition.cut.at(int(self._counted_until()[-1]))
+        }
+        groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+        gone = withdrawn_cells(self.definition.marks, self.steps[-1:], self.groups)
+        prefixes = "", self.definition.of_windows
+        for prefix, stored in zip(prefixes, self._last_series, strict=True):
+            if stored is None:
+                continue
+            series = stored.with_withdrawn(gone)
+            last[f"{prefix}std"] = float(series.std[0])
+            for name, ends in (
+                ("estimate", series.estimates),
+                ("lower", series.lower),
+                ("upper", series.upper),
+            ):
+                for row, number, hidden in zip(groups, ends[0].tolist(), gone[0], strict=True):
+                    row[f"{prefix}{name}"] = None if hidden else number
+        return {**last, "groups": groups}
+
+    @property
+    def reading(self) -> StatisticResult:
+        """The numbers after the last step; see `Release.reading`."""
+        last = self.steps.stop - 1
+        if self.definition.release == "periods":
+            return self._reading_of(int(self._period_begins[last - 1]), last)
+        return self.readings[last - 1]
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows of `table`; None if it is not known before the table is made."""
+        return len(self.shown_steps) * len(self.groups) if self._by_group else None
+
+    def left_out(self) -> tuple[int, int]:
+        """Return the number of rows that the file lacks, and of the release."""
+        if self.rows_there is not None:
+            of = replace(self, rows_there=None).table().height
+            return of - self.table().height, of
+        if self.there is None:
+            return 0, 0
+        begins = np.maximum(self.first_steps, self.first)
+        return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
+
+    @property
+    def drawable(self) -> bool:
+        """True if a chart can draw the numbers."""
+        return self._by_group and bool(self.groups)
+
+    def _times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Return the ends of windows as local times, or steps; step 0 is the start of the first."""
+        cut = self.definition.cut
+        return self._local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
+
+    def _counted_until(self) -> NDArray[np.int64]:
+        """Return the time up to which each release counts, in microseconds since 1970."""
+        last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
+        ends = self.definition.cut.ends(range(self.steps.stop))  # from the stream's beginning
+        return np.asarray(ends[last_windows], dtype=np.int64)
+
+    def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        """Convert microseconds since 1970-01-01 UTC to local times."""
+        local = local_times(self.definition.cut, us).dt.replace_time_zone(None).to_numpy()
+        return np.asarray(local, dtype="datetime64[us]")
+
+    def _check_released(self) -> None:
+        """Raise `InvalidInputError` if nothing is released yet."""
+        if not self.steps:
+            raise InvalidInputError(
+                "nothing is released yet, because no window has ended by the newest event; give "
+                f"events beyond the first window, or {field('until')}"
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a file states about these numbers, as JSON values."""
+        over = self.over
+        found: dict[str, Any] = {}
+        if self.definition.ranks:  # the number of possible groups, from which these are chosen
+            found = {"room": self.shown.room}
+        elif isinstance(self.published, StatisticResults):
+            found = {"statistic": self.design.statistic}
+            if (cut := self.definition.cut).goes_on:
+                windows = f"{cut.noun}s"
+                last = f"all {windows} so far" if over is None else f"the {over} so far"
+                if isinstance(over, int):
+                    last = f"the last {over:,} {windows}"
+                anew = adds_users_up(self.definition)
+                found["counted"] = last if anew is None else f"{last}, {anew}"
+        return found | ({"notes": [*self.notes]} if self.notes else {})
+
+    def _cannot(self, what: str) -> NoReturn:
+        raise InvalidInputError(
+            f"{self.design.name!r} holds results of {self.definition.kind}, and {what} can be "
+            "asked only of counts, and of sums of declared groups; leave it out"
+        )

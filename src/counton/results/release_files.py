@@ -1,0 +1,422 @@
+"""Files of releases: a table with all public facts of its stream, so that a file answers questions.
+
+`read` returns the same release as the run, with exactly the same intervals, differences and sums.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInputError,
+    MissingDependencyError,
+    StateError,
+    field,
+    hide_secrets,
+)
+from counton.base.exact import quote
+from counton.base.outside_input import structure_of
+from counton.continual.design import Design
+from counton.continual.intervals import check_level
+from counton.results.display import DisplaySelection, with_shown_groups
+from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata_codec import FORMAT, MOST_CELLS, TABLES, facts_in, unpack
+from counton.results.release import Release
+from counton.results.release_data import ReleaseData
+from counton.results.series import NUMBERS, labels_of, rows_among
+from counton.windowing.lazy_polars import polars as pl
+
+#: Largest number of steps times groups of a release, however few rows the file has.
+_MOST_NUMBERS = 2**24
+#: Errors that readers of tables raise, and those of descriptions that contradict themselves.
+_ESCAPES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+#: Pattern of the apostrophe that protects texts in CSV which a spreadsheet would read as formulas.
+_NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
+
+
+class _File(NamedTuple):
+    """The rows of one file, with the public description of their stream.
+
+    Attributes:
+        label: name for messages.
+    """
+
+    label: str
+    rows: pl.DataFrame
+    described: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def last(self) -> int:
+        """Return the last step that has a row, or 0."""
+        return int(self.rows["step"].to_numpy().max(initial=0))
+
+
+def read(
+    source: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    level: float | None = None,
+) -> Release:
+    """Read a release from a file, without state and key.
+
+    A file may lack rows, or have them in another order; only a request for a missing row is
+    refused. Changed values are not noticed.
+
+    Args:
+        source: a table that a run or an export wrote: Parquet, or CSV or JSON with the
+            description beside it (``visits.csv.json``). Or a frame of Spark from
+            `Release.to_spark`, or from a table that keeps the metadata of its columns.
+        name: name of the stream that the file must hold; None: any.
+        level: probability with which each interval holds; None: the level of the file.
+
+    Raises:
+        InvalidInputError: the file is missing, has no description, or is of another stream.
+        StateError: another version of counton wrote the file in an unknown form.
+
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state="visits.db",
+    ...     out="visits.parquet",
+    ... )
+    >>> read("visits.parquet").table().equals(run.table())
+    True
+    """
+    level = None if level is None else check_level(level)
+    if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
+        from counton.results.spark_frames import rows_of
+
+        with _file_named_in_errors("the Spark frame"):
+            rows, facts = rows_of(cast("Any", source))
+            file = _file("the Spark frame", rows, facts)
+    else:
+        given: Any = source
+        if not isinstance(given, str | os.PathLike) or not os.path.isfile(given):
+            shown = hide_secrets(given) if isinstance(given, str) else quote(given)
+            raise InvalidInputError(
+                f"{shown!r} is not a file: give a table that a run or an export wrote"
+            )
+        with _file_named_in_errors(os.fspath(source)):
+            file = _open_file(Path(source))
+    with _file_named_in_errors(file.label):
+        own = file.described["terms"]["name"]
+        if name not in (None, own):
+            raise InvalidInputError(
+                f"{file.label!r} belongs to stream {own!r}: correct {field('name', name)}"
+            )
+        found = _release_of(file, level)
+        for note in file.notes:
+            if note not in found.facts().get("notes", ()):
+                found = found.with_note(note)
+        found.only(found.steps[-1:]).table()  # an unreadable release is refused
+        release = Release(found)
+        release.describe()
+    return release
+
+
+def read_public(
+    given: str | os.PathLike[str], *, name: str | None = None, level: float | None = None
+) -> Release | None:
+    """Read a released table, as `read` does; None if the source is a state."""
+    return read(given, name=name, level=level) if is_table(given) else None
+
+
+def is_table(given: str | os.PathLike[str]) -> bool:
+    """Return True for the path of a released table, by its ending; False for a state."""
+    return Path(given).suffix.lower() in TABLES
+
+
+def _release_of(file: _File, level: float | None) -> ReleaseData:
+    """Return the release that a file contains."""
+    described = file.described
+    terms = Design.from_dict(described["terms"])
+    definition = ReleaseMetadata.of(terms, described)
+    level = check_level(described["level"] if level is None else level)
+    last = file.last() or int(described.get("steps", 0))
+    horizon = terms.strategy.horizon
+    if horizon is not None and last > horizon:
+        raise InvalidInputError(
+            f"it has a row of step {last:,}, but the stream ends with step {horizon:,}: correct "
+            "the row"
+        )
+    if (numbers := last * max(1, len(described["groups"] or ()))) > _MOST_NUMBERS:
+        raise InvalidInputError(
+            f"it has {numbers:,} numbers up to step {last:,}, and at most {_MOST_NUMBERS:,} can be "
+            "read: export fewer groups (counton export), and read that file"
+        )
+    of = _readings
+    if definition.statistic.additive and not definition.ranks:
+        of = _cells
+    found = of(file, definition, terms, level)
+    return found if "revisions" not in described else _with_revisions(found, described)
+
+
+def _with_revisions(release: ReleaseData, described: Mapping[str, Any]) -> ReleaseData:
+    """Add the counts of all earlier releases, if windows are released again."""
+    from counton.results.revisions import Revisions
+
+    strategy: Any = release.design.strategy
+    terms: Any = replace(release.design, strategy=strategy.windows)
+    since = _since(described)
+    additive = release.definition.statistic.additive
+    names = release.definition.groups if since is None else tuple(since)
+    cells = (len(names),) if additive else release.design.shape
+    if since is not None:
+        cells = (len(names), *release.definition.inner.cells)
+    values = unpack(described["revisions"], (*cells, terms.strategy.facts.versions))
+    return replace(release, revisions=Revisions(terms, values, since))
+
+
+@contextmanager
+def _file_named_in_errors(label: str) -> Iterator[None]:
+    """Add a file's name to errors."""
+    try:
+        yield
+    except MissingDependencyError:
+        raise
+    except CountonError as error:
+        if label in str(error):
+            raise
+        kind = StateError if isinstance(error, StateError) else InvalidInputError
+        raise kind(f"{label!r} cannot be read: {error.template}") from error
+    except (
+        *_ESCAPES,
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,  # not an Exception
+    ) as error:
+        why = str(error).split("\n")[0][:300] or "it was changed"
+        raise InvalidInputError(
+            f"{label!r} cannot be read as a released table ({why}): give it as counton wrote it"
+        ) from error
+
+
+def _open_file(path: Path) -> _File:
+    kind = path.suffix.lower()
+    if kind not in TABLES:
+        raise InvalidInputError(
+            f"{str(path)!r} is not a kind of table that can be read back; give {', '.join(TABLES)}"
+        )
+    facts = facts_in(path)
+    rows = _rows(path, kind)
+    if not rows.width and facts is not None:  # nothing is shown yet
+        rows = _empty_table()
+    if facts is None or facts.get("description") is None:
+        if facts:
+            raise InvalidInputError(
+                f"{str(path)!r} states a guarantee ({quote(facts.get('name'))}), but has no "
+                "description of its stream, because the stream was not made from events: give the "
+                "state instead"
+            )
+        where = "its metadata" if kind == ".parquet" else f"{path.name}.json beside it"
+        raise InvalidInputError(
+            f"{str(path)!r} has no description of its stream in {where}, so it is not a released "
+            "table. If another tool cut it from a released table, cut that one by counton export "
+            f"({field('steps')}, {field('groups')})"
+        )
+    return _file(str(path), rows, facts)
+
+
+def _empty_table() -> pl.DataFrame:
+    """Return a table without rows, for JSON."""
+    whole = pl.Int64
+    schema = {"step": whole, "group": pl.String, "estimate": whole, "window_estimate": whole}
+    return pl.DataFrame(schema=schema)
+
+
+def _rows(path: Path, kind: str) -> pl.DataFrame:
+    if kind == ".parquet":
+        return pl.read_parquet(path)
+    if kind == ".json":
+        data = path.read_bytes()
+        structure_of(data)  # refuses JSON that lies too deep
+        return pl.read_json(data, infer_schema_length=None)
+    names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+    texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
+    rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+    return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
+
+
+def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
+    described = facts["description"]
+    if described.get("format") != FORMAT:
+        raise StateError(
+            f"{label!r} has a description of format {described.get('format')!r}; this version "
+            f"reads format {FORMAT}: read it with the version of counton that wrote it "
+            f"({facts.get('written_by')})"
+        )
+    if described.get("once"):
+        rows = _with_steps(rows)
+    if "step" not in rows.columns:
+        raise InvalidInputError(f"{label!r} has no column 'step' any more: give the file with it")
+    rows = rows.with_columns(pl.col("step").cast(pl.Int64))
+    least: Any = rows["step"].min()
+    if rows["step"].null_count() or (least is not None and least < 1):
+        raise InvalidInputError(
+            f"{label!r} has a row without a step (steps count from 1): correct the row"
+        )
+    notes = facts.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InvalidInputError(
+            f"{label!r} has notes that are not a list of sentences: give the file as counton wrote "
+            "it"
+        )
+    return _File(label, rows, described, tuple(notes))
+
+
+def _with_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """Add the column of steps to a table that was released once."""
+    if "step" in table.columns:
+        return table
+    return table.with_columns(step=pl.lit(1, pl.Int64))
+
+
+def _cells(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
+    """Return the counts or sums that a file contains."""
+    rows = file.rows
+    since = _since(file.described)
+    if since is not None and definition.cut.lags:  # versions may be of later nights
+        night = terms.strategy.horizon or 0
+        since = {group: first for group, first in since.items() if first <= night}
+    groups = definition.groups if since is None else tuple(since)
+    place = {group: number for number, group in enumerate(groups)}
+    name = "estimate"
+    if definition.release == "windows":
+        name = f"{definition.of_windows}estimate"
+    last = file.last() or int(file.described["steps"])
+    whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
+    values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
+    both = definition.release == "both"
+    own: Any = np.zeros_like(values) if both else None
+    there = np.zeros(values.shape, np.bool_)
+    unit = float(terms.units.released)
+    if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
+        raise InvalidInputError(
+            f"{file.label!r} has no columns 'group' or {name!r} any more: give the file with them"
+        )
+    needed = {name, "window_estimate" if both else name} & set(rows.columns)
+    rows = rows.drop_nulls(list(needed))  # a removed number counts as a missing row
+    named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
+    other = set(named.unique().to_list()) - set(place)
+    if other:
+        raise InvalidInputError(
+            f"{file.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
+            "does not list: give the file as counton wrote it"
+        )
+    at = rows["step"].to_numpy() - 1
+    of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
+    number = rows[name].cast(pl.Float64).to_numpy()
+    if not np.isfinite(number).all():
+        raise InvalidInputError(f"{file.label!r} has an {name} that is not a number: correct it")
+    if not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+        raise InvalidInputError(
+            f"{file.label!r} has an {name} that is not a multiple of {unit:g}, but all released "
+            "numbers are: give the file as counton wrote it"
+        )
+    given = rows[name].cast(pl.Int64).to_numpy() if whole else number
+    values[at, of] = given
+    there[at, of] = True
+    if own is not None and "window_estimate" in rows.columns:
+        own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+    expected = np.ones_like(there)
+    if since is not None:
+        starts = np.array([since[group] for group in groups], np.int64) - definition.cut.lags
+        expected = np.arange(1, last + 1)[:, None] >= starts
+    found = ReleaseData.of(
+        definition,
+        terms,
+        values,
+        level,
+        since=since,
+        there=None if there[expected].all() else there | ~expected,
+        own_windows=own,
+    )
+    first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1
+    kept = np.flatnonzero(there.any(axis=0)).tolist()
+    left = [groups[number] for number in kept]
+    steps = range(first, last + 1) if first > 1 else None
+    return found.only(steps, left if len(left) < len(groups) and left else None)
+
+
+def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the first step of each undeclared group, in order of appearance."""
+    since = described.get("since")
+    if since is None:
+        return None
+    return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+
+
+def _cell_values(file: _File, terms: Design) -> NDArray[Any]:
+    """Return the released cells in a file, ``(steps, cells)``; refuse too many."""
+    if (cells := file.described.get("cells")) is None:
+        raise InvalidInputError(
+            f"{file.label!r} shows only results of {terms.name!r}, and the more than "
+            f"{MOST_CELLS:,} numbers behind them are not in the file: read its rows as a plain "
+            "table"
+        )
+    return unpack(cells, (-1,))
+
+
+def _rows_there(file: _File, released: ReleaseData) -> pl.DataFrame | None:
+    """Return the rows of a file, as columns that identify them; None: none is missing."""
+    table = _with_steps(released.table())
+    rows = file.rows
+    names = labels_of(table)
+    if lost := [name for name in names if name not in rows.columns]:
+        raise InvalidInputError(
+            f"{file.label!r} has no column {lost[0]!r} any more, which tells its rows apart: "
+            "give the file with it"
+        )
+    there = rows.select(pl.col(name).cast(table.schema[name], strict=False) for name in names)
+    return None if rows_among(table, there).height == table.height else there
+
+
+def _readings(file: _File, definition: ReleaseMetadata, terms: Design, level: float) -> ReleaseData:
+    """Return the release computed from released cells: not of counts and sums, but rankings."""
+    described = file.described
+    rows = file.rows
+    shown = DisplaySelection.from_dict(described["shown"])
+    since = _since(described)
+    definition = definition if definition.ranks else with_shown_groups(definition, shown)
+    if since is not None:
+        values = _cell_values(file, terms)
+        found = ReleaseData.of(definition, terms, values, level, since=since, shown=shown)
+    elif not rows.height:
+        raise InvalidInputError(
+            f"{field('source', file.label)} has no rows, because nothing was released: read it "
+            "after the first release"
+        )
+    else:
+        values = _cell_values(file, terms)
+        values = values.reshape(len(values), *terms.shape)
+        found = ReleaseData.of(definition, terms, values, level, shown=shown)
+    there = rows["step"].sort()
+    found = found.only(range(there[0], there[-1] + 1) if len(there) else found.steps)
+    if (
+        definition.domain is not None
+        and "group" in rows.columns
+        and hasattr(definition.statistic, "group")
+    ):
+        here = {*rows["group"].unique().to_list()}
+        left = [group for group in definition.groups if group in here]
+        if len(left) < len(definition.groups):
+            found = found.only(groups=left)
+    return replace(found, rows_there=_rows_there(file, found))

@@ -1,0 +1,650 @@
+"""Sentences that describe a stream of events and its releases."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from counton.base.columns import BETWEEN, list_in_words
+from counton.base.exact import percent, quantity, with_capital
+from counton.base.lazy import software
+from counton.base.lengths import PERIODS
+from counton.base.literature import origin_of
+from counton.continual import Design
+from counton.continual.strategy_text import mechanism_sources
+from counton.privacy.guarantees import (
+    AgesWithData,
+    difference,
+    parts_in_words,
+    people_in_words,
+    plural,
+)
+from counton.results.metadata import ReleaseMetadata, counted_anew
+from counton.results.series import Series
+from counton.results.systematic_errors import adds_users_up, systematic_errors
+from counton.statistics.by_group import inner_of
+from counton.windowing.date_text import day_and_time, day_in_words
+from counton.windowing.lazy_polars import polars as pl
+from counton.windowing.windows import ENDLESS, LATE_DAYS
+
+#: A public introduction to differential privacy.
+_MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+#: First word of a note that says why numbers are withdrawn.
+WITHDRAWN = "WITHDRAWN"
+#: Largest number of a statistic's numbers whose errors are listed by name.
+_NAMED = 6
+#: Number of significant digits to which errors are rounded before they are compared.
+_DIGITS = 9
+
+
+def methods_of(
+    definition: ReleaseMetadata,
+    name: str,
+    steps: range,
+    level: float,
+    reach: Mapping[str, float],
+    over: int | str | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """Return the text that a publication prints with released numbers, for all readers.
+
+    It states subject and time, whom noise protects, how large errors are (``reach``, by number),
+    cautions (``notes``), and where to read more.
+    """
+    cut = definition.cut
+    newest = "the newest numbers" if cut.goes_on and not cut.lags else "the numbers"
+    # Noise is all that an interval covers: late rows and bounds move numbers further.
+    margin = far_in_words(reach)
+    error = f"noise changes {newest} by at most {margin}"
+    if not margin:
+        error = "the numbers without noise are in the published ranges"
+    guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
+    return " ".join(
+        [
+            _published_in_words(definition, name, steps, over),
+            protection_in_words(definition),
+            f"With a probability of {percent(level)}% each, {error}.",
+            *notes_as_sentences(notes),
+            *besides_as_sentence(definition),
+            f"The method is {guarantee}, by {software()}; it is explained at {_MORE}.",
+        ]
+    )
+
+
+def notes_as_sentences(notes: Sequence[str]) -> list[str]:
+    """Translate notes as sentences."""
+    return [f"{with_capital(note)}." for note in notes]
+
+
+def protection_in_words(definition: ReleaseMetadata) -> str:
+    """Return sentences on whom noise protects, and whom less."""
+    unit = definition.unit
+    hidden = difference(unit, definition.contribution.relation)
+    fades = isinstance(definition.guarantee, AgesWithData)
+    said = (
+        "Random noise was mixed in before publication: it limits how well anybody can tell, from "
+        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
+    )
+    if not definition.counting.users and definition.counting.moves is None:
+        less = f"Somebody with several {plural(unit)} is protected less."
+        stated = definition.cut.lags or definition.changes
+        changes = _as_sentence(changes_note(definition)) if stated else []
+        return " ".join([said, less, *changes])
+    return " ".join([said, *_people_in_words(definition)])
+
+
+def measured_in(definition: ReleaseMetadata) -> dict[str, str]:
+    """Return the units of a release's numbers; "" stands for all others.
+
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
+    >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=31, value="paid", lower=0, upper=60, resolution=1, unit="visit", epsilon=1)
+    >>> measured_in(plan_stream(job).description())
+    {'': 'paid', 'count': 'visits'}
+    """
+    inner = definition.inner
+    rows = plural("event" if definition.counting.users else definition.unit)
+    if inner.additive:
+        return {"": series_in_words(definition)}
+    if not inner.statistics:
+        return inner.units_of(definition.value, rows)
+    columns = getattr(inner, "columns", {})
+    return {
+        f"{name} {number}".strip(): unit
+        for name, part in inner.statistics.items()
+        for number, unit in inner_of(part)
+        .units_of(next(iter(columns[name][-1:]), None), rows)
+        .items()
+    }
+
+
+def _published_in_words(
+    definition: ReleaseMetadata, name: str, steps: range, over: int | str | None
+) -> str:
+    """Return a sentence on subject, groups and times."""
+    cut = definition.cut
+    called = statistic_in_words(definition)
+    if statistics := definition.inner.statistics:
+        parts = []
+        for one, part in statistics.items():
+            anew = definition.anew(inner_of(part))
+            each = "" if anew is None else f", users {counted_anew(anew)}"
+            parts.append(f"{one} ({inner_of(part).keyword}{each})")
+        called = f"report of {list_in_words(parts)}"
+    if definition.what == "stream":
+        called = f"total {name!r}" if definition.release == "totals" else f"number {name!r}"
+    what = f"{called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
+    if definition.domain is not None and definition.by is not None:
+        how = definition.cells.how(len(definition.domain or ()), "groups, named beforehand")
+        by = groups_in_words(definition) or ""
+        what = f"{what} by {by} ({how})"
+    if not cut.goes_on:
+        return f"The {what}, {cut.span(steps)}, was published once."
+    if not cut.timed:
+        which = "" if definition.release == "windows" else " so far"
+        row = "" if definition.what == "stream" else ", after each row"
+        if len(steps) == 1:
+            return f"The {what}{which} was published once{row}."
+        return f"The {what}{which} was published {len(steps):,} times{row}."
+    every = f"period of {cut.every}" if cut.period is None else cut.period
+    if isinstance(over, str):
+        when = f"in each {over}{_so_far(definition, over)}"
+    elif over is not None and over > 1:
+        several = cut.period and plural(cut.period)
+        windows = several or f"periods of {cut.every}"
+        when = f"in the last {over:,} {windows}"
+    elif over == 1 or definition.release == "windows":
+        when = f"in each {every}"
+    elif definition.release == "both":
+        when = f"so far and in each {every}"
+    else:
+        when = "so far"
+    return (
+        f"The {what}, {when}, was published after each {every} of {cut.span(steps)} "
+        f"(time zone {cut.timezone})."
+    )
+
+
+def _so_far(definition: ReleaseMetadata, period: str) -> str:
+    """Return " so far" if periods are longer than a window."""
+    return "" if definition.window == period else " so far"
+
+
+def error_in_words(series: Series, level: float, *, total: bool) -> str:
+    """Return a sentence on the noise of totals, or of single windows."""
+    low, high, last = (
+        quantity(one, one)
+        for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
+    )
+    half = float(series.half[-1])
+    between = f" (from {low} to {high} so far)" if low != high else ""
+    what = "a total" if total else "a window's own number"
+    return (
+        f"The noise of {what} has the standard deviation {last} at the last step{between}, "
+        f"and its margin of error ({percent(level)}%) there is {quantity(half, half)}."
+    )
+
+
+def far_in_words(reach: Mapping[str, float]) -> str:
+    """Return in words how large errors may be; "" if unknown.
+
+    >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
+    ('7.8', '0.52 (mean) and 112 (sum)')
+    """
+    of_quantiles = any(name.endswith(("median", "quantile")) for name in reach)
+    if len(reach) > 1 - of_quantiles and len(reach) <= _NAMED:
+        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
+    low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
+    if not reach or low == high:
+        return high if reach else ""
+    return f"{low} to {high}, each as its range says"
+
+
+def deviations_in_words(deviations: Mapping[str, float]) -> list[str]:
+    """Return sentences on the standard deviations of noise, by the name of the number.
+
+    >>> deviations_in_words({"": 7.8}), deviations_in_words({"mean": 0.5, "sum": 112.0})
+    (['The noise of the last numbers has the standard deviation 7.8.'], ['The noise of the last
+    numbers has the standard deviation 0.50 (mean) and 112 (sum).'])
+    """
+    bounded = {name: std for name, std in deviations.items() if std < math.inf}
+    sentences = []
+    if bounded:
+        noise = "The noise of the last numbers has"
+        values = [quantity(std, std) for std in bounded.values()]
+        if len(bounded) == 1 and "" in bounded:
+            sentences = [f"{noise} the standard deviation {values[0]}."]
+        elif len(bounded) <= _NAMED:
+            each = [f"{value} ({name})" for value, name in zip(values, bounded, strict=True)]
+            sentences = [f"{noise} the standard deviation {list_in_words(each)}."]
+        else:
+            low = min(bounded.values())
+            high = max(bounded.values())
+            ends = f"from {quantity(low, low)} to {quantity(high, high)}"
+            sentences = [f"{noise} standard deviations {ends}."]
+    unknown = [name for name in deviations if name not in bounded]
+    if unknown and bounded:
+        sentences.append(f"That of {list_in_words(unknown)} is not known, for so few rows.")
+    return sentences
+
+
+def _far(far: float) -> str:
+    return quantity(far, far) if far < math.inf else "any number"
+
+
+def reach_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
+    """Return the largest half-width of each number in a table.
+
+    With ``margins``, columns of a contingency table, a number is named by those by which it counts,
+    such as "sex x smokes"; the sum of all is "total".
+    """
+    value = next((name for name in ("estimate", "value") if name in rows.columns), None)
+    if value is None or not {"lower", "upper"} <= {*rows.columns}:
+        return {}
+    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
+    # ends are sums, whose last digits are not exact
+    return _largest_by_name(rows, far.cast(pl.Float64).round_sig_figs(_DIGITS), margins)
+
+
+def deviations_of(rows: pl.DataFrame, margins: Sequence[str] = ()) -> dict[str, float]:
+    """Return the largest standard deviation of the noise of each number in a table, by its name.
+
+    It is infinite if it is not known, as that of the mean of few values: an approximation that is
+    larger than the margin of error says nothing about a number between bounds.
+    """
+    if "std" not in rows.columns:
+        return {}
+    found = _largest_by_name(rows, pl.col("std").cast(pl.Float64), margins)
+    most = reach_of(rows, margins)
+    return {
+        name: std if std <= most.get(name, math.inf) else math.inf for name, std in found.items()
+    }
+
+
+def _largest_by_name(
+    rows: pl.DataFrame, number: pl.Expr, margins: Sequence[str]
+) -> dict[str, float]:
+    """Return the largest value of an expression over the rows of each number, as in `reach_of`."""
+    if margins:
+        kept = [pl.when(pl.col(name).is_not_null()).then(pl.lit(name)) for name in margins]
+        by = pl.concat_str(kept, separator=" x ", ignore_nulls=True)
+        rows = rows.with_columns(name=pl.when(by == "").then(pl.lit("total")).otherwise(by))
+    names = [name for name in ("statistic", "name", "level", "share") if name in rows.columns]
+    found = rows.select(*names, far=number).drop_nulls("far").drop_nans("far")
+    if not names or not found.height:
+        return {"": max(found["far"])} if found.height else {}
+    most = found.group_by(names, maintain_order=True).max()
+    return {
+        " ".join(_name_of(name) for name in row[:-1] if name not in (None, "all")): row[-1]
+        for row in most.rows()
+    }
+
+
+def _name_of(name: str | float) -> str:
+    """Return a number's name in words; 0.9 is the share of a quantile.
+
+    >>> _name_of("mean"), _name_of(0.5), _name_of(0.9)
+    ('mean', 'median', '0.9 quantile')
+    """
+    if isinstance(name, str):
+        return name
+    return "median" if name == 0.5 else f"{name:g} quantile"
+
+
+def besides_as_sentence(definition: ReleaseMetadata) -> list[str]:
+    """Return a sentence on errors other than noise, if any."""
+    lines = systematic_errors(definition)
+    return [f"Besides noise: {'; '.join(lines)}."] if lines else []
+
+
+def _people_in_words(definition: ReleaseMetadata) -> list[str]:
+    """Return sentences on people whose rows are not all protected together."""
+    return [*_as_sentence(people_note(definition)), *_as_sentence(changes_note(definition))]
+
+
+def changes_note(definition: ReleaseMetadata) -> str | None:
+    """Return a note on the loss of events that change in later inputs; None if rows count once."""
+    if (covered := definition.changes) is None:
+        return None
+    if definition.counting.users:
+        said = "a counted row that later inputs lack stays counted"
+        if covered:
+            times = "once" if covered == 1 else f"{covered:,} times"
+            said = f"later inputs may replace each counted row {times}, then it stays counted"
+        return f"{said}: the guarantee covers all inputs of each {definition.unit} together"
+    many = plural(definition.counting.row or definition.unit)
+    said = f"{many} may change in later inputs (vanish, come back, be in another window or group)"
+    if covered:
+        times = "1 change" if covered == 1 else f"{covered:,} changes"
+        return f"{said}: the guarantee covers {times} of each"
+    factor = "(1 + 2K)" if definition.cut.lags else "(1 + K)"
+    return f"{said}: one that changes K times loses up to {factor} times as much as one that stays"
+
+
+def people_note(definition: ReleaseMetadata) -> str | None:
+    """Return a note on a person's privacy loss, or on who has bounded a person's rows."""
+    counting = definition.counting
+    if counting.moves is not None and counting.row is not None:
+        rows = f"{counting.moves:,} {counting.row if counting.moves == 1 else plural(counting.row)}"
+        by = "as bounded before, by whoever made the table"
+        return f"the table counts at most {rows} of one {definition.unit}, {by}"
+    if not counting.users:
+        return people_in_words(definition.guarantee, definition.unit)
+    parted = counting.per is not None
+    return parts_in_words(definition.guarantee, definition.unit) if parted else None
+
+
+def counting_rule(definition: ReleaseMetadata) -> str | None:
+    """Return words for the window in which a late row counts, if it does."""
+    if not (definition.cut.timed and definition.cut.goes_on):
+        return None
+    if not definition.cut.lags:
+        return "by arrival" if definition.changes is None else "by the time of each row"
+    return f"by the time of each row, for {definition.cut.long(definition.cut.lags)}"
+
+
+def _as_sentence(note: str | None) -> list[str]:
+    return [] if note is None else [f"{with_capital(note)}."]
+
+
+def account_of(
+    definition: ReleaseMetadata,
+    terms: Design,
+    steps: int,
+    errors: Sequence[str],
+    over: int | str | None = None,
+) -> str:
+    """Return all paragraphs on methods, for specialists; ``errors`` are sentences."""
+    from counton.continual.methods import methods
+    from counton.planning import factors_of_design, far_from_possible
+
+    of = "" if definition.statistic.additive else "a cell of what it reads"
+    # The least error of numbers of periods, and of several versions of a window, is not known.
+    unknown = definition.release == "periods" or definition.cut.lags > 0
+    least: Literal["mean", "max"] = "max" if definition.metric == "max" else "mean"
+    factors = [] if unknown else factors_of_design(terms, least)
+    far = far_from_possible(terms, factors, least, of=of, cited=False)
+    return methods(
+        terms,
+        released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
+        unit=definition.unit,
+        change=change_in_words(definition),
+        noun=definition.cut.noun,
+        errors=[*errors, *([far] if far else [])],
+        besides=besides_as_sentence(definition),
+        before=[
+            *_people_in_words(definition),
+            *_ids_in_words(definition),
+            *_as_sentence(definition.cells.in_words(definition.unit)),
+        ],
+        unprotected=definition.cut.unprotected,
+        sources=definition.statistic.sources,
+        constants=[(f"least of {one.holds_for}", one.source) for one in factors],
+    )
+
+
+def _ids_in_words(definition: ReleaseMetadata) -> list[str]:
+    """Return a sentence on the unit of rows with ids."""
+    if not definition.ids or definition.counting.users:
+        return []
+    unit = definition.unit
+    return [
+        f"All rows with the same id are one {unit}, until {LATE_DAYS} days after the first of them "
+        f"was counted; an id that comes again later counts as another {unit}, with a loss of its "
+        "own."
+    ]
+
+
+def _shown_in_words(definition: ReleaseMetadata, over: int | str | None) -> str:
+    if over is None or definition.release == "windows":
+        return ""
+    if isinstance(over, str):
+        return f" Each user counts anew in each {over}."
+    noun = "window" if definition.cut.noun == "window" else "step"
+    of = f"that {noun} alone" if over == 1 else f"the last {over:,} {noun}s"
+    return f" The numbers shown at each {noun} are of {of}."
+
+
+def _released_in_words(definition: ReleaseMetadata, terms: Design, steps: int) -> str:
+    """Return a sentence on what has been released so far."""
+    cut = definition.cut
+    additive = definition.statistic.additive
+    what = statistic_in_words(definition)
+    if not cut.goes_on:
+        return f"The {what} was released once."
+    if definition.release == "both":
+        what = what.removesuffix(",")
+        what = f"{what}, so far and in each window,"
+    elif definition.release == "windows":
+        what = f"{what} in each window"
+    elif additive:
+        what = f"{what} so far"
+    elif definition.release == "periods":
+        period = definition.anew() or "period"
+        what = f"{what} in each {period}{_so_far(definition, period)}"
+    else:
+        what = f"running {what}"
+    if (by := groups_in_words(definition)) is not None and definition.domain is not None:
+        how = definition.cells.how(len(definition.domain or ()), "declared groups")
+        what = f"{what} by {by} ({how})"
+    if not cut.timed:
+        return f"The {what} was released after each row, {steps:,} times so far."
+    last = terms.strategy.horizon
+    if cut.lags:  # the strategy of the newest numbers has only the windows that have ended
+        last = None if cut.steps >= ENDLESS else cut.steps
+    of = "each window" if last is None else f"each of up to {last:,} window{'s' * (last != 1)}"
+    again = ""
+    if cut.lags:
+        windows = "window" if cut.lags == 1 else f"{cut.lags:,} windows"
+        again = f", and again after the next {windows}"
+    return (
+        f"The {what} was released after {of} of {cut.every} from "
+        f"{day_and_time(cut.local(cut.start))} ({cut.timezone}) on{again}; {steps:,} "
+        f"window{'s have' if steps != 1 else ' has'} been released so far."
+    )
+
+
+def statistic_in_words(definition: ReleaseMetadata) -> str:
+    """Return the released quantity, without an article."""
+    inner = definition.inner
+    if inner.additive:
+        return definition.subject
+    given = dict(inner.parameters)
+    edges = given.get("edges") or [0, 0]
+    columns = given.get("columns") or ()
+    names = [str(one if isinstance(one, str) else one[0]) for one in columns]
+    tree = getattr(inner, "tree", None)
+    given |= {end: str(given[end]) for end in ("lower", "upper") if end in given}
+    given |= {
+        "value": "the values" if definition.value is None else definition.value,
+        "units": plural(given.get("unit", "user")),
+        "first": _plain(edges[0]),
+        "last": _plain(edges[-1]),
+        "columns": list_in_words([*names]),
+        "statistics": list_in_words([*inner.statistics]),
+        "levels": list_in_words([] if tree is None else [*tree.levels]),
+    }
+    found = inner.phrase.format(**given) if inner.phrase else f"statistic {type(inner).__name__}"
+    anew = adds_users_up(definition)
+    return found if anew is None else f"{found}, {anew}"
+
+
+def _plain(edge: object) -> str:
+    return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
+
+
+def series_in_words(definition: ReleaseMetadata) -> str:
+    """Return the name of a chart's only curve."""
+    if definition.what == "sum":
+        return str(definition.value)
+    return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
+
+
+def groups_in_words(definition: ReleaseMetadata) -> str | None:
+    """Return the grouping columns, such as "region and sex"."""
+    if definition.by is None:
+        return None
+    return " and ".join(name.strip() for name in definition.by.split(","))
+
+
+def title_in_words(what: str, grouped: str | None) -> str:
+    """Return the title of a chart or a page: what counts, by which columns."""
+    return with_capital(what) if grouped is None else f"{with_capital(what)}, by {grouped}"
+
+
+def times_in_words(
+    definition: ReleaseMetadata, over: int | str | None = None, every: str | None = None
+) -> str:
+    """Return the times that numbers cover, such as "in each week"; ``every``: drawn windows."""
+    cut = definition.cut
+    if not cut.goes_on:
+        return cut.span(range(1, 2))
+    if not cut.timed:
+        if isinstance(over, str):
+            return f"in each {over} so far, after each row"
+        if over is None:
+            return "after each row"
+        if over == 1:
+            return "in each row"
+        return f"in the last {over:,} rows up to each"
+    every = cut.every if every is None else every
+    if isinstance(over, str):
+        return f"in each {over}{_so_far(definition, over)}"
+    period = PERIODS.get(every)
+    if over is not None and over > 1:
+        windows = f"windows of {every}" if period is None else f"{period}s"
+        return f"in the {over:,} {windows} up to each point"
+    if over == 1:
+        return f"in each {period if period else f'window of {every}'}"
+    start = cut.local(cut.start)
+    date = day_in_words(start, year=True, long=True)
+    if start.hour == start.minute == 0:
+        return f"since {date}"
+    return f"since {date}, {start:%H:%M}"
+
+
+def foot_of(definition: ReleaseMetadata, source: str | None, notes: Sequence[str]) -> str:
+    """Return the text below a chart: source, notes, and protected unit."""
+    cut = definition.cut
+    whence = "" if source is None else f"Source: {source}. "
+    zone = f"; times: {cut.timezone}" if cut.timed else ""
+    beyond = "".join(f"; {line}" for line in systematic_errors(definition))
+    whence += "".join(f"{note}. " for note in notes)
+    protects = (
+        f"Noise protects each single {definition.unit} ({definition.guarantee}; "
+        f"{definition.contribution.neighbours})"
+    )
+    return f"{whence}{protects}{zone}{beyond}"
+
+
+def in_words(definition: ReleaseMetadata, name: str, steps: range) -> str:
+    """Describe the unit of privacy, the guarantee, and the released steps."""
+    cut = definition.cut
+    guarantee = definition.guarantee
+    released = f"{cut.count(len(steps))} released"
+    scope = f", {guarantee.scope}"
+    if not cut.goes_on:
+        released = f"{getattr(definition.statistic, 'size', definition.what)} released once"
+        scope = ""
+    lines = [
+        f"{name}: {released}",
+        f"unit of privacy: {protected_in_words(definition)}",
+        *_indented([people_note(definition), changes_note(definition)]),
+        f"guarantee: {guarantee}{scope}",
+        *_indented([guarantee.meaning_for(definition.unit, definition.contribution.relation)]),
+        f"privacy loss: {loss_in_words(definition)}",
+    ]
+    if cut.goes_on:
+        lines.append(f"paper: {origin_of(mechanism_sources(definition.strategy))}")
+    besides = systematic_errors(definition)
+    if besides:
+        lines += [f"besides noise: {besides[0]}", *_indented(besides[1:])]
+    return "\n".join(lines)
+
+
+def _indented(lines: Sequence[str | None]) -> list[str]:
+    """Return lines that belong to the line before them."""
+    return [f"  {line}" for line in lines if line is not None]
+
+
+def promise_in_words(definition: ReleaseMetadata, loss: str | None = None) -> str:
+    """Return a sentence on the guarantee's size, and whom it does not protect."""
+    said = definition.guarantee.loss_in_words if loss is None else loss
+    means = definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
+    notes = [people_note(definition)]
+    if definition.cut.lags or definition.changes:
+        notes.append(changes_note(definition))
+    return "; ".join([f"{means} ({said})", *filter(None, notes)])
+
+
+def protected_in_words(definition: ReleaseMetadata) -> str:
+    """Return words for the protected unit and how much it counts, in groups and windows if cells
+    are.
+
+    >>> from counton.run import Job
+    >>> from counton.run.planning import plan_stream
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=31, by="page", domain="home,shop", unit="visit", epsilon=1)
+    >>> protected_in_words(plan_stream(job).description())
+    'one visit more or less, counted in one group of one window by at most 1'
+    """
+    unit = definition.unit
+    change = change_in_words(definition)
+    if definition.contribution.relation == "replace":
+        return f"one {unit}, {change}, {definition.contribution.neighbours}"
+    return f"one {unit} more or less, {change}"
+
+
+def change_in_words(definition: ReleaseMetadata) -> str:
+    """Return the most that one unit of privacy changes, in groups and windows if cells are."""
+    words = definition.contribution.change_in_words(steps=definition.cut.goes_on)
+    # Values are clipped "in steps of" their resolution, which are no windows.
+    words = re.sub(r"(?<!in )\bstep(s?)\b(?! of)", rf"{definition.cut.noun}\1", words)
+    if definition.cut.lags and definition.release == "both":
+        words += ", and in the totals from the window on in which it arrives"
+    if definition.statistic.additive and definition.groups_apart is None:
+        words = words.replace("one cell of ", "").replace("any cells and ", "any ")
+    if definition.statistic.additive:
+        return re.sub(r"\bcell(s?)\b", r"group\1", words)
+    if re.search(r"\bcells?\b", words) is not None:
+        words += "; a cell is one of the counts behind the numbers"
+    return words
+
+
+def loss_in_words(definition: ReleaseMetadata) -> str:
+    """Return the privacy loss of each unit."""
+    guarantee = definition.guarantee
+    unit = definition.unit
+    if isinstance(guarantee, AgesWithData):
+        return f"grows with the age of each {unit}"
+    loss = f"{guarantee.loss_in_words} for each {unit}, once"
+    if not definition.cut.goes_on:
+        return loss
+    return (
+        f"{loss} for the whole stream, which is this series of releases: later releases add "
+        f"nothing; another stream about the same {unit} has a privacy loss of its own, and losses "
+        "add up"
+    )
+
+
+def with_parts(table: pl.DataFrame, definition: ReleaseMetadata) -> pl.DataFrame:
+    """Add a column for each part of a combined group's name."""
+    by = definition.by
+    if by is None or "," not in by or "group" not in table.columns:
+        return table
+    names = [name.strip() for name in by.split(",")]
+    if {*names} & {*table.columns}:
+        return table
+    parts = pl.col("group").str.split(BETWEEN)
+    made = [
+        pl.when(parts.list.len() == len(names))
+        .then(parts.list.get(place, null_on_oob=True))
+        .alias(name)
+        for place, name in enumerate(names)
+    ]
+    order = [*table.columns]
+    order[order.index("group") + 1 : order.index("group") + 1] = names
+    return table.with_columns(made).select(order)

@@ -1,0 +1,253 @@
+"""A release as a web page: charts, the newest numbers, and the text on methods, in one file.
+
+The page loads nothing from elsewhere and runs no script.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from counton.base.columns import REVISED, TextTable, readable
+from counton.base.exact import percent
+from counton.base.outside_input import shown_name
+from counton.privacy.guarantees import plural
+from counton.results.text import groups_in_words, statistic_in_words, title_in_words
+from counton.windowing.lazy_polars import polars as pl
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.results.release_data import ReleaseData
+
+#: Largest number of rows of a page's table.
+_MOST_ROWS = 1000
+#: Width in inches of the chart that a telephone shows, and dots per inch of all charts.
+_PHONE_WIDTH = 4.0
+_DPI = 192
+#: Largest width in pixels of a window that gets the chart for telephones.
+_PHONE_PIXELS = 600
+#: Endings of the names of columns with an interval.
+_NOISY = ("estimate", "value")
+
+_STYLE = f"""
+body {{ margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }}
+main {{ max-width: 52em; margin: auto; padding: 1em; }}
+h1 {{ font-size: 1.5em; line-height: 1.25; margin: .5em 0; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.15em; margin: 1.6em 0 .4em; }}
+img {{ max-width: 100%; height: auto; }}
+.note {{ border-left: 4px solid #d55e00; padding: .3em .8em; background: #fdf1ea; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .25em .8em; text-align: left; border-bottom: 1px solid #e6e6e6; }}
+th {{ vertical-align: bottom; border-bottom: 2px solid #6b6b6b; }}
+.number {{ text-align: right; }}
+.number, td:first-child {{ white-space: nowrap; }}
+.provisional td {{ font-style: italic; color: #595959; background: #f6f6f6; }}
+@media (max-width: {_PHONE_PIXELS}px) {{
+  main {{ padding: .6em; }}
+  th, td {{ padding: .25em .35em; font-size: .8em; }}
+  td:first-child {{ white-space: normal; min-width: 4.8em; }}
+}}
+"""
+
+
+def web_page(
+    released: ReleaseData,
+    methods: str,
+    figures: Callable[[float | None, str | None], Mapping[str, Figure]] | None,
+    title: str | None = None,
+) -> str:
+    """Return HTML of a release.
+
+    Args:
+        released: The numbers.
+        methods: The text on methods.
+        figures: Draws the charts, with a width in inches (None: as stated) and a title (None: the
+            usual one); None: there are none.
+        title: The heading; None: what is measured.
+    """
+    definition = released.definition
+    if title is None:
+        what = statistic_in_words(definition).removesuffix(",")
+        title = title_in_words(what, groups_in_words(definition))
+    table, left_out = _newest(released)
+    is_final = table["final"].to_list() if "final" in table.columns else [True] * table.height
+    parts = [f"<h1>{_text(title)}</h1>"]
+    parts += [f'<p class="note">{_text(note)}</p>' for note in released.notes]
+    # The heading of the page is the title of a single chart.
+    parts += _pictures(figures, title, None if definition.release == "both" else "")
+    parts.append("<h2>Numbers</h2>")
+    if not all(is_final):
+        lags = definition.cut.lags
+        noun = _noun(released)
+        open_for = f"{lags:,} {noun if lags == 1 else plural(noun)}"
+        parts.append(
+            f"<p>Provisional numbers may change until {open_for} after the end of their {noun}.</p>"
+        )
+    parts.append(_html_table(_numbers(released, table), is_final))
+    if left_out:
+        parts.append(f"<p>{left_out}</p>")
+    parts.append("<h2>How these numbers were made</h2>")
+    parts += [f"<p>{_text(paragraph)}</p>" for paragraph in methods.split("\n\n")]
+    body = "\n".join(parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "img-src data:; style-src 'unsafe-inline'\">\n"
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(shown_name(text))
+
+
+def _pictures(
+    figures: Callable[[float | None, str | None], Mapping[str, Figure]] | None,
+    title: str,
+    heading: str | None,
+) -> list[str]:
+    """Return each chart twice, of which a window shows the one that fits its width.
+
+    Args:
+        figures: Draws the charts, see `web_page`.
+        title: The text for readers who see no pictures.
+        heading: The title within the charts; None: the usual one.
+    """
+    if figures is None or find_spec("matplotlib") is None:  # the extra "plot" is not installed
+        return []
+    from counton.charts.style import image_of
+
+    def address(figure: Figure) -> str:
+        drawn = image_of(figure, "png", facecolor="white", dpi=_DPI)
+        return f"data:image/png;base64,{base64.b64encode(drawn).decode('ascii')}"
+
+    narrow = figures(_PHONE_WIDTH, heading)
+    return [
+        f'<picture><source media="(max-width: {_PHONE_PIXELS}px)" srcset="{address(narrow[kind])}">'
+        f'<img alt="Chart: {_text(title)}" src="{address(figure)}"></picture>'
+        for kind, figure in figures(None, heading).items()
+    ]
+
+
+def _newest(released: ReleaseData) -> tuple[pl.DataFrame, str]:
+    """Return the newest rows, newest first, and a sentence on the rows that are left out."""
+    steps = released.shown_steps
+    noun = _noun(released)
+    if released._by_group:
+        steps = steps[-max(1, _MOST_ROWS // max(1, len(released.groups))) :]
+    table = released.table(steps)
+    if "step" not in table.columns:
+        many = table.height
+        return table.head(_MOST_ROWS), _left_out(many) if many > _MOST_ROWS else ""
+    sizes = table.group_by("step").len().sort("step", descending=True)
+    fits = sizes.filter((pl.col("len").cum_sum() <= _MOST_ROWS) | (pl.int_range(pl.len()) == 0))
+    newest = table.filter(pl.col("step").is_in(fits["step"].implode()))
+    newest = newest.sort("step", descending=True, maintain_order=True)  # groups stay in order
+    if newest.height > _MOST_ROWS:
+        return newest.head(_MOST_ROWS), _left_out(newest.height)
+    every = len(released.shown_steps)
+    if fits.height == every:
+        return newest, ""
+    return newest, f"The table has the newest {fits.height:,} of {every:,} {plural(noun)}."
+
+
+def _left_out(rows: int) -> str:
+    return f"The table has the first {_MOST_ROWS:,} of {rows:,} rows."
+
+
+def _noun(released: ReleaseData) -> str:
+    return released.definition.cut.period or released.definition.cut.noun
+
+
+def _numbers(released: ReleaseData, table: pl.DataFrame) -> TextTable:
+    """Return released rows as texts with their days or times, intervals and state."""
+    # A table of all combinations of labels has no label for all of them together.
+    labels = pl.selectors.string() - pl.selectors.ends_with("note")
+    columns = table.with_columns(labels.fill_null("all")).to_dict(as_series=False)
+    texts = dict(zip(columns, readable(columns), strict=True))
+    definition = released.definition
+    hidden = {"step", "window_start", "window_end", "running_total_std", *REVISED}
+    by = (definition.by or "").split(",")
+    hidden |= {*by} if len(by) > 1 else set()  # the group has all parts
+    hidden |= set() if definition.by is not None or not released._by_group else {"group"}
+    names: list[tuple[str, bool]] = []
+    shown: list[Sequence[str]] = []
+    if "step" in columns:
+        names.append((_noun(released), False))
+        shown.append(_windows(released, columns["step"], texts))
+    ends = {name: _ends(name, columns) for name in columns}
+    hidden |= {end for found in ends.values() for end in found}
+    for name, values in texts.items():
+        if name in hidden:
+            continue
+        names.append((_column_in_words(name, released), table.schema[name].is_numeric()))
+        shown.append(values)
+        if len(found := ends[name]) == 3:
+            names.append((f"{percent(released.level)}% interval", True))
+            pairs = zip(texts[found[1]], texts[found[2]], strict=True)
+            shown.append([f"{low} to {high}" if low and high else "" for low, high in pairs])
+    if "final" in columns:
+        names.append(("state", False))
+        shown.append(["final" if is_final else "provisional" for is_final in columns["final"]])
+    return TextTable(names, [*zip(*shown, strict=True)])
+
+
+def _ends(name: str, columns: Collection[str]) -> list[str]:
+    """Return the columns of the error of a column of noisy numbers: its deviation if there is one,
+    and both ends of its interval.
+    """
+    prefix = next((name.removesuffix(end) for end in _NOISY if name.endswith(end)), None)
+    if prefix is None:
+        return []
+    found = [f"{prefix}{end}" for end in ("std", "lower", "upper")]
+    return found if found[1] in columns and found[2] in columns else []
+
+
+def _windows(
+    released: ReleaseData, steps: Sequence[int], texts: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the days or times that each row's numbers are of."""
+    cut = released.definition.cut
+    over = released.over
+    if isinstance(over, str):
+        return [f"{start} to {end}" for start, end in zip(
+            texts["window_start"], texts["window_end"], strict=True
+        )]  # fmt: skip
+    many = over or 1
+    spans = {step: cut.span(range(max(1, step - many + 1), step + 1)) for step in {*steps}}
+    return [spans[step] for step in steps]
+
+
+def _column_in_words(name: str, released: ReleaseData) -> str:
+    """Return the heading of a column of a released table."""
+    definition = released.definition
+    is_running = not definition.cut.lags and definition.cut.goes_on and released.over is None
+    if name == "group":
+        return groups_in_words(definition) or name
+    if name == "window_estimate":
+        return f"in this {_noun(released)}"
+    if name in ("estimate", "value") and is_running:
+        return "so far"
+    return name.replace("_", " ")
+
+
+def _html_table(table: TextTable, is_final: Sequence[bool]) -> str:
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        parts = []
+        for text, (_, is_number) in zip(texts, table.columns, strict=True):
+            kind = ' class="number"' if is_number else ""
+            parts.append(f"<{tag}{kind}>{_text(text)}</{tag}>")
+        return "".join(parts)
+
+    lines = [f"<tr>{cells('th', [name for name, _ in table.columns])}</tr>"]
+    for row, final in zip(table.rows, is_final, strict=True):
+        kind = "" if final else ' class="provisional"'
+        lines.append(f"<tr{kind}>{cells('td', row)}</tr>")
+    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"

@@ -1,0 +1,53 @@
+"""The input of one commit: everything that a run adds to a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.base.exact import name_alone
+
+if TYPE_CHECKING:
+    from counton.state.dedup import DigestChange
+
+
+@name_alone
+class LateRowStats(NamedTuple):
+    """Numbers of rows received so far, and of those after their window's release. Secret."""
+
+    arrived: int = 0
+    late: int = 0
+
+
+@name_alone
+class CommitInput(NamedTuple):
+    """Everything that one commit of a stream releases and keeps. It holds exact values, so it is
+    passed on inside `Private`, which hides it from messages and logs.
+
+    Attributes:
+        inputs: totals of new steps, shape ``(n, *shape)``, int64 in multiples of the stream's
+            resolution; None releases nothing.
+        observed: by number of a window (from 1), the totals of all its rows read so far: an array
+            of integers, one for each cell. They replace the stored totals. A later run compares
+            them with its rows to find late and vanished rows.
+        sources: digests of the input files whose rows this commit counts; a file counted before is
+            refused.
+        remembered: change of the stored keyed digests of users and row ids that have been counted.
+        labels: for groups that are found in the data: index of the first new cell, and the labels
+            of the new cells; all earlier cells must exist.
+        arrivals: numbers of rows received so far; None leaves them unchanged.
+        details: new public facts of the stream, as `Stream.amend` takes them; None leaves them
+            unchanged.
+    """
+
+    inputs: NDArray[np.int64] | None = None
+    observed: Mapping[int, ArrayLike] = MappingProxyType({})
+    sources: Sequence[str] = ()
+    remembered: DigestChange | None = None
+    labels: tuple[int, Sequence[str]] | None = None
+    arrivals: LateRowStats | None = None
+    details: Mapping[str, Any] | None = None

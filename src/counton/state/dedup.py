@@ -1,0 +1,319 @@
+"""Keyed digests, called marks, by which a stream recognises users and events that it has counted.
+
+A digest is the result of a keyed function, 64 bits long. Without the key, nobody learns a name from
+a state, or finds names with equal digests. A new name has the digest of a known one with
+probability n / 2^64, where n is the number of known names: 5e-12 for 10^8 names.
+
+Each release writes a set of marks for the rows that it counts, in its own transaction. Sets belong
+to periods of time, so that old ones can be deleted; ``counton.run.remembered_rows`` says which,
+and why no bound can be exceeded then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.base import arrays
+from counton.base.errors import ConcurrentWriterError, StateError
+from counton.base.exact import name_alone
+from counton.noise import Key
+from counton.state.database import reading
+from counton.state.sealed_rows import Address, SealedRows
+from counton.state.sql import Connection
+
+Digests = NDArray[np.uint64]
+#: If a period has more parts than this, they are merged into one.
+MOST_PARTS: Final = 8
+#: Texts longer than this many bytes get a keyed BLAKE2b digest.
+_LONG = 64
+_LABELS = "labels"
+#: Kind, period and part of the row with the secret.
+_SECRET_PLACE = ("secret", 0, 0)
+#: Most rows in one part, so that it stays below the longest value of a database (10^9 in SQLite).
+_LARGEST_PART = 2**25
+#: Masks of the first 0 to 8 bytes of a word.
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
+
+
+@name_alone
+class DigestSet(NamedTuple):
+    """Marks (keyed digests of counted users or row ids) of one period of time.
+
+    Attributes:
+        kind: "user" or "id": ``digests`` has keyed digests of counted users or row ids. "refused":
+            it has the numbers of the groups of users (buckets) that do not count any more, because
+            a person in them was forgotten. "closed": up to ``period`` all marks were forgotten, and
+            ``digests`` has no meaning.
+        period: number of the period.
+        digests: the digests, ascending.
+        facts: what is remembered with each digest, such as window and group: arrays as long as
+            ``digests``.
+    """
+
+    kind: str
+    period: int
+    digests: Digests
+    facts: tuple[NDArray[np.integer[Any]], ...] = ()
+
+
+@name_alone
+class DigestChange(NamedTuple):
+    """Changes of a stream's marks (keyed digests of counted users and row ids), made in the
+    transaction of one release.
+
+    Attributes:
+        secret: the secret key with which the digests are made.
+        added: new sets of marks.
+        replaced: kinds and periods whose former sets are deleted, because ``added`` holds their
+            marks.
+        forgotten: for each kind, the first period whose marks are kept; marks of earlier periods
+            are deleted.
+        forgets: whether the change carries out a request to forget people; the witness (a record
+            outside the state) counts such requests.
+    """
+
+    secret: Secret
+    added: Sequence[DigestSet]
+    replaced: Sequence[tuple[str, int]] = ()
+    forgotten: Sequence[tuple[str, int]] = ()
+    forgets: bool = False
+
+
+class Secret:
+    """The secret key of a stream's digests: 32 random bytes, stored in the state, encrypted with
+    the stream's key.
+
+    The state alone, or a copy of it, does not reveal whose digests it holds. Digests stay valid
+    when the stream gets another key: then the secret is encrypted with the new key.
+
+    >>> secret, subkey = Secret(bytes(range(32))), b"a subkey of 32 bytes, as derived"
+    >>> Secret.unwrap(secret.wrap(subkey), subkey).pair_digests([1, 1], [2, 3]).size
+    2
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        self._cipher = Cipher(algorithms.AES(secret), modes.ECB())
+
+    @classmethod
+    def fresh(cls) -> Secret:
+        """Draw a new secret key from the operating system's random generator."""
+        return cls(secrets.token_bytes(32))
+
+    def wrap(self, subkey: bytes) -> bytes:
+        """Encrypt the secret with a key of 32 bytes, and add a tag that shows right decryption."""
+        return _xor(self._secret, subkey) + self._tag
+
+    @classmethod
+    def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
+        """Decrypt the secret from the bytes that `wrap` returned; refuse a wrong key."""
+        found = cls(_xor(wrapped[:32], subkey))
+        if not hmac.compare_digest(found._tag, wrapped[32:]):
+            raise StateError(
+                "the key cannot decrypt the secret by which the stream recognises users and ids: "
+                "give the key of the stream, or restore both from a copy"
+            )
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._tag, other._tag)
+
+    def __hash__(self) -> int:
+        return hash(self._tag)
+
+    @property
+    def _tag(self) -> bytes:
+        return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
+
+    def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
+        """Return a keyed 64-bit digest (truncated AES-256) of each pair of 64-bit words."""
+        blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
+        return self._encrypt(blocks)[:, 0].astype(np.uint64)
+
+    def digests(self, text: bytes, lengths: NDArray[np.int64], purpose: int) -> Digests:
+        """Return a 64-bit digest of each of several texts, which stand one after the other in
+        ``text``; ``lengths`` has their lengths in bytes.
+
+        A digest is the CBC-MAC (AES-256) of the text's length, the purpose, and the text. Long
+        texts, which are few, get a keyed BLAKE2b digest.
+
+        Args:
+            purpose: number of the use; digests for different numbers are independent.
+        """
+        # No text is a prefix of another in this encoding, because the length comes first.
+        begins = np.cumsum(lengths) - lengths
+        padded = np.frombuffer(text + bytes(_LONG + 16), np.uint8)
+        words = np.ndarray(len(padded) - 7, "<u8", padded, 0, (1,))  # eight bytes from each offset
+        short = np.minimum(lengths, _LONG)
+        heads = np.full((_LONG + 1, 2), purpose, "<u8")
+        heads[:, 0] = np.arange(_LONG + 1)
+        state = self._encrypt(heads)[short]  # encrypts every possible head once
+        for at in range(0, max(16, int(short.max(initial=0))), 16):
+            longer = np.flatnonzero(short > at) if at else slice(None)
+            place = begins[longer] + at
+            rest = short[longer] - at
+            block = np.empty((len(place), 2), "<u8")
+            np.bitwise_and(words[place], _MASKS[np.minimum(rest, 8)], out=block[:, 0])
+            np.bitwise_and(words[place + 8], _MASKS[np.clip(rest - 8, 0, 8)], out=block[:, 1])
+            block ^= state[longer]
+            state[longer] = self._encrypt(block)
+        digests = state[:, 0].astype(np.uint64)
+        for row in np.flatnonzero(lengths > _LONG).tolist():
+            name = text[begins[row] : begins[row] + lengths[row]]
+            key = hmac.digest(self._secret, bytes([purpose]), "sha256")
+            hashed = hashlib.blake2b(name, digest_size=8, key=key).digest()
+            digests[row] = int.from_bytes(hashed, "little")
+        return digests
+
+    def _encrypt(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if not len(blocks):
+            return blocks
+        encrypted = self._cipher.encryptor().update(blocks.data.cast("B"))
+        return np.frombuffer(encrypted, "<u8").reshape(-1, 2)
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def merge(parts: Sequence[DigestSet]) -> DigestSet:
+    """Merge sets of marks of one kind and period into one set."""
+    digests = np.concatenate([part.digests for part in parts])
+    facts = [np.concatenate(fact) for fact in zip(*(part.facts for part in parts), strict=True)]
+    if (digests[1:] < digests[:-1]).any():  # portions of ascending keys follow each other
+        order = np.argsort(digests, kind="stable")
+        digests = digests[order]
+        facts = [fact[order] for fact in facts]
+    return DigestSet(parts[0].kind, parts[0].period, digests, tuple(facts))
+
+
+def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
+    """Pack ascending digests (of users or row ids) and the facts remembered with them (such as
+    window and group) into bytes; `unpack` is the inverse.
+
+    Measured sizes: 7.9 bytes per digest for 300,000 users, each with a window and a group; 5.3
+    bytes per digest for 10 million digests without facts. See `counton.base.arrays.pack`.
+
+    >>> digests, (steps,) = unpack(pack(np.array([5, 7, 2**63], np.uint64), [np.array([-3, 9, 9])]))
+    >>> digests.tolist(), steps.tolist()
+    ([5, 7, 9223372036854775808], [-3, 9, 9])
+    """
+    parts = [len(digests).to_bytes(8, "little"), bytes([len(facts)])]
+    for part in map(arrays.pack, (digests, *facts)):
+        parts += [len(part).to_bytes(8, "little"), part]
+    return b"".join(parts)
+
+
+def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
+    """Return the digests that `pack` encoded, and the facts beside them."""
+    with reading("what is known of counted rows"):
+        held = memoryview(blob)
+        size = int.from_bytes(blob[:8], "little")
+        at = 9
+        found = []
+        for _ in range(1 + blob[8]):
+            begin = at + 8
+            at = begin + int.from_bytes(held[at:begin], "little")
+            found.append(arrays.unpack(held[begin:at], (size,)))
+        if at != len(blob):
+            raise ValueError(f"the stored digests take {len(blob)} bytes instead of {at}")
+        digests, *facts = found
+        return digests.view(np.uint64), tuple(facts)
+
+
+def subkey(key: Key, name: str) -> bytes:
+    """Derive from a stream's key the key that encrypts the secret of its digests in the state."""
+    return key.derive(b"marks", name.encode())
+
+
+def read_secret(connection: Connection, rows: SealedRows, subkey: bytes) -> Secret | None:
+    """Return the secret key of a stream's digests; None without digests."""
+    if _SECRET_PLACE not in rows:
+        return None
+    return Secret.unwrap(bytes(rows.read(connection, _SECRET_PLACE).marks), subkey)
+
+
+def write(connection: Connection, rows: SealedRows, change: DigestChange, subkey: bytes) -> None:
+    """Write new sets of marks, delete replaced and forgotten ones; ``subkey`` encrypts the secret.
+
+    Raises:
+        ConcurrentWriterError: the new digests were made with another secret key than the stream's.
+    """
+    known = read_secret(connection, rows, subkey)
+    if known is None:
+        rows.insert(connection, [_row(*_SECRET_PLACE, change.secret.wrap(subkey))])
+    elif known != change.secret:
+        raise ConcurrentWriterError(
+            "another process has begun to count this stream's users in the meantime, so nothing "
+            "was released here: run the same command again"
+        )
+    replaced = {*change.replaced}
+    for kind, period, part in rows.addresses():
+        is_forgotten = any(
+            kind == of_kind and period < first for of_kind, first in change.forgotten
+        )
+        if is_forgotten or (kind, period) in replaced:
+            rows.delete(connection, (kind, period, part))
+    last: dict[tuple[str, int], int] = {}
+    for kind, period, part in rows.addresses():
+        last[kind, period] = part
+    for marks in change.added:
+        for begin in range(0, len(marks.digests), _LARGEST_PART):
+            some = slice(begin, begin + _LARGEST_PART)
+            packed = pack(marks.digests[some], [fact[some] for fact in marks.facts])
+            number = last.get((marks.kind, marks.period), 0) + 1
+            last[marks.kind, marks.period] = number
+            rows.insert(connection, [_row(marks.kind, marks.period, number, packed)])
+
+
+def _row(kind: str, period: int, part: int, marks: bytes) -> dict[str, Any]:
+    return {"kind": kind, "period": period, "part": part, "marks": marks}
+
+
+def read(connection: Connection, rows: SealedRows, kind: str) -> Iterator[DigestSet]:
+    """Yield a stream's sets of marks by period, one at a time in memory."""
+    for row in rows.read_every(connection, _of_kind(rows, kind)):
+        yield DigestSet(kind, row.period, *unpack(bytes(row.marks)))
+
+
+def _of_kind(rows: SealedRows, kind: str) -> list[Address]:
+    """Return the addresses of all rows of a kind, by period and part."""
+    return [address for address in rows.addresses() if address[0] == kind]
+
+
+def read_labels(connection: Connection, rows: SealedRows) -> tuple[str, ...]:
+    """Return the labels of found groups by cell. Secret until a group is shown."""
+    labels: list[str] = []
+    with reading("the labels of groups"):
+        for row in rows.read_every(connection, _of_kind(rows, _LABELS)):
+            labels += json.loads(zlib.decompress(row.marks))
+    return tuple(labels)
+
+
+def write_labels(
+    connection: Connection, rows: SealedRows, first: int, labels: Sequence[str]
+) -> None:
+    """Store the labels of newly found groups, whose cells are numbered from ``first`` on.
+
+    Raises:
+        ConcurrentWriterError: another process has written labels meanwhile.
+    """
+    if len(read_labels(connection, rows)) != first:
+        raise ConcurrentWriterError(
+            "another process has found groups in this stream in the meantime, so nothing was "
+            "released here: run the same command again"
+        )
+    if labels:
+        blob = zlib.compress(json.dumps(list(labels)).encode())
+        rows.insert(connection, [_row(_LABELS, 0, first, blob)])

@@ -1,0 +1,612 @@
+"""The witness: a small file away from a state that shows whether the state is an old copy.
+
+A state that was restored from an old copy would add the noise of known releases to other data. The
+witness holds the last step of each stream and a digest of its release, so it shows which releases
+are missing. A release is shown only after the witness has recorded it; a state that lacks what its
+witness has recorded releases nothing.
+
+The witness is one file, named by the state's identity, in a folder that the state remembers: the
+user's folder for program state (``$XDG_STATE_HOME/counton``, by default
+``~/.local/state/counton``), or a folder that a run names. If a run names another folder, the new
+folder takes the witness, the earlier file is removed, and then the state remembers the new folder.
+So an old copy of the state looks for a file that is gone. If the file is missing, nothing is
+released until it is back, until a run names the folder that took it, or until the user says that
+the state is the newest: the folder may be on a disk that is not mounted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInputError,
+    StateError,
+    StateRolledBackError,
+    StateUnavailableError,
+    field,
+)
+from counton.base.outside_input import open_plain, read_plain
+from counton.noise.guard_file import PAST, Entries, GuardFile, parse_entries
+from counton.state import journal
+from counton.state import ledger_rows as ledger
+from counton.state.database import Database, parse_address
+from counton.state.public_rows import public_row, public_rows
+from counton.state.sql import Connection
+
+#: Where a witness is kept: a folder.
+Place = str | os.PathLike[str]
+#: Given as the place by a user who wants no witness.
+NONE = "none"
+#: Stands in place of a key's fingerprint in the entry that begins a file.
+_BEGINNING = "beginning"
+#: Exceptions raised if a witness cannot be read or written.
+_FAILS = (OSError, ValueError)
+_NOTHING_RELEASED = (
+    "nothing was released; make it writable (its mode, its folder, the space left), or name a "
+    f"folder that is ({field('witness')}), or {NONE!r} for no witness"
+)
+
+
+def default_folder() -> str | None:
+    """Return the user's folder for program state; None if the user has no home."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):
+        return os.path.join(given, "counton")
+    found = os.path.join(os.path.expanduser("~"), ".local", "state", "counton")
+    return None if found.startswith("~") else found
+
+
+def address_of(place: Place) -> str:
+    """Return a witness's folder as an absolute path; raise InvalidInputError for anything else."""
+    given: Any = place
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "://" in text:
+        raise InvalidInputError(
+            f"{field('witness', place)} is not the path of a folder: give a folder, which may lie "
+            f"on a disk that several machines share, or {NONE!r} for no witness"
+        )
+    return text if text == NONE else os.path.abspath(text)
+
+
+class GuardPosition(NamedTuple):
+    """The progress of a stream, with its key's fingerprint and number of forgettings."""
+
+    key: str
+    name: str
+    step: int
+    forgotten: int = 0
+
+    @classmethod
+    def of(cls, row: Any) -> GuardPosition:
+        """Build the mark (progress) of a stream from the stream's database row."""
+        return cls(row.key_fingerprint, row.name, row.step, row.forgotten)
+
+
+class RollbackGuard:
+    """The record, kept outside a state, of the last released step of each stream, with a digest of
+    its release. It is read at one moment.
+
+    Besides the file in the folder that the state remembers, the file of this state in the folder
+    that the run names, and in the user's folder, is read if there is one: what it knows counts.
+
+    Args:
+        connection: a transaction of the state. A reader ends it before it reads the streams: a
+            release is recorded only after its commit, so the state has every release that the
+            witness has.
+        place: the folder that this run names; None: none.
+
+    Attributes:
+        folder: the folder that the state remembers; "" before the first stream.
+        file: the file in which every release is recorded; None if the user wants no witness.
+        entries: entries of streams, each with the path of its file, the latest steps first.
+
+    Raises:
+        StateError: a file cannot be read.
+    """
+
+    def __init__(
+        self, database: Database, connection: Connection, place: Place | None = None
+    ) -> None:
+        self._database = database
+        self._label = database.label
+        self._named = "" if place is None else address_of(place)
+        self.folder = str(connection.value("SELECT witness FROM counton_database"))
+        files = {
+            folder: self._file(folder)
+            for folder in dict.fromkeys((self.folder, self._named, default_folder() or ""))
+            if folder not in ("", NONE)
+        }
+        # A user's folder may belong to somebody else, as under ``sudo``.
+        found = {
+            folder: self._read(file) if folder == self.folder or os.access(folder, os.X_OK) else []
+            for folder, file in files.items()
+        }
+        kept = found.get(self.folder)
+        taken = found.get(self._named, [])
+        #: Steps and digests of which the state has the same release.
+        self._agreed = set[tuple[int, str]]()
+        #: Whether the file should exist and does not, nor in the folder that the run names.
+        self.missing = kept == [] and (not taken or any(one.get("moving") for one in taken))
+        at = self.folder if kept != [] or self.missing else self._named
+        self._here = found.get(at, [])
+        self.file = files.get(at)
+        self.entries = [
+            {**entry, "where": str(files[folder].path)}
+            for folder, known in found.items()
+            for entry in known
+            if entry["key"] != _BEGINNING
+        ]
+        self.entries.sort(key=lambda entry: -int(entry["step"]))
+
+    def _file(self, folder: str) -> GuardFile:
+        return GuardFile(Path(folder) / f"{self._database.identity}.witness")
+
+    def _read(self, file: GuardFile) -> Entries:
+        try:
+            entries = parse_entries(read_plain(file.path))
+            if any("past" not in entry for entry in entries):
+                raise ValueError("an entry does not tell the stream's earlier releases")
+            return entries
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except _FAILS as error:
+            raise StateError(
+                f"the witness {file.path} of state {self._label} cannot be read ({_why(error)}). "
+                "It records the last releases, and without it nobody can tell whether the state "
+                "was restored from an old copy: make it readable, or restore it from a copy; or, "
+                "if you know that the state is the newest, move the witness away, and confirm it "
+                f"({field('accept_old_copy', True)})"
+            ) from None
+
+    def keep(self, connection: Connection, *, accept: bool = False) -> None:
+        """Keep the witness (the record of releases away from the state) in the folder that the run
+        names, else where it was, at first in the user's folder.
+
+        A new folder takes the entries, the earlier file is removed, and then the state remembers
+        the folder.
+
+        Args:
+            connection: a transaction that writes the state. The earlier file is removed before it
+                commits, so that no copy of the state finds it any more.
+            accept: also record what the state has released, on the user's word.
+
+        Raises:
+            StateUnavailableError: a file cannot be written.
+        """
+        folder = self._named or ("" if self.missing else self.folder) or default_folder()
+        if folder is None:
+            raise self._unwritten("", "the user has no home", _NOTHING_RELEASED)
+        if folder == self.folder and not (accept and folder != NONE):
+            return
+        new = None if folder == NONE else self._file(folder)
+        if new is not None:
+            ledger.lock(connection)
+            old = None if self.missing or self.file == new else self.file
+            self._begin(connection, old, new, accept or self.folder == NONE)
+        connection.execute("UPDATE counton_database SET witness = :folder", folder=folder)
+        self.folder = folder
+        self.file = new
+
+    def _begin(
+        self, connection: Connection, old: GuardFile | None, new: GuardFile, rows: bool
+    ) -> None:
+        """Write the entries, and those of ``rows``, to a new file marked as moving; remove the old
+        one.
+        """
+        entries = [{word: one[word] for word in one if word != "where"} for one in self.entries]
+        if rows:
+            found = [
+                (GuardPosition.of(row), journal.digest_at(connection, row.id, row.step) or "")
+                for row in public_rows(connection)
+            ]
+            entries = [*(self._entry(at, digest) for at, digest in found), *entries]
+        first = self._entry(GuardPosition(_BEGINNING, "", 0), "")
+        try:
+            new.begin([{**first, "moving": old is not None}, *reversed(entries)])
+            if old is not None:
+                old.move_to(new)
+                new.begin([{**first, "moving": False}])
+        except _FAILS as error:
+            raise self._unwritten(str(new.path), _why(error), _NOTHING_RELEASED) from None
+
+    def refuse_missing(self) -> None:
+        """Raise StateUnavailableError if the witness is missing: its disk may not be mounted."""
+        if self.missing:
+            raise StateUnavailableError(
+                f"the witness {self._file(self.folder).path} of state {self._label} is missing. It "
+                "records the last releases, and without it nobody can tell whether the state was "
+                "restored from an old copy: mount its disk, or restore it; if it was moved, name "
+                f"its folder ({field('witness')}), which all machines that use the state share; "
+                "until then nothing is released. An old copy would release steps again from other "
+                "rows. Only if the witness is lost for good, and you know that the state is the "
+                f"newest, confirm it ({field('accept_old_copy', True)})"
+            )
+
+    def forgotten_entries(self, connection: Connection) -> Entries:
+        """Return the witness's entries of released streams that the state lacks."""
+        rows = connection.rows("SELECT key_fingerprint, name FROM counton_streams")
+        known = {(row.key_fingerprint, row.name) for row in rows}
+        return [
+            entry
+            for entry in self.entries
+            if entry["step"] and (entry["key"], entry["stream"]) not in known
+        ]
+
+    def refuse_forgotten(self, connection: Connection, beginning: str = "") -> None:
+        """Refuse a state that lacks streams which its witness, the record outside the state, has
+        recorded; or that has released something of which the witness knows nothing.
+
+        Called before a stream is created, and again at its first step: if two copies of a state
+        created different streams, only one copy can release.
+
+        Args:
+            beginning: name of the stream that releases its first step, or "".
+        """
+        self.refuse_missing()
+        for entry in self.forgotten_entries(connection):
+            raise _lost_state(self._label, entry)
+        for row in public_rows(connection):
+            if row.name != beginning:
+                self._refuse_unknown(connection, GuardPosition.of(row))
+
+    def _refuse_unknown(self, connection: Connection, at: GuardPosition) -> None:
+        if not at.step or self.folder == NONE or self._of(at):
+            return
+        # A stream is recorded before its first commit, perhaps after this witness was read. If its
+        # second step was recorded, too, it is refused this once.
+        self.entries += RollbackGuard(self._database, connection, self._named or None)._of(at)
+        if not self._of(at):
+            where = self._file(self.folder).path
+            raise StateRolledBackError(
+                f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and {where} "
+                "has no record of it, so nobody here can tell whether the state was restored from "
+                "an old copy. An old copy would release steps again, with equal noise, and reveal "
+                "how the data differ: restore the newest copy with its witness; if you know that "
+                f"this copy is the newest, confirm it ({field('accept_old_copy', True)})"
+            )
+
+    def check(
+        self,
+        connection: Connection,
+        stream_id: int,
+        at: GuardPosition,
+        *,
+        forgetting: bool = False,
+        accept: bool = False,
+    ) -> None:
+        """Refuse a stream that is or may be an old copy: the witness, the record outside the state,
+        is missing, knows nothing of the stream, or has releases or deletions of people that the
+        stream lacks.
+
+        Args:
+            connection: a transaction of the state.
+            stream_id: id of the stream's database row.
+            at: the stream's progress as the state has it.
+            forgetting: the caller is going to delete a person's data; missing deletions are then
+                allowed.
+            accept: the user says that the state is the newest: only what the witness knows counts.
+        """
+        if not accept:
+            self.refuse_missing()
+            self._refuse_unknown(connection, at)
+        for entry in self._of(at):
+            if entry["step"] > at.step:
+                raise StateRolledBackError(
+                    f"stream {at.name!r} is at step {at.step:,} in state {self._label}, but "
+                    f"{entry['where']} records that step {entry['step']:,} is released, so the "
+                    "state was restored from an old copy. Releasing a step again from other data, "
+                    "with equal noise, would reveal the difference of the data: restore the newest "
+                    "copy; or, if it is lost, end this stream and begin another one "
+                    f"({field('name')})"
+                )
+            step = entry["step"]
+            if step and journal.digest_at(connection, stream_id, step) != entry["digest"]:
+                raise self._other_release(at.name, step, entry["where"])
+            self._agreed.add((step, entry["digest"]))
+            if not forgetting and entry["forgotten"] > at.forgotten:
+                more = entry["forgotten"] - at.forgotten
+                times = "once" if more == 1 else f"{more:,} times"
+                raise StateRolledBackError(
+                    f"state {self._label} is an old copy: {entry['where']} records that people "
+                    f"were forgotten in stream {at.name!r} {times} since the copy was made, and "
+                    "the copy still remembers them: restore the newest copy, or forget them again "
+                    f"(counton forget), {times}; until then nothing is released"
+                )
+
+    def _of(self, at: GuardPosition) -> Entries:
+        """Return the witness's entries of one stream, the latest steps first."""
+        return [one for one in self.entries if (one["key"], one["stream"]) == at[:2]]
+
+    def may_show(self, at: GuardPosition, digest: str) -> bool:
+        """Return True if a stream's last release still has to be recorded in the witness, the
+        record outside the state, before it is shown. ``digest`` is that of the release.
+
+        Nothing is recorded if the witness is missing, knows nothing of the stream, or has later
+        steps.
+
+        Raises:
+            StateRolledBackError: the witness has recorded another release of this step, or a ...
+                this release.
+        """
+        of = self._of(at)
+        known = False
+        for entry in of:
+            past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
+            if past.get(at.step, digest) != digest:
+                raise self._other_release(at.name, at.step, entry["where"])
+            known |= at.step in past or (len(past) > PAST and at.step < min(past))
+        later = bool(of) and of[0]["step"] > at.step
+        if later and not known:
+            raise self._other_release(at.name, at.step, of[0]["where"])
+        return bool(of) and not later and self.is_behind(at)
+
+    def is_behind(self, at: GuardPosition) -> bool:
+        """Return True if the witness lacks a stream's last step, or deletions of people."""
+        return (
+            not self.missing
+            and self.file is not None
+            and all(
+                (one["key"], one["stream"], one["step"]) != at[:3]
+                or one["forgotten"] < at.forgotten
+                for one in self._here
+            )
+        )
+
+    def note(self, at: GuardPosition, digest: str, stream_id: int) -> None:
+        """Record a committed release in the witness (the record outside the state), before the
+        release is shown to anybody.
+
+        Args:
+            at: the stream's progress after the release, whose digest is ``digest``.
+            stream_id: id of the stream's database row.
+
+        Raises:
+            StateError: the release cannot be recorded; or the witness knows another release of a
+                step, so another copy of the state is in use, and the witness stays unchanged.
+        """
+
+        def agrees(old: dict[str, Any]) -> bool:
+            if old["step"] in (0, at.step):
+                return not old["step"] or bool(old["digest"] == digest)
+            if (old["step"], old["digest"]) in self._agreed:
+                return True
+            with self._database.transaction(write=False) as connection:
+                return bool(journal.digest_at(connection, stream_id, old["step"]) == old["digest"])
+
+        self._write(
+            lambda file: file.note(self._entry(at, digest), agrees),
+            at.name,
+            f"what {at.name!r} has released is kept in the state, but not shown yet; make the "
+            "witness writable, then run the same command again",
+        )
+
+    def reserve(self, at: GuardPosition) -> None:
+        """Check, before a commit, that the witness can record the release afterwards."""
+        entry = self._entry(at, "0" * 64)
+        self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
+
+    def _write(self, act: Callable[[GuardFile], int | None], name: str, what: str) -> None:
+        if (file := self.file) is None:  # the user wants none
+            return
+        try:
+            other = act(file)
+        except _FAILS as error:
+            raise self._unwritten(str(file.path), _why(error), what) from None
+        if other is not None:
+            raise self._other_release(name, other, str(file.path))
+
+    def _entry(self, at: GuardPosition, digest: str) -> dict[str, Any]:
+        return {
+            "key": at.key,
+            "state": self._label,
+            "stream": at.name,
+            "step": at.step,
+            "digest": digest,
+            "past": [],
+            "forgotten": at.forgotten,
+        }
+
+    def lacks(self, connection: Connection, at: GuardPosition) -> str | None:
+        """Return why the witness would not notice an old copy at ``at``; None if it would."""
+        if not at.step or self.file is None:
+            return None
+        path = self.file.path
+        try:
+            os.close(open_plain(path, os.O_RDWR))
+        except OSError as error:
+            return f"the witness {path} cannot be written ({error.strerror}): make it writable"
+        for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
+            time.sleep(wait)
+            now = RollbackGuard(self._database, connection, self._named or None)
+            known = max((entry["step"] for entry in now._of(at)), default=0)
+            if known >= at.step:
+                return None
+        return (
+            f"the state is at step {at.step:,}, but its witness {path} records only steps up to "
+            f"{known:,}, so it could not tell an old copy of the state from the newest: if you "
+            "restored the witness, restore its newest copy; if a run was interrupted, the next run "
+            "records the missing steps"
+        )
+
+    def _unwritten(self, path: str, why: str, what: str) -> StateUnavailableError:
+        return StateUnavailableError(
+            f"the witness {path} of state {self._label} cannot be written ({why}). It records the "
+            f"last releases, and without it nobody would notice an old copy of the state: {what}"
+        )
+
+    def _other_release(self, name: str, step: int, where: str) -> StateRolledBackError:
+        return StateRolledBackError(
+            f"step {step:,} of stream {name!r} has another release in state {self._label} than "
+            f"{where} records, so two copies of the state were continued; equal noise on two data "
+            "sets reveals how they differ: go on with the recorded copy, and stop using the other"
+        )
+
+
+def latest_witness(database: Database, place: Place | None = None) -> RollbackGuard:
+    """Read the witness of a state before the state's streams are read."""
+    with database.transaction(write=False) as connection:
+        return RollbackGuard(database, connection, place)
+
+
+def refuse_used(
+    folder: str | None, own: str | None, label: str, lost: bool, fingerprint: str | None
+) -> None:
+    """Refuse a new stream if a witness in this folder, a record of the releases of another state,
+    shows that the state at this address was lost, or that the key was used.
+
+    Args:
+        own: identity of the state; None if the state does not exist yet.
+        label: address of the state.
+        lost: whether the state has no streams, and its key is not new.
+        fingerprint: fingerprint of a key that is used as it is; None if the key is derived.
+    """
+    if folder in (None, NONE):
+        return
+    for path in sorted(Path(str(folder)).glob("*.witness")):
+        if path.stem == own:
+            continue
+        try:
+            entries = parse_entries(read_plain(path))
+        except (OSError, ValueError):  # the state that it belongs to reports it
+            continue
+        for entry in entries:
+            same = (lost and entry["state"] == label) or entry["key"] == fingerprint
+            if entry["step"] and same:
+                raise _lost_state(label, {**entry, "where": path})
+
+
+def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
+    name = entry["stream"]
+    steps = entry["step"]
+    what = "1 step" if steps == 1 else f"{steps:,} steps"
+    return StateRolledBackError(
+        f"state {label} has no release {name!r}, but {entry['where']} records {what} of it as "
+        "released, so the state was lost or restored from an old copy. The privacy loss of those "
+        "releases remains, and the ledger does not count it any more: restore the newest copy of "
+        f"the state; if it is lost for good, begin another {field('state')}, with a limit reduced "
+        "by that loss"
+    )
+
+
+def remark_on_witness(
+    state: Place | None, place: Place | None = None, *, opened: Database | None = None
+) -> str | None:
+    """Return a warning if the witness of a state (the record of releases outside it) lies in the
+    folder of the state, so that an old copy of the whole folder goes unnoticed; None elsewhere.
+
+    Args:
+        place: the folder of the witness that this run names.
+        opened: the state, if the caller has it open; None also if it does not exist yet.
+    """
+    if state is None:
+        return None
+    kept = ""
+    address = parse_address(state)
+    if opened is not None:
+        with opened.transaction(write=False) as connection:
+            kept = str(connection.value("SELECT witness FROM counton_database"))
+    folder = ("" if place is None else address_of(place)) or kept or default_folder()
+    if folder in (None, NONE) or address.file is None:
+        return None
+    at = Path(os.path.realpath(str(folder)))
+    if not at.is_relative_to(address.file.resolve().parent):
+        return None
+    return (
+        f"the witness {at} lies in the folder of the state {address.label}: if the whole folder "
+        "were restored from a copy, nobody would notice that the state is old; give a place "
+        f"elsewhere, {field('witness')}"
+    )
+
+
+class Position(NamedTuple):
+    """Number of a stream's released steps, and its writer epoch."""
+
+    step: int
+    epoch: int
+
+
+def position_of(
+    connection: Connection, database: Database, name: str, witness: RollbackGuard
+) -> Any:
+    """Return the public columns of a stream's database row; refuse an old copy.
+
+    An old copy lacks steps, or deletions of people, that its witness (a record outside the state)
+    has recorded.
+
+    Raises:
+        StateError: the stream is missing, or the witness has recorded more than the state has, or
+            another release; or the witness is missing.
+    """
+    row = public_row(connection, name)
+    if row is None:
+        raise StateRolledBackError(
+            f"state {database.label} has no stream {name!r} any more; restore the state that was "
+            "used before"
+        )
+    witness.check(connection, row.id, GuardPosition.of(row))
+    return row
+
+
+def let_show(database: Database, name: str) -> None:
+    """Allow a process to show the last release of a stream; record the release first, if only
+    earlier releases are recorded.
+
+    The record is the stream's witness, outside the state. The process that made the release may
+    have been killed, or may have failed, before it recorded the release.
+
+    Every process that shows a stream and is not its writer calls this function first. No key is
+    needed.
+
+    Raises:
+        StateError: the release cannot be recorded; or another release of the step is recorded, so
+            this one comes from another copy of the state.
+    """
+    witness = latest_witness(database)  # read before the state
+    with database.transaction(write=False) as connection:
+        row = public_row(connection, name)
+        digest = journal.digest_at(connection, row.id, row.step)
+        at = GuardPosition.of(row)
+    # A damaged journal, without a digest, is reported by its reader.
+    if row.step and digest is not None and witness.may_show(at, digest):
+        witness.note(at, digest, row.id)
+
+
+def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ...]:
+    """Accept a state as the newest on the user's word, and record its streams in the witness (a
+    record outside the state).
+
+    A missing file is given up. A state stays refused if an existing one shows that it is old.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        witness: folder of the witness; None: where it is, or the user's folder if it is missing.
+
+    Returns:
+        The names of the streams that the witness could not confirm as the newest.
+
+    Raises:
+        StateError: a stream lacks releases that the witness has recorded; or the witness cannot be
+            read or written.
+    """
+    database = Database(state)
+    try:
+        with database.transaction(write=True) as connection:
+            known = RollbackGuard(database, connection, witness)
+            rows = [*public_rows(connection)]
+            for row in rows:
+                known.check(connection, row.id, GuardPosition.of(row), accept=True)
+            known.keep(connection, accept=True)
+        return tuple(row.name for row in rows if row.step and not known._of(GuardPosition.of(row)))
+    finally:
+        database.close()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, CountonError):
+        return str(error)
+    return getattr(error, "strerror", None) or "it was altered, or written only in part"

@@ -1,0 +1,196 @@
+"""Releases as plain database rows, one for each number, for tools such as Grafana or psql.
+
+The tables of streams and rows hold nothing secret; the view ``counton_releases`` shows both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from counton.base.errors import (
+    ConcurrentWriterError,
+    InvalidInputError,
+    StateRolledBackError,
+    StateUnavailableError,
+    StreamMismatchError,
+    field,
+    first_line,
+)
+from counton.base.outside_input import sqlite_header
+from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, DatabaseAddress, parse_address
+from counton.state.sql import Connection
+from counton.state.sqlite_file import is_state
+
+_STREAMS = "counton_published_streams"
+_ROWS = "counton_published_rows"
+#: Columns of numbers have no type in a file, so that whole numbers stay whole.
+_TABLES = (
+    # Step is the last published one. Shown is JSON of what decides the rows besides the level: the
+    # readings' columns, and notes on single windows. The description is the guarantee in a file.
+    f"""CREATE TABLE {_STREAMS} (
+    id {{serial}} PRIMARY KEY, stream VARCHAR(200) NOT NULL UNIQUE,
+    key_fingerprint VARCHAR(64) NOT NULL, protected TEXT NOT NULL, guarantee TEXT NOT NULL,
+    strategy TEXT NOT NULL, level {{number}} NOT NULL, step BIGINT NOT NULL, shown TEXT,
+    description TEXT NOT NULL
+);"""
+    # Rows without times were released at once. The local start is a clock time of its zone.
+    f"""CREATE TABLE {_ROWS} (
+    stream_id BIGINT REFERENCES {_STREAMS} (id), step BIGINT, row BIGINT,
+    window_start TIMESTAMP WITH TIME ZONE, window_end TIMESTAMP WITH TIME ZONE,
+    local_start TIMESTAMP, "group" TEXT NOT NULL,
+    estimate {{number}}, std {{number}}, lower {{number}}, upper {{number}},
+    window_estimate {{number}}, window_std {{number}}, window_lower {{number}},
+    window_upper {{number}}, note TEXT, PRIMARY KEY (stream_id, step, row)
+) {{key}};"""
+)
+
+#: The view to read. Columns ``window_...`` are of one window alone, the others of all windows up
+#: to it.
+_VIEW = f"""CREATE VIEW counton_releases AS
+SELECT s.stream, r.step, r.window_start, r.window_end, r."group", r.estimate, r.std, r.lower,
+    r.upper, r.window_estimate, r.window_std, r.window_lower, r.window_upper, s.level,
+    s.step AS last_step, r.local_start, r.note
+FROM {_STREAMS} s JOIN {_ROWS} r ON r.stream_id = s.id
+"""
+
+
+def checked_address(to: str | os.PathLike[str], state: DatabaseAddress) -> DatabaseAddress:
+    """Return the address of the database for published releases; errors as for `Place`."""
+    address = parse_address(to, field("to"))
+    if address.file is None or address == state:
+        return address
+    why = ""
+    remedy = "give a file of its own for the published numbers"
+    if is_state(address.file):
+        why = "a state, which is secret"
+    elif address.file.is_dir():
+        why = "a folder"
+    elif not address.file.parent.is_dir():
+        why = "in a folder that does not exist"
+        remedy = "make the folder first"
+    elif address.file.exists() and address.file.stat().st_size and not sqlite_header(address.file):
+        why = "a file, but no SQLite database"
+    if why:
+        raise InvalidInputError(f"{field('to', os.fspath(to))} is {why}: {remedy}")
+    return address
+
+
+class PublishTarget:
+    """A database in which releases are published: the state's own, or another one.
+
+    Args:
+        database: the state's database.
+        to: path of a SQLite file, made if missing, or a database URL; None: the state's own
+            database.
+
+    Raises:
+        InvalidInputError: ``to`` is neither a path nor a SQLite or PostgreSQL URL, or is ...
+            or a file that is no database.
+    """
+
+    def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
+        self._database: Database | None = database
+        self.label = database.label
+        address = database.address if to is None else checked_address(to, database.address)
+        if address == database.address:
+            return
+        self.label = address.label
+        self._database = None
+        self._errors = address.errors
+        self._connections = address.connections(LOCK_TIMEOUT_SECONDS)
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """Open a transaction: the end of the block commits it, an exception undoes it."""
+        if self._database is not None:
+            with self._database.transaction(write=write) as connection:
+                yield connection
+            return
+        try:
+            with self._connections.transaction("BEGIN") as connection:
+                yield connection
+        except self._errors as error:
+            raise StateUnavailableError(
+                f"{field('to', self.label)} cannot be used ({first_line(error)}): check the path "
+                "or address, its permissions and the space left"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connections to a database other than the state's."""
+        if self._database is None:
+            self._connections.close()
+
+
+def find_row(connection: Connection, stream: str) -> Any:
+    """Return the database row of a published stream; None if it is not published."""
+    if not connection.has(_STREAMS):
+        return None
+    return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
+
+
+def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
+    """Make missing tables, write the stream's row, and return the steps whose rows are missing.
+
+    The rows of the last ``lags`` windows, which later steps revise, are removed.
+
+    Raises:
+        StateError: another published stream has this name, or more published steps than released.
+    """
+    if not connection.has(_STREAMS):
+        connection.script(_TABLES)
+        connection.execute(_VIEW)
+    elif (old := connection.first(f"SELECT * FROM {_ROWS}")) and not hasattr(old, "note"):
+        raise StreamMismatchError(
+            f"the published tables there have no column {'note'!r}, because an earlier version of "
+            f"counton made them; publish to another database ({field('to')})"
+        )
+    name = facts["stream"]
+    last = facts["step"]
+    row = find_row(connection, name)
+    kept = 0
+    if row is not None:
+        if row.key_fingerprint != facts["key_fingerprint"]:
+            raise StreamMismatchError(
+                f"another stream {name!r} is published there already, with the key "
+                f"{row.key_fingerprint}: publish to another database, or remove that stream first "
+                f"(counton publish, {field('remove', True)})"
+            )
+        if row.step > last:
+            raise StateRolledBackError(
+                f"{row.step:,} steps of stream {name!r} are published, but the state has only "
+                f"{last:,}, so the state is an old copy; restore the newest copy"
+            )
+        kept = row.step if row.step == last else max(row.step - lags, 0)
+        if (row.level, row.shown) != (facts["level"], facts["shown"]):
+            kept = 0  # changed readings, and withdrawn numbers, make all rows new
+        said = ", ".join(f"{column} = :{column}" for column in facts)
+        said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
+        changed = connection.execute(said, stream_id=row.id, before=row.step, **facts)
+        if changed.rowcount != 1:
+            raise ConcurrentWriterError(
+                f"another process is publishing this stream, and has added step {row.step + 1:,} "
+                "already: let only one of them publish"
+            )
+        said = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
+        connection.execute(said, stream=row.id, kept=kept)
+    else:
+        connection.insert(_STREAMS, facts)
+    return range(kept + 1, last + 1)
+
+
+def write(connection: Connection, stream: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Add published rows of a stream from a step on."""
+    of = find_row(connection, stream).id
+    connection.append(_ROWS, ((of, *row) for row in rows))
+
+
+def remove(connection: Connection, stream: str) -> Any:
+    """Remove a stream's published rows; return its former database row or None."""
+    row = find_row(connection, stream)
+    if row is not None:
+        connection.execute(f"DELETE FROM {_ROWS} WHERE stream_id = :stream", stream=row.id)
+        connection.execute(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
+    return row

@@ -1,0 +1,303 @@
+"""Reading of a stream from its state: by its writer, and by others while somebody writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import ConcurrentWriterError, InvalidInputError, StateError
+from counton.base.exact import check_integer
+from counton.base.private import Private, open_private
+from counton.continual import Design, Releases
+from counton.state import journal, stream_rows
+from counton.state import keys as keyfile
+from counton.state.database import Database
+from counton.state.rollback_guard import latest_witness, let_show, position_of
+from counton.state.sealed_rows import SealedContents
+from counton.state.sql import Connection
+
+if TYPE_CHECKING:
+    from counton.noise import Key
+    from counton.state.dedup import DigestSet, Secret
+    from counton.statistics.results import StatisticResults
+    from counton.statistics.statistic import Statistic
+
+#: Numbers of some windows, and the exact totals of the rows seen in each, shape (windows, *shape).
+ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+_Found = TypeVar("_Found")
+#: Attempts to read rows that another process changes meanwhile.
+_ATTEMPTS = 5
+
+
+class JournalReader:
+    """A stream opened for reading only: it needs no key and does not disturb the writer. See
+    `Store.reader`.
+
+    >>> from counton import PureDP, Stream
+    >>> from counton.state import Store
+    >>> from counton.strategies import Binary
+    >>> stream = Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1))
+    >>> released = stream.release_many([3, 0, 5])
+    >>> with Store("visits.db") as store:
+    ...     bool((store.reader("visits").releases(2).values == released.values[1:]).all())
+    True
+    >>> stream.close()
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        row: Any,
+        design: Design,
+        details: Mapping[str, Any],
+        key: keyfile.Kept,
+    ) -> None:
+        """Build a reader from a stream's database row."""
+        #: Name of the stream in its database, and public fingerprint of the stream's key.
+        self.name = str(row.name)
+        self.key_fingerprint = str(row.key_fingerprint)
+        #: Number of released steps: by this writer, or when the reader was made.
+        self.step = int(row.step)
+        #: Strategy, guarantee, contribution bound, shape, and noise distribution of the stream.
+        self.design = design
+        self._database = database
+        self._row = row
+        self._kept = key
+        self._details = dict(details)
+        self._shown = False
+        #: Lists of the rows that decide what counts, checked against the seal.
+        self._contents: SealedContents | None = None
+
+    @property
+    def database(self) -> Database:
+        """The open database that holds the stream's state."""
+        return self._database
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Current public facts of the stream, such as its options, as JSON values by name."""
+        return dict(self._details)
+
+    @cached_property
+    def statistic(self) -> Statistic | None:
+        """Statistic that the stream's cells count; None for plain counts."""
+        if self.design.statistic is None:
+            return None
+        from counton.statistics.live_statistic import statistic_of
+
+        return statistic_of(self.design.statistic)[0]
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """Return the releases of steps ``start..stop-1`` exactly as they were released.
+
+        Found groups that are not shown are included, and secret: publish the job's own table
+        instead.
+
+        Raises:
+            InvalidInputError: the steps are not all released.
+        """
+        if not self._shown:
+            let_show(self._database, self.name)
+            self._shown = True
+        terms = self.design
+        step = self.step
+        start = check_integer("start", start, 0)
+        stop = step + 1 if stop is None else check_integer("stop", stop, 0)
+        if not 1 <= start <= stop <= step + 1:
+            raise InvalidInputError(
+                f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+                f"released steps 1 to {step}: ask only for these"
+            )
+        with self.database.transaction(write=False) as connection:
+            values = journal.read(connection, self._row.id, start, stop, terms).values
+        return Releases(range(start, stop), values, terms)
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> StatisticResults:
+        """Return the statistic's results at steps ``start..stop-1``, computed from the released
+        noisy cells.
+
+        Args:
+            start, stop: steps to read; by default all released ones.
+            read_as: another form of the statistic for the same cells, such as `TopK` of another k.
+
+        Raises:
+            InvalidInputError: the steps are not all released, or the stream holds plain counts.
+        """
+        from counton.statistics.results import StatisticResults
+
+        own = self.statistic
+        if own is None:
+            raise InvalidInputError(
+                f"stream {self.design.name!r} has counts and no statistic, so it has no readings: "
+                "ask for its releases"
+            )
+        if read_as is not None and not read_as.allows(own):
+            raise InvalidInputError(
+                f"read_as is another statistic than {own!r}, the statistic of stream "
+                f"{self.design.name!r}: give a statistic with the same numbers"
+            )
+        releases = self.releases(start, stop)
+        return StatisticResults(own if read_as is None else read_as, releases.steps, releases)
+
+    def observed_blocks(
+        self, also: Private[NDArray[np.int64]] | None = None
+    ) -> Private[Iterator[ObservedBlock]]:
+        """Yield the exact totals of the rows read in each window, some windows at a time.
+
+        Release nothing meanwhile. Read are windows with rows after the last release, and ``also``;
+        None reads all.
+        """
+        return Private(self._blocks(None if also is None else open_private(also)))
+
+    def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
+        with self._open_contents(sealed=False) as (connection, contents):
+            for seen in journal.read_observed(connection, contents.observed, self.step, also):
+                yield seen.steps, seen.totals
+
+    def marks(self, kind: str) -> Private[Iterator[DigestSet]]:
+        """Return keyed digests of the counted users ("user") or row ids ("id"), by period.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the digests were altered.
+        """
+        return Private(self._marks(kind))
+
+    def _marks(self, kind: str) -> Iterator[DigestSet]:
+        from counton.state import dedup as marks
+
+        with self._open_contents() as (connection, contents):
+            yield from marks.read(connection, contents.marks, kind)
+
+    def labels(self) -> Private[tuple[str, ...]]:
+        """Return the labels of found groups, in the order of their cells. Secret."""
+        from counton.state import dedup as marks
+
+        def read(connection: Connection, contents: SealedContents) -> tuple[str, ...]:
+            return marks.read_labels(connection, contents.marks)
+
+        return Private(self._read_contents(read, sealed=False))
+
+    def secret(self) -> Secret | None:
+        """Return the secret key of the digests of users and row ids; None if there are none.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the secret was altered.
+        """
+        from counton.state import dedup as marks
+
+        subkey = marks.subkey(self._key, self.design.name)
+
+        def read(connection: Connection, contents: SealedContents) -> Secret | None:
+            return marks.read_secret(connection, contents.marks, subkey)
+
+        return self._read_contents(read)
+
+    def has_source(self, digest: str) -> bool:
+        """Return True if the stream has counted a file with this digest.
+
+        Raises:
+            NoiseKeyError: the key is not the stream's.
+            StateError: the record of counted files was altered.
+        """
+
+        def read(connection: Connection, contents: SealedContents) -> bool:
+            return journal.has_source(connection, contents.sources, digest, self._source_key)
+
+        return self._read_contents(read)
+
+    def _read_contents(
+        self, read: Callable[[Connection, SealedContents], _Found], *, sealed: bool = True
+    ) -> _Found:
+        """Call a function that reads rows which decide what counts; see `_open_contents`."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with self._open_contents(sealed=sealed) as (connection, contents):
+                    return read(connection, contents)
+            except ConcurrentWriterError:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def _open_contents(self, *, sealed: bool = True) -> Iterator[tuple[Connection, SealedContents]]:
+        """Open a transaction, with the lists of the rows that decide what counts.
+
+        Args:
+            sealed: check the lists against the seal, which needs the key. Otherwise only damage is
+                noticed.
+
+        Raises:
+            StateError: the lists, or rows that are read in the ``with`` block, were altered.
+            ConcurrentWriterError: another process has changed the rows meanwhile.
+        """
+        with self.database.transaction(write=False) as connection:
+            now = self._seal_in(connection)
+            try:
+                yield connection, self._contents_at(connection, now, sealed=sealed)
+            except StateError:
+                # On a server, statements of one transaction may see different commits.
+                if self._seal_in(connection) == now:
+                    raise
+                raise self._changed_meanwhile() from None
+
+    def _contents_at(self, connection: Connection, now: bytes, *, sealed: bool) -> SealedContents:
+        """Return the lists of rows of a state whose seal is ``now``; see `_open_contents`."""
+        if self._contents is not None and self._contents.seal == now:
+            return self._contents
+        if not sealed:
+            return SealedContents.read_lists(connection, self._row.id, now)
+        row = stream_rows.find(connection, self.name)
+        identity = self._database.identity
+        self._contents = stream_rows.check_seal(connection, identity, row, self._key)
+        return self._contents
+
+    def _changed_meanwhile(self) -> ConcurrentWriterError:
+        return ConcurrentWriterError(
+            f"another process has released in stream {self.name!r} in the meantime, so nothing was "
+            "released here: run the same command again"
+        )
+
+    def _seal_in(self, connection: Connection) -> bytes:
+        """Return the seal that the state has now."""
+        said = "SELECT seal FROM counton_streams WHERE id = :stream"
+        return bytes(connection.value(said, stream=self._row.id))
+
+    @property
+    def epoch(self) -> int:
+        """Number of the last writer; each opening for writing raises it."""
+        return int(self._row.writer_epoch)
+
+    def doubt(self) -> str | None:
+        """Return the witness's reason to suspect an old copy of the state; None without a sign of
+        that.
+        """
+        try:
+            witness = latest_witness(self._database)
+            with self._database.transaction(write=False) as connection:
+                position_of(connection, self._database, self.design.name, witness)
+        except StateError as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def _key(self) -> Key:
+        """The key of the stream. A key with another fingerprint than the stream's is refused."""
+        row = self._row
+        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
+        stream_rows.check_key_of(row, held)
+        return held
+
+    @cached_property
+    def _source_key(self) -> bytes:
+        """The stream's key for digests of counted files."""
+        return self._key.derive(b"sources", self._row.name.encode())

@@ -1,0 +1,353 @@
+"""The database row of a stream: how it is made, gets its writer, and rebuilds its counter.
+
+Its public facts are a JSON text, and group names in compressed blocks beside it. The text holds a
+digest of the blocks, so a digest of the text also protects the names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInputError, NoiseKeyError, StateError, StreamMismatchError
+from counton.base.exact import quote
+from counton.continual import Counter, Design
+from counton.continual.checkpoint import read_checkpoint
+from counton.continual.design import check_name
+from counton.noise import Key
+from counton.privacy import LedgerEntry
+from counton.privacy.contribution import ANY_UNIT
+from counton.state import journal, schema
+from counton.state import ledger_rows as ledger
+from counton.state.database import Database, reading
+from counton.state.public_rows import check_row, checksum_of, public_row
+from counton.state.sealed_rows import SealedContents
+from counton.state.sql import Connection, MissingRowError
+from counton.strategies import StreamStrategy
+from counton.windowing.groups import GroupNames, digest_of
+
+#: Key in the JSON text under which the facts whose values are lists of group names stand.
+_NAMES = "names of groups"
+#: Lists of group names that are in memory now, by the digest of their stored blocks.
+_HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
+
+
+class Facts(NamedTuple):
+    """Public facts as stored: JSON (equal for equal facts), and lists of group names by fact."""
+
+    text: str
+    names: Mapping[str, GroupNames]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Facts:
+        """Split public facts into a JSON text and the lists of group names."""
+        if _NAMES in facts:
+            raise InvalidInputError(
+                f"details have the key {_NAMES!r}, which the state uses itself: give it another "
+                "name"
+            )
+        names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
+        kept = {name: value for name, value in facts.items() if name not in names}
+        if names:
+            kept[_NAMES] = {
+                name: {"count": len(value), "digest": value.digest} for name, value in names.items()
+            }
+        try:
+            return cls(json.dumps(kept, sort_keys=True, allow_nan=False), names)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"details must consist of JSON values ({error}): convert them"
+            ) from None
+
+    def values(self) -> dict[str, Any]:
+        """Return the public facts from which this object was made."""
+        kept: dict[str, Any] = json.loads(self.text)
+        kept.pop(_NAMES, None)
+        return {**kept, **self.names}
+
+    def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
+        """Write the group names that differ from those of ``before``, the former JSON text."""
+        kept = json.loads(before).get(_NAMES, {})
+        for fact, names in self.names.items():
+            if kept.get(fact, {}).get("digest") == names.digest:
+                continue
+            connection.execute(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
+            for part, block in enumerate(names.blocks()):
+                row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
+                connection.insert("counton_names", row)
+
+
+_OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
+
+
+def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
+    """Return a stream's public facts from the JSON text and the stored names."""
+    facts: dict[str, Any] = json.loads(text)
+    for fact, said in facts.pop(_NAMES, {}).items():
+        names = _HELD.get(said["digest"])
+        if names is None:
+            with reading("the names of groups"):
+                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
+                if len(names) != said["count"]:
+                    raise ValueError(
+                        f"{len(names):,} names are stored instead of {said['count']:,}"
+                    )
+            _HELD[names.digest] = names
+        facts[fact] = names
+    return facts
+
+
+def _blocks(
+    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
+) -> list[bytes]:
+    every = f"SELECT names {_OF_FACT} ORDER BY part"
+    rows = connection.rows(every, stream=stream_id, fact=fact)
+    blocks = [bytes(row.names) for row in rows]
+    if digest_of(blocks) != said["digest"]:
+        raise StateError(
+            f"the names of {said['count']:,} groups are not those that the stream was created "
+            "with: the state was altered; restore it from a copy"
+        )
+    return blocks
+
+
+def find(connection: Connection, name: str) -> Any:
+    """Return the database row of an existing stream, including its secret columns."""
+    row = connection.first("SELECT * FROM counton_streams WHERE name = :name", name=name)
+    if row is None:
+        raise MissingRowError("a row is missing")
+    return check_row(row)
+
+
+def names(connection: Connection) -> list[str]:
+    """Return the names of all streams of a state, sorted."""
+    return sorted(row.name for row in connection.rows("SELECT name FROM counton_streams"))
+
+
+def no_such_stream(connection: Connection, database: Database, name: str) -> StreamMismatchError:
+    """Build the error for a name that no stream has."""
+    return StreamMismatchError(
+        f"state {database.label} has no stream {name!r}; it has "
+        f"{', '.join(map(repr, names(connection))) or 'none'}: correct the name, or give the state "
+        f"of that stream"
+    )
+
+
+def check_length(name: str) -> None:
+    """Refuse a stream's name that is invalid or too long."""
+    check_name(name)
+    if len(name) > schema.LONGEST_NAME:
+        raise InvalidInputError(
+            f"name has {len(name)} characters; it may have at most {schema.LONGEST_NAME}: choose a "
+            f"shorter one"
+        )
+
+
+def enter(
+    connection: Connection,
+    database: Database,
+    counter: Counter,
+    key: Key,
+    details: Facts,
+) -> Any:
+    """Create a stream's database row, and enter its guarantee in the ledger, the record of spent
+    privacy loss.
+
+    Raises:
+        StateError: the stream exists.
+        BudgetExceededError: the guarantee goes beyond the limit.
+        InvalidInputError: the kind of protected unit is unclear.
+    """
+    name = counter.design.name
+    ledger.lock(connection)
+    if public_row(connection, name) is not None:
+        raise StreamMismatchError(
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
+        )
+    # This precedes the first release, and no noise depends on the name of a unit.
+    record = ledger.record_in(json.loads(details.text))
+    counter.design = with_unit(ledger.known_in(connection), counter.design, record)
+    terms = counter.design
+    window = (terms.statistic or {}).get("window")
+    unit = ledger.by_its_clock(terms.contribution.unit, record, window)
+    spend = LedgerEntry(name, terms.guarantee, unit, terms.contribution.relation)
+    ledger.enter(connection, spend)
+    stored = {
+        "name": name,
+        "terms": terms.text,
+        "details": details.text,
+        "key_fingerprint": key.fingerprint,
+        "key_salt": key.salt,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "step": 0,
+        "writer_epoch": 1,
+        "checkpoint": counter.checkpoint(),
+        "forgotten": 0,
+        "arrived": 0,
+        "late": 0,
+    }
+    stored["checksum"] = checksum_of(stored)
+    stored["seal"] = seal_of(key, database.identity, stored, SealedContents.empty(0))
+    connection.insert("counton_streams", stored)
+    row: Any = find(connection, name)
+    details.write(connection, row.id)
+    return row
+
+
+def with_unit(
+    known: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
+) -> Design:
+    """Return a new stream's design with the ledger's name of its protected unit."""
+    given = default = terms.contribution.unit
+    stated = None if given == ANY_UNIT else given
+    if terms.statistic is not None:
+        from counton.statistics.live_statistic import statistic_of
+
+        statistic, batched = statistic_of(terms.statistic)
+        default = statistic.contribution(batched=batched).unit
+        if given == default and "unit" not in statistic.parameters:
+            stated = None
+    unit = ledger.unit_word(known, ledger.kind_of(terms.statistic, record), stated, default)
+    return replace(terms, contribution=replace(terms.contribution, unit=unit))
+
+
+def seal_of(key: Key, identity: str, row: Mapping[str, Any], contents: SealedContents) -> bytes:
+    """Return one keyed digest (HMAC) of a stream's row, and of all rows that decide what counts.
+
+    It shows whether somebody without the key changed them. The public facts decide which column is
+    the group, where windows begin, and how many events of a user count. Without the records of
+    users, ids, files and windows, rows could count twice. The sums in the checkpoint are in every
+    later release.
+
+    The digest does not cover the end of a stream, the words of its withdrawal and the notes of its
+    windows, because these can be changed without its key.
+
+    Args:
+        key: the key of the stream.
+        identity: the identity of the state, by which its witness is found.
+        row: the stream's database row, by column.
+        contents: the rows of the stream in other tables.
+    """
+    # The first line of a checkpoint has the checksum of the rest, which is checked when it is read.
+    checkpoint = bytes(row["checkpoint"]).split(b"\n", 1)[0]
+    sealed = [
+        identity,
+        *(row[column] for column in ("name", "terms", "key_salt", "step", "forgotten")),
+        *(row[column] for column in ("arrived", "late")),
+        _public_digest(row["details"]),
+        checkpoint.hex(),
+        *contents.roots,
+    ]
+    subkey = key.derive(b"seal", row["name"].encode())
+    return hmac.digest(subkey, json.dumps(sealed).encode(), "sha256")
+
+
+@lru_cache(maxsize=1)  # facts are slow to digest, and rarely change
+def _public_digest(details: str) -> str:
+    public = json.loads(details)
+    public.pop("ended", None)
+    public.pop("withdrawn", None)
+    public.pop("marks", None)
+    return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
+
+
+def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> SealedContents:
+    """Refuse a stream whose public facts, sums, or records of users, ids, windows and files were
+    changed without the key; return the lists of these records.
+
+    The records themselves are checked when they are read.
+    """
+    with reading(f"the details of stream {row.name!r}"):
+        contents = SealedContents.read_lists(connection, row.id, bytes(row.seal))
+        right = seal_of(key, identity, row._asdict(), contents)
+        for fact, said in json.loads(row.details).get(_NAMES, {}).items():
+            _blocks(connection, row.id, fact, said)  # refuses names that were altered
+    if not hmac.compare_digest(right, contents.seal):
+        raise StateError(
+            f"stream {row.name!r} is not what was written under its key (its public facts, its "
+            "sums, or the records of counted users, ids, windows and files): the state was "
+            "altered; restore it from a copy"
+        )
+    return contents
+
+
+def check_text_name(name: object) -> None:
+    """Refuse a value that cannot be the name of a stream."""
+    if not isinstance(name, str):
+        raise InvalidInputError(f"name is {quote(name)}; give the name of the stream, a text")
+
+
+#: SQL statement that makes this process the writer of a stream.
+TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
+
+
+def release_digest(key: Key, name: str, step: int, value: NDArray[Any]) -> str:
+    """Return a keyed digest (HMAC-SHA256) of the values released at a step, for the witness, the
+    record of releases outside the state.
+
+    ``name`` is the name of the stream, and ``value`` has one number per cell. The digest has a key
+    because some cells are never shown, such as those of undeclared groups. Without a key, one could
+    find their values by trying, and learn how many such cells there are.
+
+    >>> released = "visits", 3, np.array([12])
+    >>> one, other = (release_digest(Key.generate(), *released) for _ in range(2))
+    >>> len(one), one == other
+    (64, False)
+    """
+    data = np.ascontiguousarray(value)
+    plain = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    subkey = key.derive(b"witness", name.encode())
+    digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
+    digest.update(plain.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def check_digest(connection: Connection, row: Any, key: Key) -> None:
+    """Refuse a stream whose last journal entry does not match the digest in its row."""
+    if not row.step:
+        return
+    digest = None
+    with suppress(StateError):  # the reading of that step raises it again
+        terms = json.loads(row.terms)
+        released = journal.read(connection, row.id, row.step, row.step + 1, terms)
+        digest = release_digest(key, row.name, row.step, released.values[0])
+    if digest not in (None, journal.digest_at(connection, row.id, row.step)):
+        raise StateError(
+            f"step {row.step:,} of stream {row.name!r} is not the release that was written under "
+            "its key: the state was altered; restore it from a copy"
+        )
+
+
+def check_key_of(row: Any, key: Key) -> None:
+    """Refuse a key whose fingerprint is not the stream's."""
+    if row.key_fingerprint != key.fingerprint:
+        raise NoiseKeyError(
+            f"stream {row.name!r} was created with the key {row.key_fingerprint}, but the given "
+            f"key is {key.fingerprint}: give the key file that was saved with the stream"
+        )
+
+
+def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
+    """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
+    with reading(f"the checkpoint of stream {row.name!r}"):
+        state = read_checkpoint(bytes(row.checkpoint))
+        terms = json.loads(row.terms)
+        counter = Counter.resume_from(state, key, strategy)
+    if state.step != row.step or state.design != terms:
+        raise StateError(
+            f"the checkpoint of stream {row.name!r} is of step {state.step}, but the stream is "
+            f"at step {row.step}: the state was altered; restore it from a copy"
+        )
+    return counter

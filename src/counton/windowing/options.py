@@ -1,0 +1,139 @@
+"""Checks of stated options that several packages share, and the error for missing ones.
+
+The options of jobs are fields of the models in `counton.job`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from counton.base.errors import InvalidInputError, field, is_one, is_text
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+class OwnColumns(NamedTuple):
+    """Columns that a statistic reads, in this order, and those of them that hold numbers."""
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+
+class MissingOptionError(InvalidInputError):
+    """The error that a job lacks an option that it needs."""
+
+    def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
+def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Split a text at commas and trim the names; those of a list are only trimmed."""
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(str(one).strip() for one in names)
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse a text that is not UTF-8, or holds NUL, because no file or database can store it."""
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInputError(
+            f"{field(name)} is {value[:80]!r}, which is not valid UTF-8 (it has NUL, or a byte of "
+            "another encoding); write or rename it in UTF-8"
+        )
+
+
+def wrong_type(name: str, value: object, wanted: str) -> InvalidInputError:
+    """Build the error for a value of a wrong type; it shows the value if `is_one` allows."""
+    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInputError(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+
+
+def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
+    """Return numbers from a list, or from text with commas."""
+    try:
+        return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{field(name, given)} is not a list of numbers; separate numbers by commas, as in "
+            "0.5,0.9"
+        ) from error
+
+
+#: Default number of largest groups to show.
+TOP = 10
+
+
+# Options of more than one statistic, each written once.
+def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse an argument that a function does not have, with the nearest name that it has.
+
+    >>> refuse_unknown("plan", ["strategy"], ["horizon", "strategies"], "help(plan)")
+    Traceback (most recent call last):
+    ...
+    counton.base.errors.InvalidInputError: plan has no argument 'strategy': did you mean strategies?
+    """
+    known = [*known]
+    for name in names:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"{where} lists all arguments"
+            raise InvalidInputError(f"{function} has no argument {name!r}: {meant}")
+
+
+def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """Make a function refuse unknown arguments with the nearest name that it has."""
+    known = [*inspect.signature(call).parameters]
+    name = call.__name__
+
+    @wraps(call)
+    def call_it(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+        refuse_unknown(name, named, known, f"help({name})")
+        return call(*given, **named)
+
+    return call_it
+
+
+def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], _Call]:
+    """Return a decorator that lists each keyword of ``**keywords`` in a function's signature.
+
+    Args:
+        keys: TypedDict of the keywords.
+        defaults: their defaults; of a missing one None.
+
+    >>> from typing import TypedDict
+    >>> class ChartOptions(TypedDict, total=False):
+    ...     width: float
+    ...     title: str | None
+    >>> @with_keywords(ChartOptions, {"width": 7.5})
+    ... def draw(numbers: list[int], **look: object) -> None: ...
+    >>> fields = inspect.signature(draw).parameters
+    >>> list(fields), fields["width"].default, str(fields["title"])
+    (['numbers', 'width', 'title'], 7.5, "title: 'str | None' = None")
+    """
+
+    def name_them(call: _Call) -> _Call:
+        given = inspect.signature(call)
+        own = [*given.parameters.values()][:-1]
+        there = {one.name for one in own}
+        fields = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(name),
+                annotation=kind.__forward_arg__,
+            )
+            for name, kind in keys.__annotations__.items()
+            if name not in there
+        ]
+        # `inspect.signature` reads this attribute first.
+        call.__signature__ = given.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
+        return call
+
+    return name_them

@@ -1,0 +1,82 @@
+"""Errors of counts and sums, which a release computes when it is asked for them."""
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import counton
+from counton.base.errors import InvalidInputError
+from counton.continual import halfwidths
+from counton.results.release_data import ReleaseData
+
+
+def released(folder: Path, days: int, **more: Any) -> counton.Release:
+    lines = [f"2024-03-{day:02}T09:15" for day in range(1, days + 1)]
+    (folder / "visits.csv").write_text("\n".join(["time", *lines, ""]))
+    options: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01"}
+    options |= {"steps": 365, "epsilon": 1}
+    until = f"2024-03-{days:02}"
+    events = folder / "visits.csv"
+    state = folder / "visits.db"
+    return counton.release("count", events, state=state, until=until, **options | more)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        {},
+        {"steps": None, "around": 30},  # without a last step: the strategy grows with the stream
+        {"strategy": "sqrt", "epsilon": None, "rho": 0.5},
+    ],
+    ids=["solved", "endless", "fractional"],
+)
+def test_errors_asked_late_are_of_the_release_s_own_steps(
+    tmp_path: Path, stream: dict[str, Any]
+) -> None:
+    first = released(tmp_path, 6, **stream)
+    asked_at_once = copy.deepcopy(first).table()
+    released(tmp_path, 12, **stream)
+    assert first.table().equals(asked_at_once)
+    design = first.numbers.design
+    assert first.table()["std"].to_list() == design.errors.std(range(1, 6)).tolist()
+    expected = halfwidths(design.strategy, design.law, range(1, 6)).tolist()
+    width = first.table().select((pl.col("upper") - pl.col("lower")) / 2).to_series()
+    assert width.to_list() == expected
+    assert first.only(range(2, 4)).table().equals(asked_at_once[1:3])
+
+
+def test_errors_are_asked_for_by_copies_and_threads(tmp_path: Path) -> None:
+    first = released(tmp_path, 6)
+    sent = pickle.loads(pickle.dumps(first))  # noqa: S301 - its own bytes
+    with ThreadPoolExecutor(8) as pool:
+        tables = list(pool.map(lambda _: first.table(), range(8)))
+    assert all(table.equals(sent.table()) for table in tables)
+    with pytest.raises(ValueError, match="read-only"):
+        first.numbers.series.half[0] = 0
+
+
+def test_another_level_computes_its_own_errors(tmp_path: Path) -> None:
+    first = released(tmp_path, 6)
+    wide = first.at(0.999)
+    assert (wide.numbers.series.half > first.numbers.series.half).all()
+    assert (wide.numbers.series.std == first.numbers.series.std).all()
+
+
+def test_a_level_out_of_range_is_refused_when_a_release_is_made(tmp_path: Path) -> None:
+    numbers = released(tmp_path, 3).numbers
+    with pytest.raises(InvalidInputError, match="level"):
+        ReleaseData.of(numbers.definition, numbers.design, np.zeros((2, 1), np.int64), 1.5)
+    with pytest.raises(InvalidInputError, match="level"):
+        released(tmp_path, 3, level=1.5)
+    with pytest.raises(InvalidInputError, match="level"):
+        counton.release(
+            "count", tmp_path / "visits.csv", state=tmp_path / "new.db", time="time", every="1d",
+            start="2024-03-01", steps=9, until="2024-03-03", epsilon=1, level=1.5,
+        )  # fmt: skip
+    assert not (tmp_path / "new.db").exists()

@@ -1,0 +1,96 @@
+"""A number says what it is a number of: its subject, bound and window, and whether it stays."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import release
+from counton.results.terminal import screen_of, shown_rows
+
+FRAME = pl.DataFrame(
+    {
+        "at": [f"2024-03-0{day}" for day in (1, 2, 3) for _ in range(40)],
+        "tail": [f"N{number % 8}" for _ in range(3) for number in range(40)],
+        "late": [number % 90 for _ in range(3) for number in range(40)],
+    }
+)
+DAYS: dict[str, Any] = {
+    "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "2024-03-03",
+    "epsilon": 1,
+}  # fmt: skip
+PEOPLE: dict[str, Any] = {"user": "tail", "unit": "aircraft", "most": 5}
+VALUES: dict[str, Any] = {"value": "late", "lower": 0, "upper": 60, "resolution": 1}
+END = "to the end of 2024-03-02 (window 2, UTC)"
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "heading"),
+    [
+        ("count", {"unit": "departure"}, f"number of departures so far, {END}"),
+        (
+            "count",
+            {**PEOPLE, "row": "departure", "per": "1d", "release": "windows"},
+            f"number of departures, at most 5 of one aircraft's day, in the day {END}",
+        ),
+        (
+            "count",
+            {**PEOPLE, "most_a_window": 2, "row": "departure"},
+            f"number of departures, at most 5 of one aircraft and 2 in a day, so far, {END}",
+        ),
+        (
+            "sum",
+            {**PEOPLE, **VALUES},
+            f"sum of late, at most 5 of one aircraft, values from 0 to 60, so far, {END}",
+        ),
+        (
+            "average",
+            {**PEOPLE, **VALUES},
+            "average of late, each value clipped to [0, 60], at most 5 of one aircraft, "
+            f"{END}, intervals of 95%",
+        ),
+        ("count", {"revise": "1d", "append": True, "steps": None},
+         f"number of events by day, as known {END}"),
+    ],
+)  # fmt: skip
+def test_the_heading_says_subject_bound_and_window(
+    what: Any, more: dict[str, Any], heading: str, tmp_path: Path
+) -> None:
+    found = release(what, FRAME, state=tmp_path / "s.db", **DAYS | more)
+    assert screen_of(found.numbers).heading == f"\n{heading}"
+
+
+def test_a_table_that_is_released_once_says_its_subject(tmp_path: Path) -> None:
+    found = release(
+        "quantiles", FRAME, state=tmp_path / "s.db", value="late", edges=[0, 30, 60], epsilon=1,
+        user="tail", most=3, unit="aircraft",
+    )  # fmt: skip
+    heading = screen_of(found.numbers).heading
+    assert "late" in heading
+    assert heading.endswith(", at most 3 of one aircraft, intervals of 95%")
+
+
+def test_a_number_that_may_change_is_one_so_far(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"revise": "1d", "append": True, "steps": None}
+    found = release("count", FRAME, state=tmp_path / "s.db", **DAYS | more)
+    (table,) = screen_of(found.numbers).tables
+    assert [row[-1] for row in table.rows] == ["final", "so far"]
+
+
+def test_shown_rows_of_a_long_table_are_its_first() -> None:
+    rows: dict[str, list[Any]] = {
+        "name": [f"p{number}" for number in range(30)],
+        "estimate": [*map(float, range(30))],
+    }
+    one = pl.DataFrame({"group": rows["name"], "estimate": rows["estimate"]})
+    shown, said = shown_rows(one)
+    assert (shown.rows[0][0], said) == ("p0", "the first 20 of 30 rows")
+    mixed, said = shown_rows(pl.DataFrame(rows))
+    assert (mixed.rows[0][0], said) == ("p0", "the first 20 of 30 rows")
+    several = pl.DataFrame({"statistic": ["visits"] * 40 + ["paid"] * 80, **{
+        name: [*values, *values, *values, *values] for name, values in rows.items()
+    }})  # fmt: skip
+    shown, said = shown_rows(several)
+    assert (len(shown.rows), said) == (100, "the first 100 of 120 rows")
+    assert [row[1] for row in shown.rows[:3]] == ["p0", "p1", "p2"]

@@ -1,0 +1,312 @@
+"""What numbers leave out besides noise, and that every door says it: statistics times options."""
+
+import json
+from datetime import datetime, timedelta
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from in_turn import in_turn
+from run_results import counts_of
+
+from counton import read
+from counton.cli.app import app
+from counton.job.saved_job import stream_name
+from counton.results.metadata import ReleaseMetadata
+from counton.results.metadata_codec import promise_of
+from counton.results.systematic_errors import systematic_errors
+from counton.results.terminal import screen_of
+from counton.run import Job, export, run
+from counton.run.output_files import write_release
+from counton.run.planning import plan_stream
+from counton.serve.public_series import Journal
+from counton.state import Store
+
+LATE = "counted by arrival: a row that came after its day was published is in a later one"
+CLOSED = "a row that came after its day was published does not count"
+CLIPPED = (
+    "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
+    "it too high (by an unknown amount)"
+)
+ENDS = "values{} above 60 count as 60 and those below 0 as 0, "
+VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 60, "resolution": 1}
+REPORT: dict[str, Any] = {
+    "rows": {"statistic": "count"},
+    "paid": {"statistic": "average", **VALUE},
+    "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,30,60"},
+}
+#: Statistics by what is asked, and the lines that are their own.
+STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "count": ({}, ()),
+    "sum": (VALUE, (CLIPPED.format("sum"),)),
+    "average": (VALUE, (CLIPPED.format("average"),)),
+    "quantiles": (
+        {"value": "paid", "edges": "0,30,60"},
+        (f"{ENDS.format('')}so that quantiles beyond these are shown at them",),
+    ),
+    "moments": (
+        {"columns": "paid", "bounds": "0:60"},
+        (f"{ENDS.format(' of paid')}which bends means and variances (by an unknown amount)",),
+    ),
+    "report": (
+        {"statistics": REPORT},
+        (
+            f"paid: {CLIPPED.format('average')}",
+            f"spread: {ENDS.format('')}so that quantiles beyond these are shown at them",
+        ),
+    ),
+    "contingency": ({"columns": "branch", "domain": "branch=north,south"}, ()),
+}
+#: Options by name, what each adds to a job, and whose rows it leaves out.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "events": {},
+    "ids": {"id": "row"},
+    "people": {"user": "reader", "most": 2},
+    "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
+    "people of days": {"user": "reader", "most": 2, "per": "1d"},
+    "skipping": {"id": "row", "missing": "skip"},
+    "setting aside": {"id": "row", "bad_rows": "quarantine:{folder}/aside.csv"},
+    "revised": {"revise": "2d", "steps": None, "id": "row"},
+}
+DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
+ASIDE = "rows that cannot be read do not count (by an unknown amount)"
+DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=5 * n) for n in range(40)],
+        "branch": [("north", "south", "west")[n % 3] for n in range(40)],
+        "paid": [3 * n - 9 for n in range(40)],
+        "reader": [f"u{n % 5}" for n in range(40)],
+        "row": [f"r{n}" for n in range(40)],
+    }
+)
+
+
+def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = ROWS) -> Job:
+    events = folder / "events.parquet"
+    own = {**STATISTICS[what][0], **options}
+    rows.write_parquet(events)
+    if "bad_rows" in own:
+        own["bad_rows"] = own["bad_rows"].format(folder=folder)
+    return Job(
+        what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", steps=20,
+        until="2024-03-08", epsilon=1, name="it",
+    ).having(**own)  # fmt: skip
+
+
+def expected(what: str, option: str, *, dropped: bool) -> list[str]:
+    """The lines, written down once more from what was asked."""
+    beyond = ", or does not count, as one that came more than 35 days (the program's limit) after "
+    beyond += "the end of its user's"
+    late = {
+        "ids": "; one that came more than 35 days late is in none",
+        "setting aside": "; one that came more than 35 days late is in none",
+        "skipping": "; one that came more than 35 days late is in none",
+        "people of weeks": f"{beyond} week",
+        "people of days": f"{beyond} day",
+    }
+    people = {"people": ", or does not count"}
+    late = {name: LATE + end for name, end in (late | people).items()}
+    lines = [late.get(option, CLOSED)]  # whole files
+    if option == "revised":
+        lines = [
+            "the number of a day is provisional for 2 more days, in which rows of that day still "
+            "come in and are added to it. Then it is final, and rows that come later are in no day"
+        ]
+    if option == "skipping":
+        read = "time or row" if what == "count" else "time, paid or row"
+        lines.append(f"rows without {read} do not count (by an unknown amount)")
+    if option == "setting aside":
+        lines.append(ASIDE)
+    if option.startswith("people"):
+        unit = "user" + option.removeprefix("people of ").removesuffix("s").join(["'s ", ""]) * (
+            " of " in option
+        )
+        low = what in ("count", "sum", "contingency")
+        bent = "makes numbers too low" if low else "bends numbers"
+        order = ", those of late days most: earlier rows count first"
+        lines.append(
+            f"rows beyond 2 of each {unit} do not count, which {bent} (by an unknown amount)"
+            + order * (option != "people of days")
+        )
+    lines += STATISTICS[what][1]
+    return [*lines, *([DROPPED] if dropped else [])]
+
+
+def cases() -> list[Any]:
+    found = []
+    for what, option in product(STATISTICS, OPTIONS):
+        if what in ("contingency", "report", "moments") and option in (
+            "ids",
+            "skipping",
+            "setting aside",
+            "revised",
+        ):
+            continue  # once is enough: ids are of rows, whatever is counted
+        grouped = [False] if what in ("contingency", "report") else [False, True]
+        found += [
+            pytest.param(what, option, drops, id=f"{what}, {option}, {drops}") for drops in grouped
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("what", "option", "drops"), in_turn(cases(), 2))
+def test_a_description_says_what_its_numbers_leave_out(
+    what: str, option: str, drops: bool, tmp_path: Path
+) -> None:
+    more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
+    asked = job(tmp_path, what, {**OPTIONS[option], **more})
+    with run(asked) as outcome:
+        definition = outcome.spec.description()
+        design = outcome.read().numbers.design
+        lines = systematic_errors(definition)
+    assert lines == expected(what, option, dropped=bool(more))
+    # Of the public description alone, and the same whatever the rows are.
+    told = json.loads(json.dumps(definition.public()))
+    assert systematic_errors(ReleaseMetadata.of(design, told)) == lines
+    other = tmp_path / "other"
+    other.mkdir()
+    rows = ROWS.with_columns(paid=pl.lit(5), reader=pl.col("row"), branch=pl.lit("north"))
+    with run(job(other, what, {**OPTIONS[option], **more}, rows)) as outcome:
+        assert systematic_errors(outcome.spec.description()) == lines
+
+
+PEOPLE: dict[str, Any] = {"user": "reader", "most": 2, "missing": "skip"}
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [(what, PEOPLE | ({"unknown": "drop"} if what == "contingency" else {})) for what in STATISTICS]
+    + [("sum", PEOPLE | {"by": "branch", "domain": "north,south,west"}),
+       ("sum", PEOPLE | {"by": "branch", "domain": "north,south", "other": "others"}),
+       ("count", PEOPLE | DROPS)],
+)  # fmt: skip
+def test_the_columns_named_are_those_whose_missing_values_leave_rows_out(
+    what: str, more: dict[str, Any], tmp_path: Path
+) -> None:
+    """One row lacks a value of each column in turn; whether it does, no line tells."""
+    rows = ROWS.with_columns(branch=pl.lit("north"))
+    told = set[tuple[str, ...]]()
+    left_out = []
+    for column in rows.columns:
+        place = tmp_path / column
+        place.mkdir()
+        lacks = pl.int_range(pl.len()) == 0
+        one = rows.with_columns(pl.when(~lacks).then(column).alias(column))
+        with run(job(place, what, more, one)) as outcome:
+            told.add(outcome.spec.description().left_out.skips)
+            left_out += [column] * counts_of(outcome).skipped
+            said = f"rows without {', '.join(outcome.spec.description().left_out.skips)}"
+            assert " or ".join(said.rsplit(", ", 1)) in " ".join(
+                systematic_errors(outcome.spec.description())
+            )
+    [named] = told
+    assert sorted(named) == sorted(left_out)
+
+
+@pytest.mark.parametrize(
+    ("options", "way", "line"),
+    [
+        (
+            {"user": "reader", "most": 2},
+            {"missing": "skip"},
+            "rows without time or reader do not count (by an unknown amount)",
+        ),
+        ({"id": "row"}, {"bad_rows": "quarantine:{folder}/aside.csv"}, ASIDE),
+    ],
+    ids=["skipped", "set aside"],
+)
+def test_a_night_that_left_rows_out_is_not_forgotten(
+    options: dict[str, Any], way: dict[str, str], line: str, tmp_path: Path
+) -> None:
+    """A stream whose jobs refuse such rows says nothing; one that once did not says it.
+
+    Whether or not such a row came.
+    """
+    asked = job(tmp_path, "count", options)
+    [(name, other)] = way.items()
+    for until, how in (("02", "refuse"), ("03", other.format(folder=tmp_path)), ("04", "refuse")):
+        with run(asked.having(until=f"2024-03-{until}", **{name: how})) as outcome:
+            assert counts_of(outcome).quarantined == 0
+            assert (line in systematic_errors(outcome.spec.description())) == (until != "02")
+
+
+def test_rows_skipped_and_rows_set_aside_share_a_line(tmp_path: Path) -> None:
+    options = {"missing": "skip", "bad_rows": "quarantine:{folder}/aside.csv"}
+    with run(job(tmp_path, "count", options)) as outcome:
+        (_, line) = systematic_errors(outcome.spec.description())
+    assert line == "rows that cannot be read, or without time, do not count (by an unknown amount)"
+
+
+def shown(path: object) -> str:
+    done = CliRunner().invoke(app, ["methods", str(path), "--full"], prog_name="counton")
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("what", "option"),
+    [
+        *((one, "people of weeks") for one in STATISTICS),
+        ("sum", "revised"),
+        ("count", "setting aside"),
+    ],
+)
+def test_every_door_says_it(what: str, option: str, tmp_path: Path) -> None:
+    """Screen, description, chart, text for a publication, whole account, file, page, command."""
+    more = {"unknown": "drop"} if what == "contingency" else {}
+    asked = job(tmp_path, what, OPTIONS[option] | more)
+    with run(asked) as outcome:
+        released = outcome.read()
+        lines = systematic_errors(outcome.spec.description())
+        screen = screen_of(released.numbers).notes
+        figures = released.figures().values() if released.numbers.drawable else ()
+        drawn = [[one.get_text() for one in each.texts] for each in figures][:1]
+        file = tmp_path / "t.csv"
+        write_release(released.numbers, file)
+        texts = [released.describe(), released.methods(), released.methods(full=True)]
+    again = read(file)
+    with Store(str(asked.state)) as store:
+        page = Journal(store, stream_name(asked)).describe()["systematic_errors"]
+    texts += [*map(" ".join, (*drawn, screen)), shown(asked.state), shown(file)]
+    texts += [again.describe(), again.methods(), export(str(asked.state)).describe()]
+    texts += [str(again)]
+    for line, text in product(lines, texts):
+        assert line in " ".join(text.split()), text
+    assert len(lines) > 1 or what == "sum"
+    counted = "by the time of each row, for 2d" if option == "revised" else "by arrival"
+    assert promise_of(again.numbers)["counted"] == counted
+    assert screen == [f"besides noise: {line}" for line in lines]
+    assert (
+        promise_of(again.numbers)["systematic_errors"]
+        == promise_of(released.numbers)["systematic_errors"]
+        == page
+        == lines
+    )
+
+
+def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
+    """What it released lacks rows for ever, whatever the next job does with such rows."""
+    asked = job(tmp_path, "count", DROPS)
+    with run(asked) as outcome:
+        assert DROPPED in systematic_errors(outcome.spec.description())
+    ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
+    later = asked.having(unknown="refuse", until="2024-03-09")
+    with run(later) as outcome:
+        assert outcome.after == 8
+        assert DROPPED in systematic_errors(outcome.spec.description())
+
+
+def test_what_is_found_says_so(tmp_path: Path) -> None:
+    found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
+    words = systematic_errors(plan_stream(job(tmp_path, "count", {}).having(**found)).description())
+    assert words == [
+        CLOSED,
+        "groups that were never large enough to be shown are left out, with their rows",
+    ]
+    once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",
+               epsilon=1)  # fmt: skip
+    assert systematic_errors(plan_stream(once).description()) == []

@@ -1,0 +1,54 @@
+"""Totals of groups, and bands, over a night in which the clocks change."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import PureDP, Release, read, release
+from counton.continual import Answer
+
+
+def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: Any) -> Any:
+    """Rows in every hour from 30 March 2024 on, over the night in which Berlin skips an hour."""
+    begin = datetime(2024, 3, 30, 3, tzinfo=UTC)
+    visits = pl.DataFrame({
+        "time": [begin + timedelta(minutes=10 + 20 * n) for n in range(3 * hours)],
+        "page": ["home", "shop", "home"] * hours,
+    })  # fmt: skip
+    out = tmp_path / "t.parquet"
+    asked: dict[str, Any] = {"by": "page", "domain": ["home", "shop"], **more}
+    release(
+        "count", visits, time="time", every=every, start="2024-03-30T04:00",
+        steps=720 if every == "1h" else 1440, until="newest", guarantee=PureDP(1),
+        timezone="Europe/Berlin",
+        state=tmp_path / "s.db", out=out, **asked,
+    )  # fmt: skip
+    return read(out)
+
+
+def test_totals_of_groups_are_their_sums(tmp_path: Path) -> None:
+    found = released(tmp_path, hours=60)
+    both = found.total(["home", "shop"], steps="2:9")
+    assert isinstance(both, Answer)
+    assert both.value == pytest.approx(found.combine({"home": 1, "shop": 1}, steps="2:9").value)
+    assert both.std == pytest.approx(2**0.5 * found.total("home", steps="2:9").std)
+
+
+@pytest.mark.parametrize("form", ["totals", "windows", "both"])
+def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str) -> None:
+    found = released(
+        tmp_path, hours=40, release=form, strategy="binary" if form != "windows" else None
+    ).only(range(5, 40))
+    table = found.numbers.with_band().plain_table()
+    assert table.equals(found.band())
+    figure: Any
+    (figure,) = Release(found.numbers.with_band()).figures().values()
+    assert "with 95% intervals, which hold together" in [one.get_text() for one in figure.texts][1]
+    ends = [path.vertices[:, 1] for each in figure.axes for one in each.collections
+            for path in one.get_paths()]  # fmt: skip
+    drawn = np.concatenate(ends)
+    assert np.isclose(drawn, float(table["upper"].to_numpy().max())).any()

@@ -1,0 +1,46 @@
+"""One word checks whatever there is, and a plug-in of pytest checks what others write."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from counton.base.errors import InvalidInputError
+from counton.statistics import Count, Sum
+from counton.strategies import Binary
+from counton.tables import Haar
+from counton.testing import PropertyViolationError, check
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Wrong(Binary):
+    """Less sensitive than its columns are."""
+
+    def l1_sensitivity(self) -> Fraction:
+        return Fraction(1)
+
+
+@pytest.mark.parametrize("subject", [Binary, Binary(3)], ids=str)
+def test_what_is_right_passes(subject: object) -> None:
+    check(subject)
+
+
+def test_what_is_wrong_is_found() -> None:
+    with pytest.raises(PropertyViolationError, match="largest 1-norm"):
+        check(Wrong(2))
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        (Count(), "give the events of each step"),
+        (7, "no laws for 7"),
+        (Sum, "has no examples"),
+        (Haar, "has no examples"),
+    ],
+    ids=str,
+)
+def test_what_has_no_laws_is_refused(subject: object, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        check(subject)
