@@ -242,7 +242,7 @@ class Database:
             raise StateError(
                 f"state {self.label} has format {found} of an earlier version of counton "
                 f"({schema.writer_of(found)}), and this version reads format {schema.FORMAT}: with "
-                "the version that wrote it, end its streams by counton end; then begin a new "
+                "the version that wrote it, end its streams by counton close; then begin a new "
                 "state, and count the loss that the old one spent"
             )
 
