@@ -508,7 +508,7 @@ octave: $(READY) ## search again for the tables and weights of Octave that are s
 images: demo ## draw the pictures of the documentation again, with the commands it names
 	cp demo/chart.png docs/images/demo.png
 	$(BIN)/python recipes/plan_expiring.py 24:1 8760:3 --plot docs/images/expiration.png
-	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
+	$(BIN)/counton release count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
 	$(BIN)/python -m papers less-noise --folder docs/images

@@ -5,7 +5,7 @@
 
 The example has windows of an hour: an event may lose 1 within a day and 3 within a year. The
 program prints what one event has lost at these ages and ten times later, beside the analysis of the
-paper; the error; and the options with which ``counton count`` follows the plan.
+paper; the error; and the options with which ``counton release count`` follows the plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def loss_by_age(plan: FadingPlan, ages: list[int]) -> list[str]:
 
 
 def options(plan: FadingPlan) -> str:
-    """Return the options with which ``counton count`` follows a plan."""
+    """Return the options with which ``counton release count`` follows a plan."""
     strategy = plan.best.strategy
     delay = f" --delay {strategy.facts.delay}" if strategy.facts.delay else ""
     loss = plan.guarantee.to_dict()[plan.unit]
@@ -50,7 +50,7 @@ if __name__ == "__main__":
     print(f"loss in {found.unit:<17} this plan    paper")
     print(*loss_by_age(found, ages), sep="\n")
     print(f"typical error {found.best.errors.rmse:.1f}")
-    print(f"options for counton count: {options(found)}")
+    print(f"options for counton release count: {options(found)}")
     if given.plot:
         from counton.charts import plot_loss
 

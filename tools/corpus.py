@@ -33,8 +33,8 @@ from counton.continual import checkpoint, design
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, encryption, key
 from counton.results import metadata_codec
 from counton.run import Job, run
-from counton.run.close_stream import end_stream
-from counton.run.notes import mark
+from counton.run.close_stream import close_stream
+from counton.run.notes import annotate
 from counton.state import Store, schema
 from counton.statistics import live_statistic
 from counton.training import noise as training_noise
@@ -154,8 +154,8 @@ def build(folder: Path) -> None:
             for name, options in STREAMS.items():
                 if night == 1 or name != "ranges":
                     run_night(folder, name, options, night)
-    mark(folder / "state.db", "2024-03-02", "a page was down", name="revised")
-    end_stream(folder / "state.db", "ended", drop_waiting=True, withdrawn="counted twice")
+    annotate(folder / "state.db", "2024-03-02", "a page was down", name="revised")
+    close_stream(folder / "state.db", "ended", drop_waiting=True, withdrawn="counted twice")
 
 
 def main() -> None:

@@ -210,7 +210,7 @@ def _whole_run(
     domain = folder / "domain.txt"
     domain.write_text("\n".join(f"g{number}" for number in range(groups)))
     words = [
-        *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
+        *("release", "count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
         *("--every", every, "--start", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
         *("--until", "newest", "--state", str(folder / "s.db")),
         *("--out", str(folder / "out.parquet")),

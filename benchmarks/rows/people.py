@@ -41,7 +41,7 @@ def measure(rows: int = ROWS) -> Iterator[Row]:
         _write_visits(folder / "visits.parquet", rows)
         (folder / "domain.txt").write_text("\n".join(f"g{place}" for place in range(GROUPS)))
         words = [
-            *("count", str(folder / "visits.parquet"), "--time", "time", "--by", "page"),
+            *("release", "count", str(folder / "visits.parquet"), "--time", "time", "--by", "page"),
             *("--domain", str(folder / "domain.txt"), "--every", "1d", "--start", "2024-03-01"),
             *("--steps", str(DAYS), "--until", "newest", "--epsilon", "1"),
             *("--user", "user", "--most", str(MOST), "--state", str(folder / "s.db")),

@@ -43,7 +43,7 @@ def measure() -> Iterator[Row]:
         yield Row(f"{one}, whole process", ratio, BARS[one], note='python -c "import numpy"')
 
 
-FIRST = "the first counton count, ten rows"
+FIRST = "the first counton release count, ten rows"
 BARS = {
     "import counton": 0.4,
     "counton --help": 1.5,

@@ -132,7 +132,14 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
             "name": "it", "missing": "skip", **STATISTICS[case["statistic"]], **case["own"],
         }  # fmt: skip
         if case["door"] == "command":
-            words = [case["statistic"], str(events), "--state", str(state), *_words(asked)]
+            words = [
+                "release",
+                case["statistic"],
+                str(events),
+                "--state",
+                str(state),
+                *_words(asked),
+            ]
             done = CliRunner().invoke(app, words)
             assert done.exit_code == 0, done.output
         else:

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from counton import PureDP, release
 from counton.base.errors import InvalidInputError
 from counton.charts.totals import tick_names, window_names
-from counton.run import export, mark
+from counton.run import annotate, export
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -189,8 +189,8 @@ def test_figures_of_some_steps_and_groups_have_their_notes_alone(tmp_path: Path)
     counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
     (state,) = tmp_path.glob("*.db")
     group, other = BY["domain"][:2]
-    mark(state, "2024-03-02", "counter broken", group=group)
-    mark(state, "2024-03-05", "a holiday")
+    annotate(state, "2024-03-02", "counter broken", group=group)
+    annotate(state, "2024-03-05", "a holiday")
     whole = words(export(state).figures()["windows"])
     assert "counter broken" in whole
     assert "a holiday" in whole

@@ -73,7 +73,7 @@ def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path) -> None:
-    asked = f"count visits.csv {STREAM} --state s.db --out t.csv --plot c.png".split()
+    asked = f"release count visits.csv {STREAM} --state s.db --out t.csv --plot c.png".split()
     done = counton(*asked)
     assert done.exit_code == 1
     assert done.stderr.endswith(
@@ -126,7 +126,7 @@ def test_without_matplotlib_a_chart_is_refused_before_anything_is_released(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = counton("count", "visits.csv", *f"{STREAM} --state s.db --plot c.png".split())
+    done = counton("release", "count", "visits.csv", *f"{STREAM} --state s.db --plot c.png".split())
     assert done.exit_code == 1
     assert "charts need matplotlib" in done.stderr
     assert not (folder / "s.db").exists()

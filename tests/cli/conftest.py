@@ -43,7 +43,7 @@ class Workplace:
 
     def __call__(self, *arguments: str) -> Result:
         """What a command does; the newest event tells which windows have ended, unless stated."""
-        cuts = arguments[:1] in (("count",), ("sum",)) or "--time" in arguments[2:]
+        cuts = arguments[1:2] in (("count",), ("sum",)) or "--time" in arguments[2:]
         if cuts and not {"--until", "--help", "-h"} & {*arguments}:
             arguments = (*arguments, "--until", "newest")
         return self.plain(*arguments)
@@ -65,7 +65,7 @@ class Workplace:
 
         A job file has options that no command has. The report of ``--json`` is that of the job.
         """
-        statistic, events, *stated = words[words[0] == "statistic" :]
+        _, statistic, events, *stated = words
         model = model_of(statistic)
         name = usual_name(parse_options(model, {}))
         known = {
@@ -92,7 +92,7 @@ class Workplace:
     def shown(self, *more: str) -> str:
         """What is said of the state, and its account of promises, their lines put together."""
         state = str(self.state)
-        done = [self.plain("show", state, *more), self.plain("methods", state, "--full", *more)]
+        done = [self.plain("inspect", state, *more), self.plain("methods", state, "--full", *more)]
         assert [one.code for one in done] == [0, 0], done
         return " ".join(" ".join(one.out for one in done).split())
 
@@ -104,7 +104,7 @@ class Workplace:
 
     def count(self, events: str, *more: str) -> Result:
         """Count by hour into six windows, with noise that is 0 almost surely."""
-        return self("count", events, *self.new(), *more)
+        return self("release", "count", events, *self.new(), *more)
 
     def new(self, **changed: str | None) -> list[str]:
         """Options of a new stream; a change to None leaves one out."""

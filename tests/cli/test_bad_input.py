@@ -70,7 +70,7 @@ def test_options_outside_what_is_allowed_leave_no_trace(
     changed: dict[str, str | None], words: str, place: Any
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    said = place("count", events, *place.new(**changed)).refused()
+    said = place("release", "count", events, *place.new(**changed)).refused()
     assert re.search(words, said)
 
 
@@ -80,7 +80,7 @@ def test_options_outside_what_is_allowed_leave_no_trace(
 def test_bytes_of_another_encoding_leave_no_trace(option: str, place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     word = {"domain": "a,b,\udc80", "out": "\udc80.csv", "plot": "\udc80.png"}.get(option, "\udc80")
-    said = place("count", events, *place.new(**{option: word})).refused()
+    said = place("release", "count", events, *place.new(**{option: word})).refused()
     assert re.search(rf"{option} is '.*\\udc80.*', which is not valid UTF-8", said)
 
 
@@ -115,7 +115,7 @@ def test_numbers_of_hundreds_of_digits_are_shown_short(
     upper: str, resolution: str, place: Any
 ) -> None:
     new = place.new(value="group", lower="0", upper=upper, resolution=resolution)
-    done = place("sum", place.write("e.csv", EVENTS), *new)
+    done = place("release", "sum", place.write("e.csv", EVENTS), *new)
     assert done.code == 2
     assert (
         "one unit may change a sum by 1e+300 times the resolution; at most 2^40 times are allowed"
@@ -136,12 +136,14 @@ def test_an_output_never_replaces_what_the_run_reads_or_keeps(
     (place.folder / f"domain.{end}").write_text("group\na\nb\n")
     listed = files["domain"] if end == "csv" else "a,b"
     new = place.new(state=files["state"], key=files["k"], domain=listed)
-    place("count", files["e"], *new, "--format", "csv")
+    place("release", "count", files["e"], *new, "--format", "csv")
     before = contents()
     for path in (files[name], str(place.folder / "link") + f".{end}"):
         if "link" in path:
             Path(path).symlink_to(files[name])
-        said = place("count", files["e"], *new, "--format", "csv", f"--{option}", path).refused()
+        said = place(
+            "release", "count", files["e"], *new, "--format", "csv", f"--{option}", path
+        ).refused()
         assert "which the run reads or keeps, and would be overwritten; give another path" in said
     Path(path).unlink()
     assert contents() == before
@@ -181,7 +183,9 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
     before = contents()
     with monkeypatch.context() as patched:
         patched.setattr("os.replace", full)
-        done = place("count", str(place.folder / "e.csv"), *place.again, option, str(path))
+        done = place(
+            "release", "count", str(place.folder / "e.csv"), *place.again, option, str(path)
+        )
     assert done.code == 1
     # A chart is drawn when all else is written and told.
     assert (done.out == "") == (option == "--out")
@@ -189,7 +193,7 @@ def test_an_output_that_fails_leaves_the_old_one_and_can_be_written_again(
     assert re.search(r"could not be written \(No space left on device\): check .* again", said)
     assert set(contents()) == set(before)
     assert path.read_text() == "old"
-    place("count", str(place.folder / "e.csv"), *place.again, option, str(path)).fine()
+    place("release", "count", str(place.folder / "e.csv"), *place.again, option, str(path)).fine()
     assert path.read_bytes() != b"old"
 
 
@@ -239,7 +243,7 @@ def test_sums_without_sound_bounds_are_refused(
     changed: dict[str, str | None], words: str, place: Any
 ) -> None:
     events = place.write("e.csv", ["00:10,a,1", "02:10,b,1"], "time,group,value")
-    said = place("sum", events, *sum_options(place, **changed)).refused()
+    said = place("release", "sum", events, *sum_options(place, **changed)).refused()
     assert re.search(words, said)
 
 
@@ -249,11 +253,11 @@ def test_sums_beyond_the_exact_range_are_refused(
     monkeypatch.setattr(design, "LARGEST_SUM", 60)  # in steps of 0.5
     events = place.write("e.csv", ["00:10,a,10", "01:10,a,10", "02:10,a,10.5"], "time,group,value")
     before = contents()
-    place("sum", events, *sum_options(place), "--until", "2013-01-01T02:00").fine()
+    place("release", "sum", events, *sum_options(place), "--until", "2013-01-01T02:00").fine()
     grown = place.write("e.csv", ["00:10,a,10"] * 5, "time,group,value")
     before = contents()
     said = place(
-        "sum", grown, *sum_options(place, name="s"), "--until", "2013-01-01T02:00"
+        "release", "sum", grown, *sum_options(place, name="s"), "--until", "2013-01-01T02:00"
     ).refused()
     words = r"the values add up to 100 measured units, and at most 60 are exact.*--resolution"
     assert re.search(words, said)
@@ -275,12 +279,14 @@ def test_options_that_contradict_the_stream_are_refused(
     events = place.write("e.csv", EVENTS)
     place.count(events)
     asked = [word for name, value in options.items() for word in (f"--{name}", value)]
-    said = place("count", events, *place.again, *asked).refused()
+    said = place("release", "count", events, *place.again, *asked).refused()
     assert re.search(words, said)
 
 
 def test_an_option_of_job_files_alone_is_no_word_of_a_command(place: Any) -> None:
-    done = place("count", place.write("e.csv", EVENTS), *place.new(), "--clock-change", "latest")
+    done = place(
+        "release", "count", place.write("e.csv", EVENTS), *place.new(), "--clock-change", "latest"
+    )
     assert (done.code, place.state.exists()) == (2, False)
     told = " ".join(done.err.split())
     assert "--clock-change is an option of job files alone: let --plan --save nightly.toml" in told

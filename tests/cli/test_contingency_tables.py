@@ -25,7 +25,7 @@ class Desk:
             "state": "s.db", **changed,
         }  # fmt: skip
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        return self.place("contingency", "people.csv", *words, "--out", out, *more)
+        return self.place("release", "contingency", "people.csv", *words, "--out", out, *more)
 
     def table(self, out: str = "out.parquet") -> pl.DataFrame:
         return pl.read_parquet(self.folder / out)
@@ -60,7 +60,15 @@ def test_a_domain_may_be_a_table_and_counts_a_column(desk: Desk) -> None:
     desk.write("values.csv", "smokes,sex\nyes,m\nno,f\nunknown,\n")
     desk.write("counts.csv", "sex,smokes,n\nf,no,1000\nm,yes,500\n")
     desk.place(
-        *("contingency", "counts.csv", "--columns", "sex,smokes", "--domain", "values.csv"),
+        *(
+            "release",
+            "contingency",
+            "counts.csv",
+            "--columns",
+            "sex,smokes",
+            "--domain",
+            "values.csv",
+        ),
         *("--counts", "n", "--rho", "5", "--state", "s.db", "--out", "out.parquet", "--equal"),
     ).fine()
     table = desk.table()

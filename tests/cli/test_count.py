@@ -45,17 +45,17 @@ def test_a_run_says_what_the_next_window_waits_for(place: Any) -> None:
     assert "the time of the newest event less the watermark of 30m; this time is not" in first
     assert "The next window waits" not in first
     last = "2013-01-01T03:30:00+00:00{}, 30m after its end (the watermark)."
-    again = _flat(place("count", events, *place.again, *until).out)
+    again = _flat(place("release", "count", events, *place.again, *until).out)
     assert f"The next window waits for an event of {last.format(' or later')}" in again
     assert "Released windows ended by" not in again
     by_clock = (*place.again, *wait, "--until", "2013-01-01T03:29")
     assert f"The next window waits until {last.format('')}" in _flat(
-        place("count", events, *by_clock).out
+        place("release", "count", events, *by_clock).out
     )
     at_once = place.new(state=str(place.folder / "at once.db"), until="2013-01-01T02:00")
-    assert "Released 2 new windows" in place("count", events, *at_once).out
+    assert "Released 2 new windows" in place("release", "count", events, *at_once).out
     assert "The next window waits until 2013-01-01T03:00:00+00:00, its end." in _flat(
-        place("count", events, *at_once).out
+        place("release", "count", events, *at_once).out
     )
 
 
@@ -65,13 +65,13 @@ def test_a_first_run_names_the_options_for_late_rows(place: Any) -> None:
     late = "counts them in their hour, provisional at first"
     revise = f"; a new stream with --revise {late}"
     assert said + revise in _flat(place.count(events, "--until", "2013-01-01T02:00").out)
-    again = place("count", events, *place.again, "--until", "2013-01-01T03:00")
+    again = place("release", "count", events, *place.again, "--until", "2013-01-01T03:00")
     assert "Released 1 new window" in again.out
     assert said not in _flat(again.out)
     new = place.new(state=str(place.folder / "n.db"), until="2013-01-01T02:00")
-    assert f"with --revise {late}" in _flat(place("count", events, *new, "--append").out)
+    assert f"with --revise {late}" in _flat(place("release", "count", events, *new, "--append").out)
     waits = place.new(state=str(place.folder / "w.db"), watermark="1h", until="2013-01-01T03:00")
-    done = place("count", events, *waits)
+    done = place("release", "count", events, *waits)
     assert "Released 2 new windows" in done.out
     assert said not in _flat(done.out)
 
@@ -110,19 +110,21 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     place.count(place.write("e.csv", EVENTS), "--append")
     late = ["00:20,b", "00:30,b", "04:00,a"]
     out = ("--append", "--out", str(place.folder / "out.parquet"))
-    done = place("count", place.write("late.csv", late), *place.again, *out)
+    done = place("release", "count", place.write("late.csv", late), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
     assert "exact, not to be published: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
     assert "--watermark 3h waits for them, and a new stream with --revise 3h counts" in done.err
-    told = place("show", str(place.state)).err
+    told = place("inspect", str(place.state)).err
     assert told.strip() == "exact, not to be published: count: 2 of 8 rows came late, 25.0%"
-    done = place("count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
+    done = place("release", "count", place.write("more.csv", ["05:00,b"]), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4], [4, 4]]
     assert done.err == ""
     waits = ("--watermark", "30m", "--until", "2013-01-01T06:30")
-    done = place("count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits)
+    done = place(
+        "release", "count", place.write("last.csv", ["04:30,b"]), *place.again, "--append", *waits
+    )
     assert "rows that arrived late" in done.err
     assert "--watermark longer by 1h waits for them, and a new stream with --revise" in done.err
 
@@ -130,7 +132,7 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
 def test_late_rows_wait_while_nothing_is_released(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS), "--append")
     out = ("--append", "--out", str(place.folder / "out.parquet"))
-    done = place("count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
+    done = place("release", "count", place.write("late.csv", ["00:20,b"]), *place.again, *out)
     assert "to be counted at the next release: 1\n" in done.err
     assert "after the release of their hour: --watermark" in done.err  # in no number yet
     assert place.estimates() == TOTALS
@@ -141,35 +143,35 @@ def test_late_rows_of_a_file_of_all_events_do_not_count(place: Any) -> None:
     events = place.write("e.csv", [*EVENTS, "00:20,b"])
     out = ("--out", str(place.folder / "out.parquet"))
     for _ in range(2):
-        done = place("count", events, *place.again, *out)
+        done = place("release", "count", events, *place.again, *out)
         assert "rows that came for windows released before, not counted from a file" in done.err
         assert place.estimates() == TOTALS
-        assert "came late" not in place("show", str(place.state)).err  # nothing of it is kept
-    place("count", events, *place.again, "--until", "2013-01-01T04:00", *out)
-    assert ": 1 of 6 rows came late, 16.7%" in place("show", str(place.state)).err
+        assert "came late" not in place("inspect", str(place.state)).err  # nothing of it is kept
+    place("release", "count", events, *place.again, "--until", "2013-01-01T04:00", *out)
+    assert ": 1 of 6 rows came late, 16.7%" in place("inspect", str(place.state)).err
 
 
 def test_rows_that_come_after_the_last_release_are_reported_as_lost(place: Any) -> None:
     end = ("--append", "--until", "2013-01-01T06:00")
     place.count(place.write("e.csv", EVENTS), *end)
     late = place.write("late.csv", ["00:20,b"])
-    done = place("count", late, *place.again, *end)
+    done = place("release", "count", late, *place.again, *end)
     assert "not counted: the stream has had its last release: 1\n" in done.err
 
 
 def test_rows_that_have_disappeared_change_nothing_and_are_told(place: Any) -> None:
     place.count(place.write("e.csv", EVENTS))
     fewer = place.write("e.csv", [*EVENTS[:2], EVENTS[2], EVENTS[4], "05:30,a"])
-    done = place("count", fewer, *place.again).fine()
+    done = place("release", "count", fewer, *place.again).fine()
     assert "rows that were counted and are gone, which stay counted: 1\n" in done.err
     differs = "these rows are not those that stream 'count' has counted"
     assert differs not in done.err  # two windows are new
-    done = place("count", fewer, *place.again)
+    done = place("release", "count", fewer, *place.again)
     assert differs in done.err
     assert "begin a new stream with another name\n" in done.err
-    report = json.loads(place("count", fewer, *place.again, "--json").out)
+    report = json.loads(place("release", "count", fewer, *place.again, "--json").out)
     assert report["not_private"]["notes"][0].startswith(differs)
-    done = place("count", place.write("e.csv", EVENTS), *place.again)
+    done = place("release", "count", place.write("e.csv", EVENTS), *place.again)
     assert "Nothing new" in done.out
     assert differs not in done.err
 
@@ -181,12 +183,14 @@ def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> N
     until = ["--append", "--yes", "--until"]
     assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
     (folder / "1.csv").unlink()
-    done = place("count", str(folder), *place.again, *until, "2013-01-01T02:00")
+    done = place("release", "count", str(folder), *place.again, *until, "2013-01-01T02:00")
     said = "if a night has no rows, add a file that has only the line of column names"
     assert (done.code, said in " ".join(done.err.split())) == (2, True)
     for hour in (2, 3):
         (folder / f"{hour}.csv").write_text("time,group\n")
-        done = place("count", str(folder), *place.again, *until, f"2013-01-01T0{hour}:00")
+        done = place(
+            "release", "count", str(folder), *place.again, *until, f"2013-01-01T0{hour}:00"
+        )
         assert (done.code, "Released 1 new window" in done.out) == (0, True), done.err
         (folder / f"{hour}.csv").unlink()
 
@@ -198,8 +202,8 @@ def test_a_quiet_night_is_released_as_any_other(place: Any) -> None:
     for hour in ("01", "02"):
         place.count(none, "--until", f"2013-01-01T{hour}:00", *out).fine()
     events = place.write("e.csv", EVENTS)
-    place("count", events, *place.again, "--append", "--until", "2013-01-01T04:00")
-    place("count", none, *place.again, "--until", "2013-01-01T05:00", *out).fine()
+    place("release", "count", events, *place.again, "--append", "--until", "2013-01-01T04:00")
+    place("release", "count", none, *place.again, "--until", "2013-01-01T05:00", *out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [3, 1], [3, 2], [3, 2]]
 
 
@@ -219,7 +223,7 @@ def test_the_operator_is_told_of_newest_windows_without_a_row(
     def empty(name: str, hours: list[str], until: str, *options: str) -> str | None:
         events = place.write(name, [f"{hour}:10,a" for hour in hours])
         done = place(
-            "count", events, *(options or (*place.again, *append)), "--until", until
+            "release", "count", events, *(options or (*place.again, *append)), "--until", until
         ).fine()
         found = re.search(r"released without a row \(is a file missing\?\): (\d+)", _flat(done.err))
         return found and found[1]
@@ -240,7 +244,9 @@ def test_no_row_decides_what_is_published_of_a_file_that_comes_twice(place: Any)
     for number, rows in enumerate(([], EVENTS[-1:])):
         events = place.write(f"{number}.csv", rows)
         for _ in range(2):
-            done = place("count", events, *place.again, "--append", "--until", "2013-01-01T03:00")
+            done = place(
+                "release", "count", events, *place.again, "--append", "--until", "2013-01-01T03:00"
+            )
             said.append((done.code, done.out))
     assert len(set(said)) == 1
     assert "counted these events" in done.err
@@ -255,9 +261,9 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     out = str(place.folder / "out.parquet")
     small = place.new(epsilon="0.1", state=str(place.folder / "undisturbed.db"))
     end = ("--key", key, "--until", "2013-01-01T06:00", "--out", out)
-    place("count", events, *small, "--key", key)
+    place("release", "count", events, *small, "--key", key)
     shutil.copy(place.folder / "undisturbed.db", place.state)
-    assert place("count", late, *small, *end).code == 0
+    assert place("release", "count", late, *small, *end).code == 0
     expected = pl.read_parquet(out)
     witness_file(place.state).unlink()  # which would refuse the copy
     accept_old_copy(place.state)
@@ -283,7 +289,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
             )
         )  # fmt: skip
     monkeypatch.setattr(Stream, "take", take)
-    done = place("count", late, *place.again, *end)
+    done = place("release", "count", late, *place.again, *end)
     assert "(5 to 6 of 6)" in done.out
     assert pl.read_parquet(out).equals(expected)
 
@@ -325,13 +331,15 @@ def test_names_of_undeclared_groups_are_told_to_the_operator_alone(
 
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    said = place("count", events, *place.new(start="2013-01-01T01:00", steps="2")).refused()
+    said = place(
+        "release", "count", events, *place.new(start="2013-01-01T01:00", steps="2")
+    ).refused()
     assert (
         "after the last window of the stream, 2, which ends at 2013-01-01T03:00:00+00:00. Give "
         "--until" in said
     )
     done = place(
-        *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),
+        *("release", "count", events, *place.new(start="2013-01-01T01:00", steps="2")),
         *("--until", "2013-01-01T03:00"),
     ).fine()
     assert "rows before the first window (2013-01-01T01:00:00+00:00), not counted: 2\n" in done.err
@@ -342,7 +350,7 @@ def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
     events = place.write("e.csv", [*EVENTS, "00:30,ü"])
     done = subprocess.run(
         [
-            sys.executable, "-m", "counton", "count", events,
+            sys.executable, "-m", "counton", "release", "count", events,
             *place.new(domain="a,b,ü", until="newest"),
         ],
         capture_output=True,
@@ -384,9 +392,11 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
     place.count(events, "--until", "now", "--out", str(place.folder / "out.parquet")).fine()
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
-    assert place("count", events, *place.again, "--until", "now").code == 0
+    assert place("release", "count", events, *place.again, "--until", "now").code == 0
     start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
-    early = place("count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2")
+    early = place(
+        "release", "count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2"
+    )
     assert early.code == 2
 
 
@@ -395,12 +405,14 @@ def test_count_of_many_groups_shows_the_first_and_writes_all(place: Any) -> None
     names = [f"g{group}" for group in range(45)]
     events = place.write("e.csv", [*rows, "01:00,g0"])
     out = place.folder / "out.csv"
-    done = place("count", events, *place.new(domain=",".join(names)), "--out", str(out)).fine()
+    done = place(
+        "release", "count", events, *place.new(domain=",".join(names)), "--out", str(out)
+    ).fine()
     shown = [line.split()[0] for line in done.out.splitlines() if line.startswith("g")][1:]
     assert shown == [f"g{group}" for group in range(20)]
     assert "the first 20 of 45 groups: a table (--out) has them all" in done.out
     assert len(out.read_text().splitlines()) == 46
-    everything = json.loads(place("count", events, *place.again, "--json").out)
+    everything = json.loads(place("release", "count", events, *place.again, "--json").out)
     assert [row["estimate"] for row in everything["last"]["groups"]] == list(range(45))
 
 

@@ -50,11 +50,11 @@ def test_rows_of_one_window_and_group_add_up(form: str, place: Any) -> None:
     if form != "csv":
         events = str(place.folder / f"daily.{form}")
         frame.write_parquet(events) if form == "parquet" else frame.write_ndjson(events)
-    done = place.plain("count", events, *words(place), "--out", str(out)).fine()
+    done = place.plain("release", "count", events, *words(place), "--out", str(out)).fine()
     assert "passages in the day to the end of 2024-03-03" in done.out
     assert "sum of" not in done.out
     assert released(out) == EXACT
-    again = place.plain("count", events, *place.again, "--until", "2024-03-04")
+    again = place.plain("release", "count", events, *place.again, "--until", "2024-03-04")
     assert (again.code, "Nothing new to release" in again.out) == (0, True)
     assert "The unit of privacy is one passage" in place.shown()
     assert place.plain("verify", str(place.state)).code == 0
@@ -90,7 +90,9 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
         events = table(place.folder, [("01", "bridge", many), *ROWS[1:]])
         state = str(place.folder / f"{many}.db")
         out = place.folder / f"{many}.csv"
-        place.plain("count", events, *words(place, state=state), "--out", str(out)).fine()
+        place.plain(
+            "release", "count", events, *words(place, state=state), "--out", str(out)
+        ).fine()
         found.append(released(out))
     moved = {cell: found[1][cell] - found[0][cell] for cell in EXACT}
     assert moved == {cell: int(cell == ("01", "bridge")) for cell in EXACT}
@@ -99,7 +101,7 @@ def test_one_passage_more_moves_one_number_by_one(place: Any) -> None:
 @pytest.mark.parametrize("wrong", ["-1", "2.5", "1125899906842625", "many", ""])
 def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -> None:
     events = table(place.folder, [*ROWS[:2], ("02", "bridge", wrong)])
-    said = place.plain("count", events, *words(place)).refused()
+    said = place.plain("release", "count", events, *words(place)).refused()
     assert "row 3" in said or "line 4" in said
 
 
@@ -118,16 +120,18 @@ def test_a_count_that_is_none_is_refused_with_its_line(wrong: str, place: Any) -
 def test_what_does_not_go_with_counts_is_refused(
     more: dict[str, str | None], said: str, place: Any
 ) -> None:
-    told = place.plain("count", table(place.folder), *words(place, **more)).refused()
+    told = place.plain("release", "count", table(place.folder), *words(place, **more)).refused()
     assert said in told
 
 
 def test_a_later_run_counts_the_same_column(place: Any) -> None:
     events = table(place.folder)
-    assert place.plain("count", events, *words(place, until="2024-03-03")).code == 0
-    other = place.plain("count", events, *place.again, "--until", "2024-03-04", "--counts", "site")
+    assert place.plain("release", "count", events, *words(place, until="2024-03-03")).code == 0
+    other = place.plain(
+        "release", "count", events, *place.again, "--until", "2024-03-04", "--counts", "site"
+    )
     assert (other.code, "keeps stream count_of_passages" in other.err) == (2, True), other.err
-    done = place.plain("count", events, *place.again, "--until", "2024-03-04", "--json")
+    done = place.plain("release", "count", events, *place.again, "--until", "2024-03-04", "--json")
     assert (done.code, json.loads(done.out)["released"]) == (0, 3)
 
 

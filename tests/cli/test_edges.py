@@ -29,7 +29,7 @@ def test_a_name_is_shown_in_one_line_everywhere(place: Any) -> None:
     table = str(place.folder / "t.json")
     assert place("export", str(place.state), "--out", table).code == 0
     assert {row["group"] for row in pl.read_json(table).to_dicts()} == {*NAMES}
-    shown = [place("show", source).out for source in (str(place.state), table)]
+    shown = [place("inspect", source).out for source in (str(place.state), table)]
     shown += [counton.read(table)._repr_html_(), place("export", table).out]
     for text in shown:
         assert r"a\nb" in text

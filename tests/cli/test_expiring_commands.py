@@ -18,7 +18,9 @@ def forever(place: Any, *more: str, **changed: str | None) -> list[str]:
 
 def test_counting_needs_no_number_of_steps(place: Any) -> None:
     out = str(place.folder / "out.parquet")
-    done = place("count", place.write("e.csv", ROWS), *forever(place, "--out", out)).fine()
+    done = place(
+        "release", "count", place.write("e.csv", ROWS), *forever(place, "--out", out)
+    ).fine()
     assert "Released 4 new windows (1 to 4)." in done.out
     loss = "epsilon 200 after an hour, 500 after a day"
     assert f"slowly as it gets older ({loss}" in " ".join(done.out.split())
@@ -31,18 +33,22 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
 def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
     out = str(place.folder / "out.parquet")
     options = ("--growth", "3/2", "--delay", "2", "--out", out)
-    done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options)).fine()
+    done = place(
+        "release", "count", place.write("e.csv", ROWS[:3]), *forever(place, *options)
+    ).fine()
     heading = (
         "to the end of 2012-12-31 (window 1, UTC; released with the window up to 2013-01-01 01"
     )
     assert heading in " ".join(done.out.split())
-    place("count", place.write("e.csv", ROWS), *place.again, "--out", out).fine()
+    place("release", "count", place.write("e.csv", ROWS), *place.again, "--out", out).fine()
     assert place.estimates() == [[0, 0], [0, 0], [1, 1], [2, 1]]
     table = pl.read_parquet(out)
     assert table["std"].to_list()[:4] == [0] * 4
     lag = (table["window_end"] - table["counted_until"]).dt.total_hours()
     assert lag.to_list() == [1, 1, 2, 2, 2, 2, 2, 2]  # before the stream nothing can be counted
-    report = json.loads(place("count", place.write("e.csv", ROWS), *place.again, "--json").out)
+    report = json.loads(
+        place("release", "count", place.write("e.csv", ROWS), *place.again, "--json").out
+    )
     assert report["delay"] == 2
     assert report["last"]["window_end"].removesuffix("+00:00").endswith("04:00:00")
     assert report["last"]["counted_until"].removesuffix("+00:00").endswith("02:00:00")
@@ -62,7 +68,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
 def test_bad_options_are_refused_and_nothing_is_made(
     more: list[str], changed: dict[str, Any], words: str, place: Any
 ) -> None:
-    asked = ("count", place.write("e.csv", ROWS), *forever(place, *more, **changed))
+    asked = ("release", "count", place.write("e.csv", ROWS), *forever(place, *more, **changed))
     done = place.by_file(*asked) if "--metric" in more else place(*asked)
     assert done.code == 2
     assert words in done.err
@@ -70,7 +76,7 @@ def test_bad_options_are_refused_and_nothing_is_made(
 
 
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
-    place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
     done = place("ledger", str(place.state), "--limit-epsilon", "500")
     assert done.code != 0
     assert "--limit-age" in done.err
@@ -94,7 +100,7 @@ def test_ages_are_read_in_steps() -> None:
 
 
 def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
-    place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
+    place("release", "count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
     limit = ("--limit-epsilon", "5000", "--limit-age", "100")
     shown = " ".join(place("ledger", str(place.state), *limit).out.split())
     assert "counts at age 100 as" in shown

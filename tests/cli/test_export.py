@@ -263,8 +263,8 @@ def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: s
         assert place("export", str(file), *words).code == 2
 
 
-_ASKS = ("export",), ("publish",), ("publish", "--remove"), ("end",)
-_OF_ALL = (("methods",), ("verify",), ("forget", "ann", "--yes"))
+_ASKS = ("export",), ("publish",), ("publish", "--remove"), ("close",)
+_OF_ALL = (("methods",), ("verify",), ("erase-user", "ann", "--yes"))
 
 
 @pytest.mark.parametrize("words", [*_ASKS, *_OF_ALL], ids=" ".join)
@@ -286,8 +286,8 @@ def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
 
 def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
     assert place.count(place.write("e.csv", ROWS), "--name", "visits").code == 0
-    done = place("end", str(place.state), "--drop-waiting")
-    assert (done.code, "stream 'visits' has ended" in done.out) == (0, True), done.err
+    done = place("close", str(place.state), "--drop-waiting")
+    assert (done.code, "stream 'visits' is closed" in done.out) == (0, True), done.err
 
 
 def test_export_to_html_writes_a_page_and_a_run_says_how(counted: Any) -> None:
@@ -317,9 +317,9 @@ def test_group_that_is_misspelt_is_refused_with_the_nearest(tmp_path: Path, plac
     state = str(tmp_path / "visits.db")
     words = ["--time", "time", "--every", "1d", "--start", "2024-03-01", "--steps", "9"]
     words += ["--by", "page", "--domain", "home,shop,Zürich", "--epsilon", "1", "--state", state]
-    place("count", str(tmp_path / "visits.csv"), *words).fine()
+    place("release", "count", str(tmp_path / "visits.csv"), *words).fine()
     said = place(
-        "mark", state, "--window", "2024-03-01", "--note", "wrong", "--group", "zurich"
+        "annotate", state, "--window", "2024-03-01", "--note", "wrong", "--group", "zurich"
     ).refused()
     assert "Did you mean 'Zürich'? Give one of home, shop, Zürich, or leave --group out" in said
     said = place("export", state, "--groups", "home,shopp").refused()

@@ -24,13 +24,29 @@ RANGES = (
 )
 COUNTS = ("1000000000000", "9223372036854775807")
 TABLES: dict[str, tuple[str, ...]] = {
-    "count": ("count", "e.csv"),
-    "hierarchy": ("hierarchy", "e.csv", "--levels", "page,user", "--domain", "places.csv"),
-    "ranges": ("ranges", "e.csv", "--label", "page", "--domain", "home,shop"),
-    "contingency": ("contingency", "e.csv", "--columns", "page", "--domain", "page=home,shop"),
-    "moments": ("statistic", "moments", "e.csv", "--columns", "paid,id", "--bounds", "0:9,0:9"),
+    "count": ("release", "count", "e.csv"),
+    "hierarchy": (
+        "release",
+        "hierarchy",
+        "e.csv",
+        "--levels",
+        "page,user",
+        "--domain",
+        "places.csv",
+    ),
+    "ranges": ("release", "ranges", "e.csv", "--label", "page", "--domain", "home,shop"),
+    "contingency": (
+        "release",
+        "contingency",
+        "e.csv",
+        "--columns",
+        "page",
+        "--domain",
+        "page=home,shop",
+    ),
+    "moments": ("release", "moments", "e.csv", "--columns", "paid,id", "--bounds", "0:9,0:9"),
     "average": (
-        *("statistic", "average", "e.csv", "--value", "paid"),
+        *("release", "average", "e.csv", "--value", "paid"),
         *("--lower", "0", "--upper", "9", "--resolution", "1"),
     ),
 }
@@ -74,7 +90,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
     limit = [word.replace("--", "--limit-") for word in budget]
     check(desk, "ledger", "zz.db", *limit)
     leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--counts", "n")
-    check(desk, "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
+    check(desk, "release", "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
 
 
 @pytest.mark.parametrize(("lower", "upper", "step"), RANGES)
@@ -83,22 +99,24 @@ def test_every_range_of_values_is_taken_or_refused(
 ) -> None:
     ends = (f"--lower={lower}", f"--upper={upper}", "--resolution", step)
     more = (*TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
-    check(desk, "sum", "e.csv", "--value", "paid", *ends, *more)
-    check(desk, "statistic", "average", "e.csv", "--value", "paid", *ends, *more)
-    check(desk, "statistic", "moments", "e.csv", "--columns", "paid,id",
+    check(desk, "release", "sum", "e.csv", "--value", "paid", *ends, *more)
+    check(desk, "release", "average", "e.csv", "--value", "paid", *ends, *more)
+    check(desk, "release", "moments", "e.csv", "--columns", "paid,id",
           f"--bounds={lower}:{upper},0:9", *more)  # fmt: skip
-    check(desk, "statistic", "quantiles", "e.csv", "--value", "paid",
+    check(desk, "release", "quantiles", "e.csv", "--value", "paid",
           f"--lower={lower}", f"--upper={upper}", "--cells", "8", *more)  # fmt: skip
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
     more = (*TIME, "--epsilon", "1", "--state", "zz.db")
-    check(desk, "count", "e.csv", *more, "--steps", count)
-    check(desk, "count", "e.csv", *more, "--around", count)
-    check(desk, "count", "e.csv", *more, "--steps", "6", "--user", "user", "--most", count)
+    check(desk, "release", "count", "e.csv", *more, "--steps", count)
+    check(desk, "release", "count", "e.csv", *more, "--around", count)
+    check(
+        desk, "release", "count", "e.csv", *more, "--steps", "6", "--user", "user", "--most", count
+    )
     for option in ("--most", "--most-a-window"):
-        words = ("statistic", "distinct", "e.csv", "--user", "user", option, count)
+        words = ("release", "distinct", "e.csv", "--user", "user", option, count)
         check(desk, *words, *more, "--steps", "6", by_file=option == "--most-a-window")
 
 
@@ -106,7 +124,7 @@ def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.Mo
     """A wrong example: a message that writes it as a float."""
     monkeypatch.setattr(contribution, "first_digits", lambda value: f"{float(value):.3g}")
     lower, upper, step = RANGES[3]
-    words = ("sum", "e.csv", "--value", "paid", "--lower", lower, "--upper", upper)
+    words = ("release", "sum", "e.csv", "--value", "paid", "--lower", lower, "--upper", upper)
     more = ("--resolution", step, *TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
     with pytest.raises(OverflowError):
         check(desk, *words, *more)

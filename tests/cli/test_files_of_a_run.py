@@ -25,7 +25,7 @@ def test_an_output_takes_no_place_of_a_new_state(
     if part:  # no ending of a table: a link has one
         link.symlink_to(out)
         out = link
-    said = place("count", events, *place.new(state=state), "--out", str(out)).refused()
+    said = place("release", "count", events, *place.new(state=state), "--out", str(out)).refused()
     assert "which the run reads or keeps, and would be overwritten; give another path" in said
     assert contents() == before
 
@@ -40,7 +40,7 @@ def test_an_output_takes_no_place_of_a_new_key(
     before = contents()
     path = str(place.folder / name)
     kept = {"key": path} if name[0] == "k" else {"state": path}
-    said = place("count", events, *place.new(**kept), option, path).refused()
+    said = place("release", "count", events, *place.new(**kept), option, path).refused()
     assert "which the run reads or keeps, and would be overwritten; give another path" in said
     assert contents() == before
 
@@ -50,7 +50,7 @@ def test_table_and_picture_are_two_files(place: Any, contents: Contents) -> None
     (place.folder / "out.csv").symlink_to(place.folder / "out.png")
     before = contents()
     files = [str(place.folder / name) for name in ("out.csv", "out.png")]
-    done = place("count", events, *place.new(), "--out", files[0], "--plot", files[1])
+    done = place("release", "count", events, *place.new(), "--out", files[0], "--plot", files[1])
     assert (done.code, contents()) == (2, before)
 
 
@@ -59,7 +59,7 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
     events = place.write("e.csv", EVENTS)
     before = contents()
     key = f"{place.state}{part}"
-    said = place("count", events, *place.new(key=key)).refused()
+    said = place("release", "count", events, *place.new(key=key)).refused()
     assert f"--key {key} is also a file of the state" in said
     assert "give another file for the key" in said
     assert contents() == before
@@ -67,7 +67,9 @@ def test_a_key_takes_no_place_of_a_state(part: str, place: Any, contents: Conten
 
 def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    said = place("count", events, *place.new(state=str(place.folder / "no" / "s.db"))).refused()
+    said = place(
+        "release", "count", events, *place.new(state=str(place.folder / "no" / "s.db"))
+    ).refused()
     assert "cannot be created (its folder does not exist): make the folder" in said
     assert "key file" not in said
 
@@ -101,25 +103,27 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
 ) -> None:
     events = place.write("e.csv", ["00:10,a", "01:10,b"])
     out = ["--out", str(place.folder / f"out.{ending}")]
-    place("count", events, *place.new(), *out).fine()
+    place("release", "count", events, *place.new(), *out).fine()
     place.write("e.csv", ["00:10,a", "01:10,b", "02:10,b"])
-    place("count", events, *place.again, *out).fine()
+    place("release", "count", events, *place.again, *out).fine()
     table = contents()
     # Another state, also by a link; another name in the state; the state and its key lost.
     other = place.new(state=str(place.folder / "other.db"))
-    said = place("count", events, *other, "--out", str(place.folder / f"out.{theirs}")).refused()
+    said = place(
+        "release", "count", events, *other, "--out", str(place.folder / f"out.{theirs}")
+    ).refused()
     assert "was released by another stream ('count'), and this one would replace it" in said
     assert "give another --out, or move this table away" in said
     for name in {ending, theirs} & {one.removeprefix("out.") for one in table}:
         link = place.folder / f"link.{name}"
         link.symlink_to(f"out.{name}")
-        place("count", events, *other, "--out", str(link)).refused()
-    place("count", events, *place.new(), "--name", "more", *out).refused()
-    place("count", events, *place.new(), "--name", "more").fine()
-    place("count", events, *place.again, "--name", "more", *out).refused()
+        place("release", "count", events, *other, "--out", str(link)).refused()
+    place("release", "count", events, *place.new(), "--name", "more", *out).refused()
+    place("release", "count", events, *place.new(), "--name", "more").fine()
+    place("release", "count", events, *place.again, "--name", "more", *out).refused()
     for path in place.folder.glob("state.db*"):
         path.unlink()
-    place("count", events, *place.new(), *out).refused()
+    place("release", "count", events, *place.new(), *out).refused()
     kept = {name: one for name, one in contents().items() if name.startswith("out")}
     assert kept == {name: one for name, one in table.items() if name.startswith("out")}
     # A file of another program is no table of a stream, and a description is no table.
@@ -127,6 +131,6 @@ def test_a_table_is_replaced_by_its_own_stream_alone(
     free.write_bytes(b"PAR1" if ending == "parquet" else b"{}")
     free.with_name(f"{free.name}.json").write_text('{"name": "visits", "description": {}}')
     free.with_name(f"{free.name}.json.json").write_bytes(table.get(f"out.{ending}.json", b""))
-    place("count", events, *other, "--out", str(free)).fine()
+    place("release", "count", events, *other, "--out", str(free)).fine()
     place("export", str(place.folder / "other.db"), "--out", str(free)).fine()
     assert "by another stream" in place("export", str(place.folder / "other.db"), *out).refused()

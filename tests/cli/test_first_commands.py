@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from forked_commands import forked_counton
 
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.results.terminal import shown_rows
 from counton.run.default_paths import state_beside
 from counton.statistics.catalogue import keywords
@@ -40,28 +39,30 @@ def command_in(lines: list[str]) -> list[str]:
 
 
 def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
-    lines = refused(loans.plain("count", "loans.csv", "--by", "branch", "--user", "reader_id"))
+    lines = refused(
+        loans.plain("release", "count", "loans.csv", "--by", "branch", "--user", "reader_id")
+    )
     assert re.findall("--[a-z]+", lines[0]) == [
         "--time", "--every", "--start", "--steps", "--epsilon", "--rho", "--domain", "--most",
         "--state", "--name",
     ]  # fmt: skip
     assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
     words = command_in(lines)
-    stated = dict(zip(words[2::2], words[3::2], strict=True))
-    assert (words[:2], stated["--time"]) == (["count", "loans.csv"], "borrowed_at")
+    stated = dict(zip(words[3::2], words[4::2], strict=True))
+    assert (words[:3], stated["--time"]) == (["release", "count", "loans.csv"], "borrowed_at")
     assert (stated["--by"], stated["--state"]) == ("branch", "loans.counton.db")
     assert not (loans.folder / "loans.counton.db").exists()
     stated["--domain"] = "north,south"
     stated["--start"] = "2026-03-01"
     edited = [word for pair in stated.items() for word in pair]
-    assert loans.plain("count", "loans.csv", *edited, "--until", "newest").code == 0
+    assert loans.plain("release", "count", "loans.csv", *edited, "--until", "newest").code == 0
 
 
 def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
-    named = ["count", "loans.csv", "--name", "loans"]
+    named = ["release", "count", "loans.csv", "--name", "loans"]
     assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "newest").code == 0
-    lines = refused(loans.plain("count", "loans.csv", "--until", "newest"))
+    lines = refused(loans.plain("release", "count", "loans.csv", "--until", "newest"))
     kept, _, command = lines[1].partition("; to go on: counton ")
     assert kept == "loans.counton.db keeps stream loans"
     assert loans.plain(*shlex.split(command)).out.startswith("Nothing new to release")
@@ -74,19 +75,18 @@ def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> No
     assert state_beside("newest.csv", append=False) == "newest.counton.db"
     whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
     end = ["--epsilon", "1", "--until", "newest"]
-    assert loans.plain("count", "loans.csv", *whole, *end).code == 0
-    line = refused(loans.plain("count", "newest.csv", *whole, *end))[0]
+    assert loans.plain("release", "count", "loans.csv", *whole, *end).code == 0
+    line = refused(loans.plain("release", "count", "newest.csv", *whole, *end))[0]
     assert "link to a file that is counted in state loans.counton.db already" in line
     going_on = loans.plain(
-        "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
+        "release", "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
     )
     assert going_on.out.startswith("Nothing new to release")
 
 
 @pytest.mark.parametrize("name", keywords())
 def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
-    words = (name,) if name in STATISTICS_AT_TOP else ("statistic", name)
-    bare = loans.plain(*words, "loans.csv")
+    bare = loans.plain("release", name, "loans.csv")
     lines = refused(bare)
     assert "loans.csv: borrowed_at, branch" in lines[1]
     again = loans.plain(*command_in(lines))
@@ -94,7 +94,7 @@ def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
 
 
 def test_events_that_cannot_be_read_are_named_too(loans: Any) -> None:
-    lines = refused(loans.plain("count", "nowhere.csv"))
+    lines = refused(loans.plain("release", "count", "nowhere.csv"))
     assert len(lines) == 2
     assert "'nowhere.csv' is not a file" in lines[0]
     assert lines[1].startswith("a new stream of count needs --time, --every")
@@ -107,26 +107,28 @@ NEW = [
 
 
 def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
-    first = loans.plain("count", "loans.csv", *NEW, "--save", "nightly.toml")
+    first = loans.plain("release", "count", "loans.csv", *NEW, "--save", "nightly.toml")
     assert first.code == 0, first.err
     kept = "and secret: loans.counton.db and loans.counton.db.key"
     assert kept in " ".join(first.out.split())
     assert "otherwise another stream begins, and spends again" in " ".join(first.out.split())
     state = loans.folder / "loans.counton.db"
     assert state.exists()
-    again = loans.plain("count", str(loans.folder / "loans.csv"), "--until", "newest")
+    again = loans.plain("release", "count", str(loans.folder / "loans.csv"), "--until", "newest")
     assert (again.code, "Nothing new to release" in again.out) == (0, True)
     assert kept not in " ".join(again.out.split())
     assert 'state = "loans.counton.db"' in (loans.folder / "nightly.toml").read_text()
     assert "Nothing new to release" in loans.plain("run", "nightly.toml", "--until", "newest").out
     assert sorted(one.name for one in loans.folder.glob("*.db")) == [state.name]
-    other = loans.plain("count", "loans.csv", *NEW, "--state", "other.db")
+    other = loans.plain("release", "count", "loans.csv", *NEW, "--state", "other.db")
     assert "kept beside" not in other.out
 
 
 def test_a_state_beside_a_file_is_named_also_where_a_shell_needs_quotes(loans: Any) -> None:
     (loans.folder / "all loans.csv").write_bytes((loans.folder / "loans.csv").read_bytes())
-    spaced = loans.plain("count", "all loans.csv", *NEW)  # its name is quoted for a shell
+    spaced = loans.plain(
+        "release", "count", "all loans.csv", *NEW
+    )  # its name is quoted for a shell
     assert "and secret: 'all loans.counton.db' and" in " ".join(spaced.out.split())
 
 
@@ -146,7 +148,7 @@ def test_events_without_a_name_that_stays_need_a_state(
     events: list[str], why: str, loans: Any
 ) -> None:
     (loans.folder / "more.csv").write_text(HEADER)
-    (line,) = refused(loans.plain("count", *events, *NEW))
+    (line,) = refused(loans.plain("release", "count", *events, *NEW))
     assert line.startswith("counton: --state is missing: ")
     assert why in line
     assert not list(loans.folder.glob("*.counton.db*"))
@@ -168,16 +170,16 @@ def test_a_folder_has_one_state_from_wherever_it_is_seen(
 
 def test_a_plan_keeps_nothing(loans: Any) -> None:
     before = sorted(one.name for one in loans.folder.iterdir())
-    said = loans.plain("count", "loans.csv", *NEW, "--plan").out
+    said = loans.plain("release", "count", "loans.csv", *NEW, "--plan").out
     assert "spends epsilon = 1 of each event" in said
     assert "publishes the total so far" in said
     assert sorted(one.name for one in loans.folder.iterdir()) == before
 
 
 def test_the_plan_of_a_stream_that_is_there_is_its_own(loans: Any) -> None:
-    assert loans.plain("count", "loans.csv", *NEW).code == 0
+    assert loans.plain("release", "count", "loans.csv", *NEW).code == 0
     kept = (loans.folder / "loans.counton.db").read_bytes()
-    done = loans.plain("count", "loans.csv", "--plan", "--json")
+    done = loans.plain("release", "count", "loans.csv", "--plan", "--json")
     assert [*json.loads(done.out)["plans"]] == ["totals"]
     assert (loans.folder / "loans.counton.db").read_bytes() == kept
 
@@ -190,7 +192,7 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
     """A year that is over, one day of which has rows: the clock knows nothing of them."""
     (loans.folder / "past.csv").write_text("time,page\n" + "\n".join(PAST) + "\n")
     asked = [
-        "count", "past.csv", "--time", "time", "--every", "1d", "--start", "2024-03-01",
+        "release", "count", "past.csv", "--time", "time", "--every", "1d", "--start", "2024-03-01",
         "--steps", steps, "--epsilon", "1",
     ]  # fmt: skip
     (line,) = refused(loans.plain(*asked))
@@ -204,14 +206,18 @@ def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: 
 
 def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
     people = (*NEW, "--user", "reader_id", "--most", "3", "--per", "1d")
-    done = loans.plain("count", "loans.csv", *people, "--unit", "reader's day")
+    done = loans.plain("release", "count", "loans.csv", *people, "--unit", "reader's day")
     assert done.code == 0, done.err
     assert "one reader's day more" in done.out
     assert "day's day" not in done.out
-    again = loans.plain("count", "loans.csv", "--until", "newest", "--unit", "reader's day")
+    again = loans.plain(
+        "release", "count", "loans.csv", "--until", "newest", "--unit", "reader's day"
+    )
     assert again.code == 0, again.err
     (line,) = refused(
-        loans.plain("count", "loans.csv", *people, "--unit", "reader's week", "--state", "o.db")
+        loans.plain(
+            "release", "count", "loans.csv", *people, "--unit", "reader's week", "--state", "o.db"
+        )
     )
     assert "give --unit reader" in line
 
@@ -220,8 +226,8 @@ def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
     "words",
     [
         ("plan", "--steps", "9", "--epsilon", "1"),
-        ("count", "loans.csv", *NEW, "--save", "nightly.toml"),
-        ("count", "loans.csv", *NEW, "--json"),
+        ("release", "count", "loans.csv", *NEW, "--save", "nightly.toml"),
+        ("release", "count", "loans.csv", *NEW, "--json"),
     ],
 )
 def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: Any) -> None:
@@ -240,14 +246,16 @@ def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: An
 
 
 def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
-    done = loans.plain("ranges", "loans.csv", "--label", "pages", "--domain", "0:99", "--rho", "1")
+    done = loans.plain(
+        "release", "ranges", "loans.csv", "--label", "pages", "--domain", "0:99", "--rho", "1"
+    )
     (line,) = refused(done)
     assert "--domain 0:99 would be a single group" in line
     assert "--lower, --upper and --cells" in line
 
 
 def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any) -> None:
-    asked = ("ranges", "loans.csv", "--label", "shelf", "--domain", "a,b", "--rho", "1")
+    asked = ("release", "ranges", "loans.csv", "--label", "shelf", "--domain", "a,b", "--rho", "1")
     out = loans.plain(*asked, "--unit", "person").out
     assert "100 people" not in out
     assert "each row is taken for one person: a person with 100 rows" in " ".join(out.split())
@@ -258,11 +266,11 @@ def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
         ("quantiles", "whose quantiles are shown"),
         ("average", "whose mean or sum is"),
     ):
-        assert said in " ".join(place.plain("statistic", name, "-h").out.split())
+        assert said in " ".join(place.plain("release", name, "-h").out.split())
 
 
 def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(loans: Any) -> None:
-    asked = ["statistic", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
+    asked = ["release", "average", "loans.csv", "--value", "borrowed_at", "--lower", "0"]
     asked += ["--upper", "3", "--resolution", "1", "--by", "branch", "--domain", "a,b"]
     done = loans.plain(*asked, "--epsilon", "1", "--state", "s.db")
     assert done.code == 2
@@ -270,7 +278,7 @@ def test_a_statistic_of_groups_without_a_time_is_refused_with_what_is_accepted(l
 
 
 def test_a_level_that_equals_the_default_is_stated(loans: Any) -> None:
-    run = ["count", "loans.csv", *NEW, "--json"]
+    run = ["release", "count", "loans.csv", *NEW, "--json"]
     for stated, level in (["--level", "0.9"], 0.9), ([], 0.9), (["--level", "0.95"], 0.95):
         assert json.loads(loans.plain(*run, *stated).out)["level"] == level
     assert json.loads(loans.plain(*run).out)["level"] == 0.95
@@ -288,8 +296,8 @@ def test_hierarchy_whose_domain_is_no_file_is_refused_with_an_example(place: Any
     events = place.folder / "e.csv"
     events.write_text("country,region\nA,B\n")
     said = place(
-        "hierarchy", str(events), "--levels", "country,region", "--domain", "north,south",
-        "--epsilon", "1", "--state", str(place.state),
+        "release", "hierarchy", str(events), "--levels", "country,region", "--domain",
+        "north,south", "--epsilon", "1", "--state", str(place.state),
     ).refused(2)  # fmt: skip
     assert "--domain north,south is no table" in said
     assert "'country,region' and 'country A,region A'" in " ".join(said.split())
@@ -304,7 +312,7 @@ def test_a_revised_series_states_its_first_and_its_final_errors(place: Any) -> N
         file = place.folder / f"{night}.csv"
         file.write_text(f"time\n2024-03-{night}\n")
         words = ["--append", "--state", str(place.folder / "s.db"), "--until", f"2024-03-{end}"]
-        done = place.plain("count", str(file), *asked, *words).fine()
+        done = place.plain("release", "count", str(file), *asked, *words).fine()
         assert "40,000" not in done.out
         text = " ".join(place.plain("methods", str(place.folder / "s.db")).out.split())
         said = (

@@ -14,7 +14,7 @@ from some_cases import long
 
 ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
 NEW = [
-    "count", "visits.csv", "--state", "v.db", "--time", "time", "--by", "page",
+    "release", "count", "visits.csv", "--state", "v.db", "--time", "time", "--by", "page",
     "--domain", "home,shop", "--every", "1d", "--start", "2024-03-01", "--steps", "365",
     "--epsilon", "0.5", "--unit", "visit", "--until", "2024-03-03",
 ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
 def test_a_yes_begins_the_stream_and_nobody_is_asked_again(folder: Path) -> None:
     code, screen = on_a_terminal(folder, NEW, "y\n")
     assert (code, "Released 2 new windows" in screen) == (0, True)
-    code, screen = on_a_terminal(folder, [*NEW[:4], "--until", "2024-03-04"], "")
+    code, screen = on_a_terminal(folder, [*NEW[:5], "--until", "2024-03-04"], "")
     assert (code, "[y/N]" in screen, "Released 1 new window" in screen) == (0, False, True)
 
 

@@ -25,7 +25,7 @@ def test_sum_of_decimal_commas_between_semicolons_needs_no_job_file(
     words += ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--steps", "30"]
     words += ["--value", "kWh", "--lower", "0", "--upper", "10", "--resolution", "0.25"]
     words += ["--epsilon", "1000", "--unit", "reading", "--until", "2024-03-03"]
-    place.plain("sum", "verbrauch.csv", *words, "--out", "t.csv").fine()
+    place.plain("release", "sum", "verbrauch.csv", *words, "--out", "t.csv").fine()
     assert pl.read_csv("t.csv")["estimate"].round(1).to_list() == [3.8, 3.8]
 
 
@@ -33,8 +33,8 @@ def test_command_that_is_proposed_for_a_file_runs_as_it_is_printed(
     german: Path, place: Workplace
 ) -> None:
     """It has the separator, the decimal sign and the format of times."""
-    said = place.plain("count", "verbrauch.csv").err
-    assert "to protect people: --user COLUMN --most N --per 1w" in said
+    said = place.plain("release", "count", "verbrauch.csv").err
+    assert "to protect users: --user COLUMN --most N --per 1w" in said
     command = said.partition("as in:\n")[2].partition("counton init writes")[0]
     program, *words = shlex.split(command.replace("\\\n", " "))
     assert program == "counton"
@@ -56,7 +56,16 @@ def test_form_that_is_not_known_is_refused_by_its_option(
 ) -> None:
     words = ["--time", "Zeit", "--every", "1d", "--start", "2024-03-01", "--steps", "30"]
     said = place.plain(
-        "count", "verbrauch.csv", *words, "--epsilon", "1", "--until", "newest", word, value
+        "release",
+        "count",
+        "verbrauch.csv",
+        *words,
+        "--epsilon",
+        "1",
+        "--until",
+        "newest",
+        word,
+        value,
     ).refused()
     assert word in said
     assert why in said

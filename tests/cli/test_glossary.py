@@ -53,6 +53,6 @@ def test_show_says_the_rest_without_them(place: Any) -> None:
     table = place.folder / "t.parquet"
     assert place("export", str(place.state), "--out", str(table)).code == 0
     for shown in (place.state, table):
-        said = place("show", str(shown)).out
+        said = place("inspect", str(shown)).out
         assert "one event more or less" in said
         assert [word for word in WORDS if _has(word, said)] == []

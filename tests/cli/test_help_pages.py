@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import AGAIN, MEANINGS, ExitCode
 from counton.statistics.catalogue import keywords
 
@@ -25,7 +24,7 @@ OPTIONS = 17
 
 
 def words(name: str) -> tuple[str, ...]:
-    return (name,) if name in STATISTICS_AT_TOP or name == "plan" else ("statistic", name)
+    return (name,) if name == "plan" else ("release", name)
 
 
 def example(page: str) -> list[str]:
@@ -78,7 +77,7 @@ def test_the_second_page_has_all_options_and_those_of_most_runs_first(
 
 def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> None:
     short = place.plain("-h").out
-    after = [short.index(one) for one in ("a number each day", "protect people", "a table")]
+    after = [short.index(one) for one in ("a number each day", "protect users", "a table")]
     assert after == sorted(after)
     assert short.index("counton init") < after[1] < short.index("Options:")
     assert not any(meaning in short for meaning in MEANINGS.values())

@@ -147,11 +147,11 @@ def test_no_name_of_a_column_decides_who_is_protected(
     (loans / "visits.csv").write_text("\n".join(rows) + "\n")
     assert init("visits.csv").code == 0
     assert job_of(loans)["user"] == ""
-    refused = place.plain("count", "visits.csv")
-    assert "to protect people: --user COLUMN --most N" in refused.err
+    refused = place.plain("release", "count", "visits.csv")
+    assert "to protect users: --user COLUMN --most N" in refused.err
     command = refused.err.partition("as in:")[2]
     assert "--user" not in command
-    people = place.plain("statistic", "reach", "visits.csv")
+    people = place.plain("release", "reach", "visits.csv")
     assert "--user COLUMN" in people.err
     with pytest.raises(counton.CountonError) as error:
         counton.release("reach", pl.read_csv(loans / "visits.csv"))
@@ -179,10 +179,10 @@ def test_a_column_of_counts_is_noticed(
     (loans / "passages.csv").write_text("\n".join(rows) + "\n")
     note = f"each row is counted as one; if {column!r} says how many it stands for"
     assert (note in init("passages.csv").err) == noticed
-    words = ["count", "passages.csv", "--time", "time", "--every", "1d", "--start", "2024-03-01",
-             "--steps", "9", "--epsilon", "1"]  # fmt: skip
+    words = ["release", "count", "passages.csv", "--time", "time", "--every", "1d", "--start",
+             "2024-03-01", "--steps", "9", "--epsilon", "1"]  # fmt: skip
     assert (note in place.plain(*words, "--until", "2024-03-02").err) == noticed
-    assert note not in place.plain("count", "passages.csv", "--until", "2024-03-03").err
+    assert note not in place.plain("release", "count", "passages.csv", "--until", "2024-03-03").err
     again = place.plain(*words, "--until", "2024-03-02", "--state", "by.db", "--by", column,
                         "--domain", "17,4")  # fmt: skip
     assert (again.code, note in again.err) == (0, False)  # it is used

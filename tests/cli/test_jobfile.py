@@ -162,7 +162,15 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
 
 
 def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
-    words = ["count", str(file.parent / "e.csv"), "--state", str(place.state), "--time", "time"]
+    words = [
+        "release",
+        "count",
+        str(file.parent / "e.csv"),
+        "--state",
+        str(place.state),
+        "--time",
+        "time",
+    ]
     words += ["--every", "1d", "--start", "2024-03-01", "--steps", "9", "--epsilon", "1"]
     words += ["--until", "2024-03-03", "--save", str(file.parent / "new.toml")]
     done = place(*words).fine()
@@ -186,7 +194,7 @@ def test_a_plan_saves_a_command_to_which_lines_are_added(command: str, place: An
     if command == "contingency":
         new = place.new(by=None, domain="site=a,b")
         more = ["--columns", "site", "--replace"]
-    words = [command, str(rows), *new, *more]
+    words = ["release", command, str(rows), *new, *more]
     done = place.plain(*words, "--plan", "--save", str(job))
     assert (done.code, place.state.exists()) == (2, False), done.err
     assert f"saved as job {command}" in done.err
@@ -303,7 +311,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert (done.code, done.err) == (0, "")
     assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
-    assert place("end", str(file.parent / "v.db"), "--name", "visits", "--drop-waiting").code == 0
+    assert place("close", str(file.parent / "v.db"), "--name", "visits", "--drop-waiting").code == 0
     # Nothing is looked for then: neither the rows, nor where bad ones would go.
     (file.parent / "bad").mkdir()
     aside = 'out = "visits.csv"\nbad-rows = "quarantine:bad"'

@@ -111,7 +111,7 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
     events = place.write("a.csv", ["00:30,a,u,5", "01:30,b,u,7", "02:10,a,v,1"], "time,g,user,paid")
     place(
-        "sum", events, *place.new(by=None, domain=None), "--user", "user", "--most", "1",
+        "release", "sum", events, *place.new(by=None, domain=None), "--user", "user", "--most", "1",
         "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
     )  # fmt: skip
     short = place("methods", str(place.state)).out
@@ -180,7 +180,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
     monkeypatch.chdir(place.folder)
     place.write("a.csv", ["00:30,a,7,1", "01:30,b,30,2", "02:10,a,8,3"], "time,group,age,size")
     name, *more = asked.split()
-    command = [name] if name == "count" else ["statistic", name]
+    command = ["release", name]
     place(*command, "a.csv", *more, *AGES.split(), "--until", "2013-01-01T03:00").fine()
     told = place("methods", "s.db", "--full").fine()
     assert words in told.out
@@ -214,7 +214,7 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
     kinds = {"windows": ("--release", "windows"), "totals": ("--strategy", "binary")}
     for name, release in kinds.items():
         state = place.folder / f"{name}.db"
-        place("count", events, *place.new(state=str(state)), *release).fine()
+        place("release", "count", events, *place.new(state=str(state)), *release).fine()
         said = place("methods", str(state), "--full").out
         independent = "Noise is independent over time" in said
         assert independent is (name == "windows")
@@ -223,7 +223,7 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
 
 def test_a_contingency_table_names_the_error_of_each_margin(place: Any) -> None:
     (place.folder / "t.csv").write_text("sex,smokes\nf,no\nm,no\nf,yes\n")
-    place("contingency", str(place.folder / "t.csv"), "--columns", "sex,smokes",
+    place("release", "contingency", str(place.folder / "t.csv"), "--columns", "sex,smokes",
                  "--domain", "sex=f,m;smokes=no,yes", "--epsilon", "1",
                  "--state", str(place.state), "--name", "t").fine()  # fmt: skip
     said = " ".join(place("methods", str(place.state), "--name", "t").out.split())

@@ -108,7 +108,7 @@ SOME = ("count", "sum", "average", "quantiles", "hierarchy", "contingency")
 
 def words_of(way: str, statistic: str, job: dict[str, str], folder: Path) -> list[str]:
     """A command that reads the columns of a job, in one way."""
-    verb = [statistic] if statistic in ("count", "sum") else ["statistic", statistic]
+    verb = ["release", statistic]
     if way.startswith("init"):  # a file for every night says no last one
         job = {name: value for name, value in job.items() if name != "until"}
     options = [word for name, value in job.items() for word in (f"--{name}", value)]

@@ -17,7 +17,9 @@ TOTALS = [[1, 1], [2, 1], [2, 1]]
 
 
 def again(place: Any, events: str, *more: str) -> Any:
-    return place("count", events, *place.again, "--out", str(place.folder / "out.parquet"), *more)
+    return place(
+        "release", "count", events, *place.again, "--out", str(place.folder / "out.parquet"), *more
+    )
 
 
 # ----------------------------------------------------------------------------- counted twice
@@ -105,11 +107,11 @@ def test_the_events_themselves_declare_no_groups(how: str, place: Any) -> None:
         shutil.copy(events, domain)
     elif how == "other format":
         pl.read_csv(events).write_parquet(domain)
-    said = place("count", events, *place.new(domain=domain)).refused()
+    said = place("release", "count", events, *place.new(domain=domain)).refused()
     assert "--domain" in said
     assert "must be public knowledge, chosen without looking at the data" in said
     place.count(events)
-    assert place("count", events, *place.again, "--domain", domain).code == 2
+    assert place("release", "count", events, *place.again, "--domain", domain).code == 2
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_rows_of_events_in_another_order_declare_no_groups(
     events = place.write("e.csv", ["00:10,a", "00:50,b", "01:10,a"])
     (place.folder / name).write_text("".join(f"{line}\n" for line in lines))
     new = place.new(domain=str(place.folder / name))
-    said = place("count", events, *new, "--unknown", "drop").refused()
+    said = place("release", "count", events, *new, "--unknown", "drop").refused()
     assert "must be public knowledge, chosen without looking at the data" in said
 
 
@@ -142,14 +144,16 @@ def test_a_public_list_is_read_whatever_the_letters_of_its_name(name: str, place
     data = gzip.compress(text.encode()) if name.endswith("gz") else text.encode()
     (place.folder / name).write_bytes(data)
     events = place.write("e.csv", ["00:10,a", '00:50,"b, c"', "01:10,a"])
-    done = place("count", events, *place.new(domain=str(place.folder / name)), "--json").fine()
+    done = place(
+        "release", "count", events, *place.new(domain=str(place.folder / name)), "--json"
+    ).fine()
     assert '"b, c"' in done.out
 
 
 def test_tables_that_are_not_read_are_no_text_either(place: Any) -> None:
     (place.folder / "groups.TSV").write_text("group\na\nb\n")
     new = place.new(domain=str(place.folder / "groups.TSV"))
-    said = place("count", place.write("e.csv", EVENTS), *new).refused()
+    said = place("release", "count", place.write("e.csv", EVENTS), *new).refused()
     assert "is a kind of table that cannot be read; write it as .csv, .parquet" in said
 
 
@@ -181,7 +185,7 @@ def test_a_table_in_memory_is_no_list_of_groups(domain: Any, words: str, place: 
 
 def test_events_before_the_first_window_create_nothing(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    said = place("count", events, *place.new(start="2023-01-01T00:00")).refused()
+    said = place("release", "count", events, *place.new(start="2023-01-01T00:00")).refused()
     assert "when the first window begins. Correct --start or the rows" in said
 
 
@@ -191,21 +195,23 @@ def test_events_before_the_first_window_create_nothing(place: Any) -> None:
 @pytest.mark.parametrize("loss", [("--epsilon", "1e9"), ("--rho", "21"), ("--epsilon", "20")])
 def test_a_loss_that_hides_nothing_is_said(place: Any, loss: tuple[str, str]) -> None:
     new = place.new(epsilon=None)
-    done = place("count", place.write("e.csv", ["00:10,a", "01:10,b"]), *new, *loss).fine()
+    done = place(
+        "release", "count", place.write("e.csv", ["00:10,a", "01:10,b"]), *new, *loss
+    ).fine()
     said = "is above 20" in done.err
     assert said == (loss[1] != "20")
-    again = place("count", str(place.folder / "e.csv"), *place.again)
+    again = place("release", "count", str(place.folder / "e.csv"), *place.again)
     assert (again.code, again.err) == (0, "")
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        (("statistic", "mean"), "counton statistic average"),
-        (("mean", "e.csv"), "counton statistic average"),
-        (("average",), "counton statistic average"),
-        (("statistic", "count"), "counton count"),
-        (("unique",), "counton statistic distinct"),
+        (("release", "mean"), "counton release average"),
+        (("mean", "e.csv"), "counton release average"),
+        (("average",), "counton release average"),
+        (("count",), "counton release count"),
+        (("unique",), "counton release distinct"),
         (("exprt",), "export"),
     ],
 )

@@ -85,7 +85,8 @@ def test_a_full_disk_says_so(tmp_path: Path, forked_commands: Path) -> None:
     )
     (tmp_path / "d.txt").write_text("\n".join(f"g{n}" for n in range(300)))
     words = [
-        *(str(forked_commands / "counton"), "count", str(tmp_path / "e.csv"), "--time", "time"),
+        *(str(forked_commands / "counton"), "release", "count", str(tmp_path / "e.csv")),
+        *("--time", "time"),
         *("--every", "1h", "--start", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
         *("--by", "group", "--domain", str(tmp_path / "d.txt"), "--epsilon", "1", "--yes"),
         *("--state", str(tmp_path / "s.db")),

@@ -15,7 +15,6 @@ from in_turn import in_turn
 from counton.base.errors import InvalidInputError
 from counton.base.outside_input import open_plain, read_plain
 from counton.cli.app import app
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.statistic_commands import model_option, statistic_command
 from counton.job.job_file import load
 from counton.job.messages import parse_options
@@ -30,8 +29,8 @@ _FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)"
 #: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
 COMMANDS = {
     "init": "e.csv --save n.toml", "run": "n.toml", "serve": "n.toml --listen nowhere",
-    "plan": "n.toml", "ledger": "s.db", "show": "s.db", "forget": "s.db ann",
-    "end": "s.db --name none", "mark": "s.db --window 2024-03-01 --note wrong",
+    "plan": "n.toml", "ledger": "s.db", "inspect": "s.db", "erase-user": "s.db ann",
+    "close": "s.db --name none", "annotate": "s.db --window 2024-03-01 --note wrong",
     "backup": "s.db --out b.db", "export": "s.db --out x.csv", "methods": "s.db",
     "publish": "s.db --to p.db", "verify": "s.db",
 }  # fmt: skip
@@ -53,9 +52,11 @@ def _named() -> Iterator[tuple[str, str, str]]:
     """Of all commands the options that name files: command, option, and its name in Python."""
     context = click.Context(app)
     names = app.list_commands(context)
-    assert {*names} == {*COMMANDS, *STATISTICS_AT_TOP, "statistic"}
+    assert {*names} == {*COMMANDS, "release"}
     commands: dict[str, Any] = {name: app.get_command(context, name) for name in names}
-    for command, of in {"report": statistic_command("report"), **commands}.items():
+    for name in ("count", "hierarchy", "contingency", "ranges", "report"):
+        commands[name] = statistic_command(name)
+    for command, of in commands.items():
         for item in of.params:
             text = not getattr(item, "is_flag", False) and item.name != "help"
             argument = item.param_type_name == "argument"
@@ -97,7 +98,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setenv("XDG_STATE_HOME", str(folder / "home"))
         Path("e.csv").write_text(EVENTS)
         words = COUNT.replace("new.db", "s.db").split()
-        done = Workplace(folder).plain("count", *words, "--out", "t.parquet")
+        done = Workplace(folder).plain("release", "count", *words, "--out", "t.parquet")
         assert not done.code, done.err
         Path("e.csv").unlink()
     return folder
@@ -143,9 +144,10 @@ def test_no_command_waits_for_what_is_no_file(
     elif option:
         words += [option, shown]
     else:
-        words[1 if name == "person" else 0] = shown
-    first = ["count"] if command == "report" and name != "statistics" else [command]
-    first = ["statistic", "report"] if first == ["report"] else first
+        words[1 if name == "user" else 0] = shown
+    first = [command] if command in COMMANDS else ["release", command]
+    if command == "report" and name != "statistics":
+        first = ["release", "count"]
     place.plain(*first, *words)  # which raises what is no error made on purpose
     assert not Path(odd).is_file()
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import counton
-from counton.base.errors import InvalidInputError, field
+from counton.base.errors import InvalidInputError
 from counton.cli.app import app
 from counton.cli.command_list import COMMANDS
-from counton.cli.command_text import command_words
-from counton.cli.failures import failure
+from counton.cli.statistic_commands import statistic_command
 from counton.run import Job, run
 
 SOURCE = Path(counton.__file__).parent
@@ -78,13 +76,13 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
         run(Job("count", **(request | changed)))
     assert in_python in str(caught.value)
     assert caught.value.fields == fields
-    assert on_the_command_line in place("count", events, *place.new(**changed)).err
+    assert on_the_command_line in place("release", "count", events, *place.new(**changed)).err
 
 
 def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None:
     taking = {}
     for name in ("count", *COMMANDS):
-        command = app.get_command(click.Context(app), name)
+        command = app.get_command(click.Context(app), name) or statistic_command(name)
         assert command is not None
         words = {one.name: one.param_type_name for one in command.params}
         if "state" in words:
@@ -92,19 +90,6 @@ def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None
             assert (words["state"] == "option") == (words.get("events") == "argument"), name
     arguments = {name for name, kind in taking.items() if kind == "argument"}
     assert arguments == {
-        "backup", "end", "export", "forget", "ledger", "mark", "methods", "publish", "show",
-        "verify",
+        "annotate", "backup", "close", "erase-user", "export", "inspect", "ledger", "methods",
+        "publish", "verify",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("statistic", ["count", "report", "top-k", "contingency"])
-def test_a_refusal_names_the_command_of_a_statistic_that_exists(statistic: str) -> None:
-    told = InvalidInputError(f"give {field('what', statistic)}").translate(command_words())
-    words = told.removeprefix("give counton ").split()
-    shown = CliRunner().invoke(app, [*words, "-h"])
-    assert (words[-1], shown.exit_code) == (statistic, 0)
-
-
-def test_a_job_file_names_its_statistic_and_no_command() -> None:
-    told = failure(InvalidInputError(f"give {field('what', 'count')}"))[1]
-    assert told == "give statistic count"

@@ -77,7 +77,12 @@ def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, pl
         assert outcome.spec.strategy == root()
     words = [f"--{key}={value}" for key, value in STREAM.items()]
     place(
-        "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
+        "release",
+        "count",
+        events,
+        *words,
+        f"--strategy={tmp_path / 'mine.json'}",
+        f"--state={tmp_path}/b.db",
     ).fine()
     with pytest.raises(InvalidInputError, match="strategy is an object in memory"):
         save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")

@@ -188,7 +188,7 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
     file.write_text(text)
     assert (
         place.plain(
-            "end", str(place.folder / "visits.db"), "--name", "waits", "--drop-waiting"
+            "close", str(place.folder / "visits.db"), "--name", "waits", "--drop-waiting"
         ).code
         == 0
     )

@@ -24,7 +24,7 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
 
 
 def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
-    average = "statistic average - --value waits --lower 0 --upper 60 --resolution 1 --state s.db"
+    average = "release average - --value waits --lower 0 --upper 60 --resolution 1 --state s.db"
     windows = "--time at --every 1d --start 2024-03-01 --steps 6 --release totals"
     wanted = ["--within", "count=20,mean=1", "--level", "0.9", "--plan", "--json"]
     file = place.folder / "n.toml"
@@ -65,7 +65,8 @@ def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
     words = ["--most", "3", "--per", "1d"]
     plain = json.loads(place("plan", "30", "--epsilon", "1", *words, "--json").out)
     typed = (
-        "count - --state s.db --time at --start 2024-03-01 --user who --every 1d --release totals"
+        "release count - --state s.db --time at --start 2024-03-01 --user who --every 1d "
+        "--release totals"
     )
     job = place(*typed.split(), "--steps", "30", "--epsilon", "1", *words, "--plan", "--json")
     planned = json.loads(job.out)["plans"]["totals"]
@@ -97,7 +98,7 @@ def test_each_level_of_a_hierarchy_costs_what_its_own_width_costs(
         (place.folder / name).write_text("\n".join(["region,city,size", *paths, ""]))
     rows = str(place.folder / "rows.csv")
     domain = str(place.folder / "leaves.csv")
-    hierarchy = ["hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
+    hierarchy = ["release", "hierarchy", rows, "--levels", "region,city,size", "--domain", domain]
     hierarchy += ["--state", str(place.state)]
 
     def planned(within: object) -> tuple[float, dict[str, float]]:
@@ -141,7 +142,17 @@ def test_any_widths_by_level_are_reached_for_less_and_kept(
     (place.folder / "leaves.csv").write_text("\n".join([levels, *cities, ""]))
     rows = str(place.folder / "rows.csv")
     domain = str(place.folder / "leaves.csv")
-    words = ["hierarchy", rows, "--levels", levels, "--domain", domain, "--state", str(place.state)]
+    words = [
+        "release",
+        "hierarchy",
+        rows,
+        "--levels",
+        levels,
+        "--domain",
+        domain,
+        "--state",
+        str(place.state),
+    ]
     words += more
 
     def planned(widths: str) -> tuple[float, dict[str, float]]:

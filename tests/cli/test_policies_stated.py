@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 STREAM = (
-    "count", "visits.csv", "--time", "at", "--every", "24h", "--timezone", "Europe/Berlin",
-    "--start", "2024-10-25", "--steps", "9", "--by", "shop", "--domain", "north,south",
-    "--epsilon", "1", "--state", "s.db", "--quiet", "9",
+    "release", "count", "visits.csv", "--time", "at", "--every", "24h", "--timezone",
+    "Europe/Berlin", "--start", "2024-10-25", "--steps", "9", "--by", "shop", "--domain",
+    "north,south", "--epsilon", "1", "--state", "s.db", "--quiet", "9",
 )  # fmt: skip
 GOOD = "at,shop\n2024-10-25 09:00,north\n"
 #: An option, its default, another policy, and a row that only the other policy leaves out.

@@ -48,7 +48,7 @@ def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any
     words = ("publish", str(place.state), "--to", str(out))
     assert "1 new step, 1 in all, in the view counton_releases" in place(*words).out
     assert view(out) == exported(place.state)
-    place("count", place.write("e.csv", ROWS), *place.again)
+    place("release", "count", place.write("e.csv", ROWS), *place.again)
     assert len(view(out)) == 2  # another database is brought up to date by the command
     assert "3 new steps, 4 in all" in place(*words).out
     assert view(out) == exported(place.state)
@@ -61,7 +61,7 @@ def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any
 def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
     place.count(place.write("e.csv", ROWS[:3]))
     assert place("publish", str(place.state), "--level", "0.9").code == 0
-    place("count", place.write("e.csv", ROWS), *place.again)
+    place("release", "count", place.write("e.csv", ROWS), *place.again)
     assert len(view(place.state)) == 8
     assert view(place.state) == exported(place.state, level=0.9)
     assert place("verify", str(place.state)).code == 0
@@ -143,7 +143,7 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     shutil.copy(place.state, place.folder / "full.db")
     publish(place.state, out)
     (place.folder / "f.csv").write_text((place.folder / "e.csv").read_text())
-    place("count", str(place.folder / "f.csv"), *place.new(state=str(other)))
+    place("release", "count", str(place.folder / "f.csv"), *place.new(state=str(other)))
     done = place("publish", str(other), "--to", str(out))
     assert (done.code, "another stream 'count' is published there" in done.err) == (2, True)
     connection = sqlite3.connect(out)
@@ -158,7 +158,7 @@ def test_tables_of_an_earlier_version_are_refused_with_what_to_do(place: Any) ->
     out = place.folder / "d.db"
     place.count(place.write("e.csv", ROWS[:3]))
     publish(place.state, out)
-    place("count", place.write("e.csv", ROWS), *place.again)
+    place("release", "count", place.write("e.csv", ROWS), *place.again)
     connection = sqlite3.connect(out)
     with connection:
         connection.execute("DROP VIEW counton_releases")
@@ -197,14 +197,14 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
         done = place(command, state)
         assert "old copy" not in done.out + done.err
     shutil.copy(place.state, old)
-    place("count", place.write("e.csv", ROWS), *place.again)
+    place("release", "count", place.write("e.csv", ROWS), *place.again)
     shutil.copy(old, place.state)
     for words in (
         ("export", state),
-        ("show", state),
-        ("show", state, "--json"),
+        ("inspect", state),
+        ("inspect", state, "--json"),
         ("methods", state),
-        ("end", state, "--name", "count", "--drop-waiting"),
+        ("close", state, "--name", "count", "--drop-waiting"),
     ):
         done = place(*words).fine()
         said = " ".join((done.out + done.err).split())

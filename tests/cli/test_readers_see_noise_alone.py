@@ -21,7 +21,6 @@ from counton.base.private import Private
 from counton.cli.print_forms import CONFIDENTIAL as EXACT
 from counton.continual.checkpoint import StreamProgress
 from counton.state.dedup import Secret
-from counton.statistics.catalogue import statistic_named
 
 from .conftest import Workplace
 
@@ -60,23 +59,22 @@ def all_that_is_shown(
     folder.mkdir()
     key.save(folder / "k.key")
     stated = stated_by(name, {**LEFT_OUT, **said, "epsilon": 1})
-    kind = [] if statistic_named(name).additive else ["statistic"]
     first = words_of(name, stated, folder)
     shown = list[Any]()
     state = str(folder / "s.db")
     for night, until in enumerate(("03", "05")):
         lines = "".join(f"2024-03-01T{row}\n" for rows in nights[: night + 1] for row in rows)
         (folder / "e.csv").write_text(HEADER + lines)
-        words = [*kind, name, str(folder / "e.csv"), "--state", state]
+        words = ["release", name, str(folder / "e.csv"), "--state", state]
         words += ["--key", str(folder / "k.key"), "--until", f"2024-03-01T{until}:00"]
         out = ["--out", str(folder / "t.csv")]
-        done = place.by_file(*words[len(kind) :], *out, *first).fine()
+        done = place.by_file(*words, *out, *first).fine()
         said_apart = [line for line in done.err.splitlines() if EXACT not in line]
         report = json.loads(place.plain(*words, *out, "--json").out)
         del report["not_private"]
         shown += [done.out, said_apart, report, (folder / "t.csv").read_bytes()]
         first = []
-    for command in (["show", state], ["methods", state, "--full"]):
+    for command in (["inspect", state], ["methods", state, "--full"]):
         shown.append(place.plain(*command).out)
     return shown
 

@@ -25,16 +25,18 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     place.count(place.write("e.csv", ROWS[:3]), *table).fine()
     assert Path(key).stat().st_mode & 0o777 == 0o600
     events = place.write("e.csv", [*ROWS, "00:50,b"])  # a late row too
-    second = place("count", events, *place.again, *table).fine()
+    second = place("release", "count", events, *place.again, *table).fine()
     assert "released before, not counted from a file of all events" in second.err
     assert place.estimates() == [[1, 1], [2, 1], [2, 1]]
-    third = place("count", events, *place.again, *table)
+    third = place("release", "count", events, *place.again, *table)
     assert "Nothing new to release" in third.out
-    shown = place("show", str(place.state))
+    shown = place("inspect", str(place.state))
     assert "stream count" in shown.out
     spent = json.loads(place("ledger", str(place.state), "--limit-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
-    refused = place("count", events, *place.new(), "--name", "another", "--key", f"{key}2")
+    refused = place(
+        "release", "count", events, *place.new(), "--name", "another", "--key", f"{key}2"
+    )
     assert refused.code == 4
     assert not Path(f"{key}2").exists()
 
@@ -59,7 +61,7 @@ epsilon = 1
     file.write_text(job)
     place.write("e.csv", ROWS)
     before = json.loads(place.plain("plan", str(file), "--json").out)
-    assert place.plain("show", str(place.state)).code != 0  # there is no table yet
+    assert place.plain("inspect", str(place.state)).code != 0  # there is no table yet
     assert place.plain("ledger", str(place.state), "--limit-epsilon", "3").code == 0
     assert place.plain("run", str(file)).code == 0
     after = json.loads(place.plain("plan", str(file), "--json").out)

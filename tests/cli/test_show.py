@@ -23,11 +23,11 @@ def table(place: Workplace) -> str:
 
 def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     state = str(place.state)
-    said = place.plain("show", table).fine()
+    said = place.plain("inspect", table).fine()
     for words in ("stream count, as it was released", "3 windows, 1 to 3", "95%"):
         assert words in said.out
     assert "fingerprint" not in said.out
-    found = json.loads(place.plain("show", table, "--json").out)
+    found = json.loads(place.plain("inspect", table, "--json").out)
     assert (found["name"], found["groups"], found["last"]) == ("count", ["a", "b"], 3)
     assert [(row["group"], row["estimate"]) for row in found["rows"]] == [("a", 3), ("b", 2)]
     assert "key" not in found
@@ -35,14 +35,17 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     facts = pl.read_parquet_metadata(table)["counton"]
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("step") != 2).write_parquet(cut, metadata={"counton": facts})
-    assert "2 windows, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
-    assert f"state {state}, file format" in place.plain("show", state).out
-    assert place("count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code == 0
+    assert "2 windows, 1 to 3; missing between them: 1" in place.plain("inspect", str(cut)).out
+    assert f"state {state}, file format" in place.plain("inspect", state).out
+    assert (
+        place("release", "count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code
+        == 0
+    )
     one = place.shown("--name", "count")
     assert "stream count" in one
     assert "stream two" not in one
     assert "stream two" in place.shown()
-    done = place.plain("show", state, "--name", "none")
+    done = place.plain("inspect", state, "--name", "none")
     assert (done.code, "has no stream 'none'; it has 'count', 'two'" in done.err) == (2, True)
 
 
@@ -54,12 +57,12 @@ def test_show_says_that_a_stream_begun_without_a_last_step_is_at_its_last(
     with Stream.create(state, "visits", GrowingSquareRoot(), ZCDP(1)) as stream:
         for _ in range(2):
             stream.release(1)
-        assert "ended" not in place.plain("show", state).out
+        assert "ended" not in place.plain("inspect", state).out
         stream.release(1)
-    assert "stream visits: 3 steps; ended at step 3\n" in place.plain("show", state).out
+    assert "stream visits: 3 steps; ended at step 3\n" in place.plain("inspect", state).out
     other = str(place.folder / "other.db")
     words = ("--state", other, "--name", "job", "--rho", "1", "--unit", "visit", "--around", "3")
     times = ("--time", "time", "--start", "2013-01-01", "--every", "1h", "--yes")
     events = place.write("e.csv", EVENTS)
-    place("count", events, *words, *times, "--until", "2013-01-01T03:00").fine()
-    assert "; ended at step 3\n" in place.plain("show", other).out
+    place("release", "count", events, *words, *times, "--until", "2013-01-01T03:00").fine()
+    assert "; ended at step 3\n" in place.plain("inspect", other).out

@@ -34,13 +34,13 @@ def events(place: Any) -> str:
 def test_another_key_is_refused(place: Any, events: str) -> None:
     other = place.folder / "other.key"
     Key.generate().save(other)
-    said = place("count", events, *place.again, "--key", str(other)).refused(6)
+    said = place("release", "count", events, *place.again, "--key", str(other)).refused(6)
     assert "was created with the key" in said
 
 
 def test_a_stream_of_another_program_is_refused(place: Any, events: str) -> None:
     Stream.create(place.state, "mine", Binary(10), PureDP(1)).close()
-    said = place("count", events, *place.again, "--name", "mine").refused()
+    said = place("release", "count", events, *place.again, "--name", "mine").refused()
     assert "was not made by a job" in said
 
 
@@ -50,7 +50,7 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
     assert place.count(events, "--key", str(key)).code == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert not (place.folder / "state.db.key").exists()
-    assert "Nothing new" in place("count", events, *place.again, "--key", str(key)).out
+    assert "Nothing new" in place("release", "count", events, *place.again, "--key", str(key)).out
 
 
 def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
@@ -58,14 +58,16 @@ def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
 ) -> None:
     place("ledger", str(place.state), "--limit-epsilon", "100")
     key = place.folder / "my.key"
-    assert place("count", events, *place.new(name="s", key=str(key))).code == 4
+    assert place("release", "count", events, *place.new(name="s", key=str(key))).code == 4
     assert not key.exists()
 
 
 def test_a_run_that_fails_makes_no_state_of_a_url(place: Any, contents: Contents) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
-    done = place("count", events, *place.new(state=f"sqlite:///{place.state}", every="1x"))
+    done = place(
+        "release", "count", events, *place.new(state=f"sqlite:///{place.state}", every="1x")
+    )
     assert done.code == 2
     assert contents() == before
 
@@ -74,7 +76,7 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
     shown = place.shown()
     for word in ("stream count", "released", "3 windows", "epsilon = 100", "by group (2 ", "1h"):
         assert word in shown
-    as_json = place("show", str(place.state), "--json").out
+    as_json = place("inspect", str(place.state), "--json").out
     assert json.loads(as_json)["streams"][0]["step"] == 3
     secret = (place.folder / "state.db.key").read_text().strip().rpartition(":")[2]
     assert len(bytes.fromhex(secret)) == 32
@@ -85,7 +87,7 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
 
 
 def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> None:
-    shown = place("show", str(place.state)).out
+    shown = place("inspect", str(place.state)).out
     lines = shown.splitlines()
     assert len(lines) <= 12
     assert [line.split()[:2] for line in lines if line[:2] in ("a ", "b ")] == [
@@ -100,12 +102,14 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
     assert shown.endswith(f", file format {FORMAT}{account}")
     with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
         (last,) = fed.release_many([3]).values
-    assert f"step 1: {last}\n" in place("show", str(place.folder / "fed.db")).out
+    assert f"step 1: {last}\n" in place("inspect", str(place.folder / "fed.db")).out
 
 
 def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
-    place("count", events, *place.new(name="second", unit="departure", epsilon="50")).fine()
+    place(
+        "release", "count", events, *place.new(name="second", unit="departure", epsilon="50")
+    ).fine()
     done = place(
         "ledger", str(place.state), "--limit-epsilon", "100", "--limit-relation", "add_remove"
     )
@@ -130,10 +134,10 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     limit = "ledger", str(place.state), "--limit-epsilon", "100"
     assert place(*limit, "--limit-unit", "reader").code == 0
     people = "--user", "reader", "--most", "2"
-    done = place("count", rows, *place.new(epsilon="40"), *people).fine()
+    done = place("release", "count", rows, *place.new(epsilon="40"), *people).fine()
     assert "one reader more or less" in place.shown()
     for more in ((), ("--unit", "visit"), (*people, "--per", "1mo"), (*people, "--unit", "person")):
-        done = place("count", rows, *place.new(name="b", epsilon="40"), *more)
+        done = place("release", "count", rows, *place.new(name="b", epsilon="40"), *more)
         assert done.code == 2
         assert "the limit of this ledger is about one reader" in done.err
     said = place("ledger", str(place.state)).out
@@ -156,7 +160,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
     assert place("ledger", str(place.state), "--limit-epsilon", "100").code == 0
     people = "--user", "reader", "--most", "2"
-    done = place("count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
+    done = place("release", "count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
     assert "apart" not in done.out
     totals = ["70 for one reader added"]
     for name, epsilon, unit, more in (
@@ -164,7 +168,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
         ("c", "75", "reader's month (UTC, time)", (*people, "--unit", "reader", "--per", "1mo")),
         ("d", "40", "event", ("--unit", "event")),
     ):
-        done = place("count", rows, *place.new(name=name, epsilon=epsilon), *more)
+        done = place("release", "count", rows, *place.new(name=name, epsilon=epsilon), *more)
         totals.append(f"{epsilon} for one {unit} added")
         said = " ".join(done.out.split())
         for total in totals:
@@ -245,11 +249,13 @@ def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> No
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
     assert place("ledger", str(place.state), "--limit-epsilon", "100.25").code == 0
-    said = place("count", events, *place.new(name="second", epsilon="1")).refused(4)
+    said = place("release", "count", events, *place.new(name="second", epsilon="1")).refused(4)
     assert "release 'second' asks for pure differential privacy with epsilon = 1;" in said
     assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in said
     file = place.folder / "nightly.toml"
-    place("count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file)).fine()
+    place(
+        "release", "count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file)
+    ).fine()
     file.write_text(file.read_text().replace("second", "third"))
     said = place("run", str(file)).refused(4)
     assert "release 'third' asks for" in said
@@ -261,7 +267,12 @@ def test_a_key_of_other_tools_is_a_key(place: Any) -> None:
     file = place.folder / "nightly.key"
     file.write_text(f"counton-key-1:{secrets.token_hex(32)}\n")
     file.chmod(0o600)
-    assert place("count", place.write("e.csv", EVENTS), *place.new(), "--key", str(file)).code == 0
+    assert (
+        place(
+            "release", "count", place.write("e.csv", EVENTS), *place.new(), "--key", str(file)
+        ).code
+        == 0
+    )
 
 
 def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
@@ -271,10 +282,10 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     until = ("--until", "2013-01-01T03:00")
     bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
     new = (*place.new(by=None, domain=None), "--strategy", "solved", *until)
-    assert place("count", events, *new, "--name", "counts").code == 0
-    done = place("statistic", "average", events, *new, *bounds, "--name", "means", "--json").fine()
+    assert place("release", "count", events, *new, "--name", "counts").code == 0
+    done = place("release", "average", events, *new, *bounds, "--name", "means", "--json").fine()
     state = str(place.state)
-    shown = json.loads(place("show", state, "--json").out)
+    shown = json.loads(place("inspect", state, "--json").out)
     counts, means = shown["streams"]
     laws = [stream["terms"]["law"] for stream in (counts, means)]
     assert all(Fraction(law["grid"]) < 1 for law in laws)
@@ -307,8 +318,8 @@ def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, dama
     file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
     second.write_bytes(damage)
     said = f"the witness {second} of state {place.state} cannot be read"
-    assert said in " ".join(place("count", rows, *place.again).err.split())
-    assert "cannot be read (it was altered" in place("show", str(place.state)).out
+    assert said in " ".join(place("release", "count", rows, *place.again).err.split())
+    assert "cannot be read (it was altered" in place("inspect", str(place.state)).out
     done = place("verify", str(place.state))
     assert done.code in (3, 7)
     assert f"WRONG: {said}" in " ".join(done.out.split())
@@ -319,7 +330,7 @@ def test_a_damaged_witness_is_a_sentence_and_stops_no_other_job(place: Any, dama
     assert "Released" in done.out.partition("job others")[2]
     second.write_bytes(right)
     assert place("verify", str(place.state)).code == 0
-    assert place("count", rows, *place.again).code == 0
+    assert place("release", "count", rows, *place.again).code == 0
 
 
 def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None:
@@ -329,7 +340,9 @@ def test_a_place_that_the_old_copy_does_not_remember_is_read(place: Any) -> None
     old = Path(place.state).read_bytes()
     later = place.write("l.csv", ["00:10,a", "01:30,b", "03:30,b"])
     away = str(place.folder / "w2")
-    place("count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00").fine()
+    place(
+        "release", "count", later, *place.again, "--witness", away, "--until", "2013-01-01T04:00"
+    ).fine()
     Path(place.state).write_bytes(old)
     done = place("verify", str(place.state))
     assert done.code == 7
@@ -353,12 +366,12 @@ def test_a_witness_that_is_lost_asks_for_a_word(place: Any) -> None:
         assert "run the job again" not in said
         lost = said.index("An old copy would release steps again")
         assert lost < said.index("confirm it (counton verify --accept-old-copy)")
-        assert place("count", rows, *place.again).code == 9
+        assert place("release", "count", rows, *place.again).code == 9
         refused = place("publish", str(place.state), "--to", str(place.folder / "out.db"))
         assert (refused.code, "nothing was published" in refused.err) == (7, True)
     done = place("verify", str(place.state), "--accept-old-copy").fine()
     assert "holds this copy of 'count' for the newest" in " ".join(done.err.split())
-    assert place("count", rows, *place.again).code == 0
+    assert place("release", "count", rows, *place.again).code == 0
 
 
 def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
@@ -366,14 +379,14 @@ def test_a_file_of_revised_windows_names_the_strategy_of_its_stream(
 ) -> None:
     kept = str(tmp_path / "revised.db"), str(tmp_path / "revised.csv")
     place(
-        *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
+        *("release", "count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
         *("--revise", "2d", "--append", "--until", "2013-01-05", "--epsilon", "1", "--yes"),
         *("--state", kept[0], "--out", kept[1]),
     ).fine()
     said = [
         line
         for shown in kept
-        for line in place("show", shown).out.splitlines()
+        for line in place("inspect", shown).out.splitlines()
         if line.startswith("strategy")
     ]
     assert len(said) == 2
@@ -393,7 +406,17 @@ def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
     for kind, words in said.items():
         kept = str(tmp_path / f"{kind}.db"), str(tmp_path / f"{kind}.csv")
         place(
-            *("count", events, "--time", "time", "--every", "1d", "--start", "2013-01-01"),
+            *(
+                "release",
+                "count",
+                events,
+                "--time",
+                "time",
+                "--every",
+                "1d",
+                "--start",
+                "2013-01-01",
+            ),
             *("--until", "2013-01-05", "--steps", "365", "--epsilon", "1", "--yes"),
             *("--strategy", kind, "--state", kept[0], "--out", kept[1]),
         ).fine()
@@ -401,4 +424,4 @@ def test_the_account_of_a_stream_has_the_parameters_of_its_mechanism(
             account = " ".join(place("methods", shown, "--full").out.split())
             assert all(word in account for word in words.split(", "))
             name = re.sub(r", (height|arity) .*", "", words)
-            assert f"strategy: {name}, with Laplace noise" in place("show", shown).out
+            assert f"strategy: {name}, with Laplace noise" in place("inspect", shown).out

@@ -12,7 +12,7 @@ from counton.results.series import finite
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]
 HEADER = "time,to,user,delay,comes"
-TOP = ("statistic", "top-k")
+TOP = ("release", "top-k")
 
 
 def windows(place: Any, **changed: str | None) -> list[str]:
@@ -108,7 +108,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
 
 def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -> None:
     assert finite(pl.DataFrame({"std": [1.0, float("inf")]}))["std"].to_list() == [1, None]
-    words = ["statistic", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
+    words = ["release", "quantiles", events, "--value", "delay", *windows(place), "--edges"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "2")
     assert median["lower"] <= 60 <= median["upper"]
     (median,) = rows_of(place, *words, "0,6,60,80", "--shares", "0.5", "--over", "1")
@@ -123,7 +123,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     ):
         done = place(*words, "0,6,60,80", *more, "--name", "new")
         assert (done.code, said in done.err) == (2, True), done.err
-        assert '"name": "new"' not in place("show", str(place.state), "--json").out
+        assert '"name": "new"' not in place("inspect", str(place.state), "--json").out
     done = place(*words, "0,6,60,80", "--shares", "0.5,0.9,0.5")
     assert "nothing yet: fewer steps are released" in done.out  # what was shown is remembered
     all_so_far = ["--shares", "0.5,0.9,0.5", "--over", "0"]
@@ -134,7 +134,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
 
 
 def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> None:
-    words = ["statistic", "quantiles", events, "--value", "delay", *windows(place)]
+    words = ["release", "quantiles", events, "--value", "delay", *windows(place)]
     rows = rows_of(place, *words, "--edges", "0,20,40,60")
     even = ("--lower", "0", "--upper", "60", "--cells")
     assert rows_of(place, *words, *even, "3") == rows
@@ -150,7 +150,7 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
             [*TOP, "E", "--by", "to", "--domain", "JFK", "--user", "user"],
             "--user user needs --most",
         ),
-        (["count", "E", "--first"], "--first needs --user"),
+        (["release", "count", "E", "--first"], "--first needs --user"),
         ([*TOP, "E", "--by", "to", "--domain", "JFK", "--most", "2"], "--most 2 needs --user"),
         ([*TOP, "E", "--by", "to"], "--unknown discover"),
         (
@@ -161,9 +161,9 @@ def test_cells_may_be_stated_in_another_way_later(place: Any, events: str) -> No
             [*TOP, "E", "--by", "to", "--domain", "JFK,LGA", "--room", "9"],
             "--room 9 needs --unknown discover",
         ),
-        (["statistic", "distinct", "E", "--user", "user", "--lower", "3"], "--lower"),
-        (["statistic", "distinct", "E"], "--user"),
-        (["statistic", "average", "E", "--value", "to", "--lower", "0"], "--upper"),
+        (["release", "distinct", "E", "--user", "user", "--lower", "3"], "--lower"),
+        (["release", "distinct", "E"], "--user"),
+        (["release", "average", "E", "--value", "to", "--lower", "0"], "--upper"),
     ],
 )
 def test_wrong_options_are_refused_in_words(
@@ -189,7 +189,7 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any, events: str
 
 
 def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:
-    assert "top-k" in place("statistic", "--help").out
-    shown = place("statistic", "quantiles", "--help").out
+    assert "top-k" in place("release", "--help").out
+    shown = place("release", "quantiles", "--help").out
     assert "--edges" in shown
     assert "--levels" not in shown

@@ -32,12 +32,14 @@ class Desk:
 
     def hierarchy(self, *more: str, leaves: str | None = None, out: str = "out.csv") -> Result:
         options = ["--levels", "state,county", "--counts", "people", "--domain", self.places]
-        return self("hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
+        return self("release", "hierarchy", leaves or self.leaves, *options, *self.kept(out), *more)
 
     def ranges(self, *more: str, line: str | None = None, out: str = "out.csv") -> Result:
         hours = [] if "--label" in more else ["--label", "hour", "--domain", "00,01,02,03"]
         kept = self.kept(out)
-        return self("ranges", line or self.line, "--counts", "visits", *hours, *kept, *more)
+        return self(
+            "release", "ranges", line or self.line, "--counts", "visits", *hours, *kept, *more
+        )
 
     def kept(self, out: str) -> list[str]:
         return ["--state", str(self.path("state.db")), "--out", str(self.path(out))]
@@ -90,11 +92,11 @@ def test_the_same_again_and_changed_data_show_what_was_released(desk: Desk) -> N
 def test_tables_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
     desk.ranges("--rho", "1", "--unit", "visit")
-    shown = desk("show", state).out
+    shown = desk("inspect", state).out
     assert "stream ranges_of_visits: once" in shown
     account = desk("methods", state, "--full").out
     assert "The unit of privacy is one visit, which counts in one of 4 cells" in account
-    tables = json.loads(desk("show", state, "--json").out)["streams"]
+    tables = json.loads(desk("inspect", state, "--json").out)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges_of_visits", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
 
@@ -223,17 +225,17 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     named = ("hierarchy_of_people", "tree.parquet", 7), ("ranges_of_visits", "long.csv", 24)
     for name, out, rows in named:
         kind = name.partition("_")[0]
-        done = desk("show", str(desk.path(out))).fine()
+        done = desk("inspect", str(desk.path(out))).fine()
         assert f"stream {name}, as it was released: once" in done.out
         assert "step" not in done.out
-        found = json.loads(desk("show", str(desk.path(out)), "--json").out)
+        found = json.loads(desk("inspect", str(desk.path(out)), "--json").out)
         assert (found["released"], len(found["rows"])) == (kind, min(rows, 20))
         assert not {"first", "last", "missing_steps"} & {*found}
     said = desk("export", state, "--name", "ranges_of_visits", "--steps", "1:2").refused()
     assert "--steps 1:2 does not apply to stream 'ranges_of_visits', which was released" in said
-    shown = desk("show", state).out + desk("methods", state, "--full").out
+    shown = desk("inspect", state).out + desk("methods", state, "--full").out
     assert "step" not in shown
-    refused = desk("end", state, "--name", "ranges_of_visits", "--drop-waiting")
+    refused = desk("close", state, "--name", "ranges_of_visits", "--drop-waiting")
     assert (refused.code, "it needs no end" in refused.err) == (2, True)
 
 

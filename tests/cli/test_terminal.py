@@ -37,7 +37,7 @@ def test_names_of_groups_steer_no_terminal(
     domain = ("--by", "page", "--domain", tmp_path / "pages.csv", "--epsilon", 1)
     state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--out", out)
     for said in (
-        counton("count", events, *stream, *domain, *state),
+        counton("release", "count", events, *stream, *domain, *state),
         counton("export", out),
         counton("export", out, "--groups", f"{NAME},home"),
         counton("export", out, "--groups", "none"),

@@ -23,11 +23,11 @@ def berlin(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
 
 
 def asked(more: str) -> list[str]:
-    words = "count e.csv --time at --every 1d --start 2024-03-01 --timezone Europe/Berlin"
+    words = "release count e.csv --time at --every 1d --start 2024-03-01 --timezone Europe/Berlin"
     return f"{words} --epsilon 1 --state s.db {more}".split()
 
 
-TOLD = ["export s.db", "export s.db --json", "methods s.db", "show s.db", "show s.db --json"]
+TOLD = ["export s.db", "export s.db --json", "methods s.db", "inspect s.db", "inspect s.db --json"]
 
 
 def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None:

@@ -27,20 +27,29 @@ CELLS = ("--domain", "a,b")
 @pytest.mark.parametrize(
     "asked",
     [
-        ("contingency", "--columns", "group", *DOMAIN),
-        ("contingency", "--columns", "group", *DOMAIN, *LINE),
-        ("ranges", "--counts", "number", "--label", "group", "--domain", "a,b"),
-        ("ranges", "--label", "group", *CELLS, *LINE),
-        ("hierarchy", "--levels", "group", "--counts", "number", "--domain", "groups.csv"),
-        ("hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
-        ("count", "--by", "group", *CELLS, *LINE),
-        ("statistic", "top-k", "--by", "group", *CELLS, *LINE),
+        ("release", "contingency", "--columns", "group", *DOMAIN),
+        ("release", "contingency", "--columns", "group", *DOMAIN, *LINE),
+        ("release", "ranges", "--counts", "number", "--label", "group", "--domain", "a,b"),
+        ("release", "ranges", "--label", "group", *CELLS, *LINE),
+        (
+            "release",
+            "hierarchy",
+            "--levels",
+            "group",
+            "--counts",
+            "number",
+            "--domain",
+            "groups.csv",
+        ),
+        ("release", "hierarchy", "--levels", "group", "--domain", "groups.csv", *LINE),
+        ("release", "count", "--by", "group", *CELLS, *LINE),
+        ("release", "top-k", "--by", "group", *CELLS, *LINE),
     ],
     ids=" ".join,
 )
 def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
     words = "people are not protected: a person with 100 visits loses 100 times the epsilon"
-    what = 2 if asked[0] == "statistic" else 1
+    what = 2
     (place.folder / "groups.csv").write_text("group\na\nb\n")
     rows = ["00:10,a,x,1", "02:00,b,y,1"]
     place.write("e.csv", rows[: 2 - ("number" in asked)], "time,group,who,number")
@@ -68,10 +77,10 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
     state = str(place.state)
     out = str(place.folder / "out.csv")
     line = ("--user", "who", "--most", "2", "--per", "1d", *LINE[:-1], "who", "--epsilon", "1")
-    done = place("count", events, *line, "--state", state, "--out", out).fine()
+    done = place("release", "count", events, *line, "--state", state, "--out", out).fine()
     kept = export(state)
     published = read(out)
-    doors = [done.out, place("show", state).out, place("show", out).out, place.shown()]
+    doors = [done.out, place("inspect", state).out, place("inspect", out).out, place.shown()]
     doors += [place("methods", state).out, place("methods", state, "--full").out]
     doors += [str(kept), kept.describe(), published.describe(), published.methods(full=True)]
     for said in doors:
@@ -82,15 +91,15 @@ def test_every_door_says_that_the_losses_of_days_add_up(place: Any, events: str)
 @pytest.mark.parametrize(
     "asked",
     [
-        ("count", "--user", "who", "--most", "2", *LINE),
-        ("statistic", "distinct", "--user", "who", *LINE),
+        ("release", "count", "--user", "who", "--most", "2", *LINE),
+        ("release", "distinct", "--user", "who", *LINE),
     ],
     ids=" ".join,
 )
 def test_where_users_are_protected_none_of_this_is_said(
     place: Any, events: str, asked: tuple[str, ...]
 ) -> None:
-    what = 2 if asked[0] == "statistic" else 1
+    what = 2
     out = str(place.folder / "out.csv")
     kept = ("--epsilon", "1", "--state", str(place.state), "--out", out)
     done = place(*asked[:what], events, *asked[what:], *kept).fine()
@@ -115,8 +124,8 @@ def test_where_users_are_protected_none_of_this_is_said(
 def test_late_windows_sink_under_a_bound_for_longer(
     place: Any, events: str, bound: tuple[str, ...], words: str, late: bool
 ) -> None:
-    asked = ("count", events, "--user", "who", *bound, *LINE, "--epsilon", "1", "--state",
-             str(place.state), "--until", "newest")  # fmt: skip
+    asked = ("release", "count", events, "--user", "who", *bound, *LINE, "--epsilon", "1",
+             "--state", str(place.state), "--until", "newest")  # fmt: skip
     place.by_file(*asked).fine()
     said = " ".join(export(str(place.state)).describe().split()).lower()
     assert words in said
@@ -136,7 +145,7 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     )
     assert "people are not" not in said
     assert "rows beyond their user's limit, not counted: 2" in done.err
-    report = json.loads(place("count", events, *place.again, "--json").out)
+    report = json.loads(place("release", "count", events, *place.again, "--json").out)
     assert "one visitor's day" in report["protected"]
     assert report["contribution"]["most"] == 2
     kept_apart = report.pop("not_private")
@@ -151,7 +160,7 @@ def test_somebody_with_several_periods_loses_the_square_of_their_number(
     """As groups do: Bun and Steinke 2016, Proposition 1.9."""
     people = ("--user", "who", "--most", "2", "--per", "1d")
     new = place.new(epsilon=None, rho="1")
-    assert place("count", events, *new, *people).code == 0
+    assert place("release", "count", events, *new, *people).code == 0
     assert "somebody with 10 of these loses 100 times the rho" in place.shown()
 
 
@@ -184,17 +193,17 @@ def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
     assert place.count(events, *users).code == 0
     state = str(place.state)
     before = place.state.read_bytes()
-    asked = [place("forget", state, person) for person in ("a", "NOSUCH")]
+    asked = [place("erase-user", state, person) for person in ("a", "NOSUCH")]
     for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
         assert (done.code, done.out) == (2, "")
-        assert "can be forgotten in 'count' only at a price" in done.err
+        assert "can be erased in 'count' only at a price" in done.err
         assert "give --yes" in done.err
         assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
-    done = place("forget", state, "a", "--name", "none", "--yes")
+    done = place("erase-user", state, "a", "--name", "none", "--yes")
     assert (done.code, "has no stream 'none'; it has 'count'" in done.err) == (2, True)
     assert place.state.read_bytes() == before
-    said = place("forget", state, "a", "--yes").out
-    assert "has forgotten this person. From now on, one in 1,024 of all people who are new" in said
+    said = place("erase-user", state, "a", "--yes").out
+    assert "has erased this user. From now on, one in 1,024 of all users who are new" in said
 
 
 def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -> None:
@@ -202,10 +211,10 @@ def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -
     users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
     assert place.count(events, *users, "--name", "all", "--steps", "2").code == 0
     assert place.count(events, *users, "--name", "ended").code == 0
-    assert place("end", str(place.state), "--name", "ended", "--drop-waiting").code == 0
+    assert place("close", str(place.state), "--name", "ended", "--drop-waiting").code == 0
     for person in ("a", "NOSUCH"):
-        done = place("forget", str(place.state), person).fine()
-        assert done.out.count("has ended, and counts nobody any more") == 2
+        done = place("erase-user", str(place.state), person).fine()
+        assert done.out.count("The stream is closed and counts no more users") == 2
         assert "new" not in done.out
 
 
@@ -220,7 +229,7 @@ def test_rows_that_were_counted_long_ago_are_not_called_left_out(place: Any) -> 
         file = place.folder / "e.csv"
         file.write_text("\n".join(["time,row", *rows]))
         kept = ("--append", "--state", str(place.state), "--until", night)
-        done = place.plain("count", str(file), *new, *kept).fine()
+        done = place.plain("release", "count", str(file), *new, *kept).fine()
         new = []
     told = " ".join(done.err.split())
     assert "rows over 35 days old, or of a period that was erased, not counted now" in told

@@ -50,8 +50,8 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     until = "--until=2024-03-01T02:00"
     helped, said, _, methods, verified = printed_by_each(
         [
-            ["statistic", "above", "--help"],
-            ["statistic", "above", str(events), *words, *files, until],
+            ["release", "above", "--help"],
+            ["release", "above", str(events), *words, *files, until],
             ["export", state, f"--out={tmp_path / 'again.csv'}"],
             ["methods", state],
             ["verify", state],

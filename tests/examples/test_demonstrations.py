@@ -47,7 +47,7 @@ def test_the_demonstration_shows_the_command_it_runs(
     (tmp_path / "carriers.csv").touch()
     options = options_for(str(tmp_path))
     shown = capsys.readouterr().out
-    assert shown.startswith("$ counton count ")
+    assert shown.startswith("$ counton release count ")
     assert command_text(options) in shown
 
 
@@ -87,7 +87,7 @@ def test_statistics_of_departures_are_commands_that_run(
     main(["--statistics", "--folder", str(tmp_path)])
     shown = capsys.readouterr().out
     assert ran == ["top-k", "quantiles"]
-    assert shown.count("$ counton statistic ") == 2
+    assert shown.count("$ counton release ") == 2
     assert "--shares 0.5,0.9" in shown
     for name in ("episodes", "triangles", "degrees"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000

@@ -63,7 +63,7 @@ def test_counting_loads_nothing_heavy() -> None:
     assert not loaded_by(program) & HEAVY
 
 
-@pytest.mark.parametrize("words", ["plan --steps 365 --epsilon 1", "ranges a.csv --help"])
+@pytest.mark.parametrize("words", ["plan --steps 365 --epsilon 1", "release ranges a.csv --help"])
 def test_a_command_without_a_database_loads_none(words: str) -> None:
     loaded = loaded_by(command(*words.split()))
     assert not loaded & {"polars", "psycopg", "matplotlib", "scipy"}
@@ -147,7 +147,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 # ------------------------------------------------------------------- how much a first run loads
 
-#: Modules of counton that a first ``counton count`` loads, at most.
+#: Modules of counton that a first ``counton release count`` loads, at most.
 MOST_MODULES = 230
 
 
@@ -156,7 +156,7 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
     words = [
-        *("count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
+        *("release", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
         *("--domain", "a,b", "--steps", "100", "--start", "2013-01-01", "--epsilon", "1"),
         *("--state", str(state), "--out", str(tmp_path / "out.csv"), "--until", "newest"),
     ]

@@ -75,8 +75,11 @@ def test_the_command_line_without_click_ends_in_one_line(start: str) -> None:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("polars", ("count", "e.csv", "--state", "s.db")),
-        ("rich", ("ranges", "e.csv", "--counts", "n", "--state", "s.db", "--out", "o.csv")),
+        ("polars", ("release", "count", "e.csv", "--state", "s.db")),
+        (
+            "rich",
+            ("release", "ranges", "e.csv", "--counts", "n", "--state", "s.db", "--out", "o.csv"),
+        ),
     ],
 )
 def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[str, ...]) -> None:

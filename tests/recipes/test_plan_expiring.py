@@ -1,4 +1,4 @@
-"""The recipe ``recipes/plan_expiring.py`` prints a plan and options for ``counton count``."""
+"""The recipe ``recipes/plan_expiring.py`` prints a plan, and options of a command."""
 
 from pathlib import Path
 
@@ -30,6 +30,8 @@ def test_its_options_count(loss: tuple[str, ...], tmp_path: Path) -> None:
     assert picture.stat().st_size > 20_000
     (tmp_path / "e.csv").write_text("time\n2024-03-01T00:10\n2024-03-01T03:10\n")
     words = f"--time time --every 1h --start 2024-03-01 --state {tmp_path}/s.db --until newest"
-    options = said.removeprefix("options for counton count: ").split()
-    counted = CliRunner().invoke(app, ["count", f"{tmp_path}/e.csv", *words.split(), *options])
+    options = said.removeprefix("options for counton release count: ").split()
+    counted = CliRunner().invoke(
+        app, ["release", "count", f"{tmp_path}/e.csv", *words.split(), *options]
+    )
     assert counted.exit_code == 0, counted.output

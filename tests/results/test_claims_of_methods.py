@@ -91,7 +91,7 @@ def test_every_clause_of_a_release_is_true(tmp_path: Path, what: str, form: str,
             assert check_description(description, truth) >= 5
             page = text_of_page(released._repr_html_())
             assert page.startswith(description)
-        shown = CliRunner().invoke(app, ["show", str(job.state)])
+        shown = CliRunner().invoke(app, ["inspect", str(job.state)])
         assert shown.exit_code == 0, shown.output
         lines = shown.output.splitlines()
         (promise,) = (line for line in lines if line.startswith("promise: "))

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from counton import PureDP, Release, release
-from counton.run import mark
+from counton.run import annotate
 from counton.run.exports import export
 
 #: A name that a page must not take for a tag.
@@ -115,8 +115,8 @@ def test_page_of_a_marked_stream_has_the_notes_and_no_withdrawn_number(
 ) -> None:
     exported("both")
     marked: dict[str, Any] = {"name": "both", "group": "home"}
-    mark(tmp_path / "s.db", "2024-03-06", "counter <broken>", **marked)
-    mark(tmp_path / "s.db", "2024-03-05", "twice", withdraw=True, **marked)
+    annotate(tmp_path / "s.db", "2024-03-06", "counter <broken>", **marked)
+    annotate(tmp_path / "s.db", "2024-03-05", "twice", withdraw=True, **marked)
     export(tmp_path / "s.db", tmp_path / "again.html", name="both")
     page = (tmp_path / "again.html").read_text("utf-8")
     assert '<p class="note">6 March 2024, home: counter &lt;broken&gt;</p>' in page

@@ -47,7 +47,17 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
 
     def command(events: str, state: Path) -> None:
         words = [
-            *("count", str(tmp_path / events), "--time", "time", "--every", "1h", "--by", "page"),
+            *(
+                "release",
+                "count",
+                str(tmp_path / events),
+                "--time",
+                "time",
+                "--every",
+                "1h",
+                "--by",
+                "page",
+            ),
             *("--start", "2013-01-01", "--steps", "6", "--domain", "a,b", "--epsilon", "1"),
             *("--state", str(state), "--until", "newest"),
         ]

@@ -475,7 +475,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     if what != "count":  # only counts and sums are drawn
         files[3].write_text("svg")
     summary = state_summary(state)
-    app(["show", str(state)], standalone_mode=False)
+    app(["inspect", str(state)], standalone_mode=False)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     table(asked(tmp_path, rows, what=what))
     files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]

@@ -11,7 +11,7 @@ import pytest
 from run_results import counts_of, releases_of
 
 from counton.run import Job, run
-from counton.run.erasure import forget
+from counton.run.erasure import erase_user
 
 Row = tuple[str, str, str, str]
 HEADER = "time,page,reader,paid\n"
@@ -195,7 +195,7 @@ def test_who_is_forgotten_and_erased_is_missed_no_more(append: bool, tmp_path: P
     nights = [days[0], [*([] if append else without_ann(days[0])), *without_ann(days[1])]]
     job = asked(write(tmp_path / "1.csv", nights[0]), tmp_path, "count users", "2024-03-02")
     run(job.having(most=40, append=append)).close()
-    forget(tmp_path / "s.db", "ann")
+    erase_user(tmp_path / "s.db", "ann")
     then = write(tmp_path / "2.csv", nights[1])
     found, counts = totals(asked(then, tmp_path, "count users", "2024-03-03", append=append))
     new = {row[2] for row in days[1]} - {row[2] for row in days[0]}

@@ -18,7 +18,7 @@ from counton.base.errors import InvalidInputError, StateError
 from counton.base.private import open_private
 from counton.run import Job, run
 from counton.run import remembered_rows as people
-from counton.run.erasure import forget, forget_older
+from counton.run.erasure import erase_older, erase_user
 from counton.run.row_buffer import PURPOSES
 from counton.state import Store
 from counton.state import dedup as marks
@@ -51,8 +51,8 @@ def test_a_person_is_forgotten_by_each_way_to_write_a_whole_number(tmp_path: Pat
     for written in ("7", "7.0"):
         state = tmp_path / f"{written}.db"
         counted(state, rows(tmp_path / "a.csv", ("7", 1)), "2024-03-02")
-        (done,) = forget(str(state), written, now=NOW)
-        assert open_private(done.marks) == 1
+        (done,) = erase_user(str(state), written, now=NOW)
+        assert open_private(done.deleted) == 1
 
 
 def bytes_of(state: str, postgres: bool) -> bytes:
@@ -91,8 +91,8 @@ def test_no_byte_of_a_person_stays(
     packed = [marks.pack(part.digests, part.facts) for part in before]
     assert all(blob in bytes_of(state, on_server) for blob in packed)
 
-    (done,) = forget(state, ANN, key=key, now=NOW)
-    assert open_private(done.marks) == 1
+    (done,) = erase_user(state, ANN, key=key, now=NOW)
+    assert open_private(done.deleted) == 1
     with Stream.open(state, "count", key=key) as stream:
         for kind in ("user", "id", people.REFUSED):
             for part in open_private(stream.marks(kind)):
@@ -118,7 +118,7 @@ def test_forget_refuses_bucket_whether_or_not_person_was_known(
         state = folder / "v.db"
         first = [("ann", 1)] if known else []
         counted(state, rows(folder / "one.csv", *first, ("bob", 1)), "2024-03-02", **more)
-        forget(state, "ann", now=NOW)
+        erase_user(state, "ann", now=NOW)
         second = rows(folder / "two.csv", *first, ("bob", 1), ("cid", 2), ("dan", 2))
         totals[known] = counted(state, second, "2024-03-03", **more)
     ann_alone = [1, 1]
@@ -133,7 +133,7 @@ def changes(folder: Path, first: list[str], second: list[str], without: str | No
     given = [[who for who in some if who != without] for some in (first, second)]
     one = rows(folder / "one.csv", *((who, 1) for who in given[0]))
     counted(state, one, "2024-03-02")
-    forget(state, "u", now=NOW)
+    erase_user(state, "u", now=NOW)
     two = rows(folder / "two.csv", *((who, 2) for who in given[1]))
     return counted(state, two, "2024-03-03")
 
@@ -191,7 +191,7 @@ def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     terms = {"per": "1d"}
     counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
-    forget(state, ANN, now=datetime(2024, 3, 2, 12, tzinfo=UTC))
+    erase_user(state, ANN, now=datetime(2024, 3, 2, 12, tzinfo=UTC))
     late = rows(tmp_path / "two.csv", (ANN, 1), (ANN, 2), (ANN, 3), ("bob", 3))
     assert counted(state, late, "2024-03-04", **terms) == [2, 2, 4]
 
@@ -200,17 +200,17 @@ def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", per="1d")
     with pytest.raises(InvalidInputError, match="whose times lie in the future"):
-        forget(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
+        erase_user(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
 
 
 def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
     state = tmp_path / "v.db"
     Stream.create(state, "sums", Binary(9), PureDP(1)).close()
-    assert [one.keeps for one in forget(state, ANN)] == ["sums"]
+    assert [one.keeps for one in erase_user(state, ANN)] == ["sums"]
     with pytest.raises(StateError, match="has no stream 'other'"):
-        forget(state, ANN, name="other")
-    with pytest.raises(InvalidInputError, match="person is not a text"):
-        forget(state, "")
+        erase_user(state, ANN, name="other")
+    with pytest.raises(InvalidInputError, match="user is not a text"):
+        erase_user(state, "")
 
 
 def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
@@ -223,8 +223,8 @@ def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM counton_marks").fetchone()
         with pytest.raises(StateError, match="may still be in its files"):
-            forget(state, ANN, now=NOW)
-    forget(state, ANN, now=NOW)
+            erase_user(state, ANN, now=NOW)
+    erase_user(state, ANN, now=NOW)
 
 
 def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
     with Inbox(state) as inbox:
         inbox.put([Batch("count", "1", b"1", 0, {}, 1, Private(b"rows"))])
     with pytest.raises(InvalidInputError, match="rows wait in the inbox"):
-        forget(state, ANN, now=NOW)
+        erase_user(state, ANN, now=NOW)
 
 
 def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
         events = tmp_path / name / "all.csv"
         all_since = {"append": False}
         assert counted(state, rows(events, *whole), "2024-03-03", **all_since) == [2, 3]
-        forget(state, ANN, now=NOW)
+        erase_user(state, ANN, now=NOW)
         assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]
 
 
@@ -266,8 +266,8 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
         secret = store.reader("count", None).secret()
     assert secret is not None
     gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), PURPOSES["user"])
-    (done,) = forget_older(state, "2d", now=NOW)
-    assert (open_private(done.marks), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
+    (done,) = erase_older(state, "2d", now=NOW)
+    assert (open_private(done.deleted), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
     with Stream.open(state, "count") as stream:
         (kept,) = open_private(stream.marks("user"))
     assert not set(gone) & set(kept.digests)
@@ -291,7 +291,7 @@ def delivered_again(
     one = rows(folder / "one.csv", *first)
     assert counted(state, one, "2024-03-03", **more, retain=retain) == [2, 3]
     if retain is None:
-        forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
+        erase_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
     with Stream.open(state, "count") as stream:
         assert [part.period for part in open_private(stream.marks("user"))] == [DAY_2]
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
@@ -387,9 +387,9 @@ def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
     before = state.read_bytes()
     with pytest.raises(InvalidInputError, match=r"protects each user over its whole length.*days"):
-        forget_older(state, "90d", now=NOW)
+        erase_older(state, "90d", now=NOW)
     assert state.read_bytes() == before
     with pytest.raises(
         InvalidInputError, match="age is '90'; give a number of days or weeks, as in 90d or 12w"
     ):
-        forget_older(state, "90")
+        erase_older(state, "90")

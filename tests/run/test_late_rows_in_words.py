@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton import Release
-from counton.run import Job, export, mark, run
+from counton.run import Job, annotate, export, run
 
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
 GROUPS = [f"g{number:03}" for number in range(200)]
@@ -78,8 +78,8 @@ def test_sums_of_revised_windows_say_which_are_final(published: Release) -> None
 def test_sums_of_windows_with_notes_have_their_notes(published: Release, tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     assert "note" not in published.sums("1w").columns
-    mark(state, "2024-03-05", "counter broken", group="g001")
-    mark(state, "2024-03-06", "a holiday")
+    annotate(state, "2024-03-05", "counter broken", group="g001")
+    annotate(state, "2024-03-06", "a holiday")
     week = export(state).sums("1w")
     assert week.columns[-2:] == ["final", "note"]
     notes = dict(week.select("group", "note").rows())
@@ -97,7 +97,7 @@ def test_sums_of_a_statistic_have_finality_and_notes(tmp_path: Path) -> None:
         resolution=1, epsilon=1, until=(START + timedelta(days=4)).isoformat(),
     )  # fmt: skip
     run(job).close()
-    mark(tmp_path / "s.db", "2024-03-05", "counter broken")
+    annotate(tmp_path / "s.db", "2024-03-05", "counter broken")
     days = export(tmp_path / "s.db").sums("1d").filter(name="mean")
     assert days["final"].to_list() == [True, True, True, False]
     assert days["note"].to_list() == [None, "counter broken", None, None]

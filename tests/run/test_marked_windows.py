@@ -16,7 +16,7 @@ from counton.base.errors import InvalidInputError, StateRolledBackError
 from counton.job.saved_job import stream_name
 from counton.results.charts import totals_curves, window_curves
 from counton.results.release import Release
-from counton.run import Job, export, mark, publish, run
+from counton.run import Job, annotate, export, publish, run
 from counton.serve.public_series import Journal
 from counton.state import Store, verify
 
@@ -54,8 +54,8 @@ def notes(table: pl.DataFrame) -> dict[tuple[int, str], str]:
 
 def test_a_note_is_in_all_later_tables_and_texts(state: Path) -> None:
     before = read_again(state)
-    mark(state, "2024-03-02", "counter broken", group="b")
-    mark(state, "2024-03-01T15:00", "a holiday")
+    annotate(state, "2024-03-02", "counter broken", group="b")
+    annotate(state, "2024-03-01T15:00", "a holiday")
     wanted = {(2, "b"): "counter broken", (1, "a"): "a holiday", (1, "b"): "a holiday"}
     found = read_again(state)
     assert notes(found) == wanted
@@ -65,13 +65,13 @@ def test_a_note_is_in_all_later_tables_and_texts(state: Path) -> None:
         for text in (outcome.read().methods(), str(outcome.read())):
             assert "1 March 2024: a holiday" in text
             assert "2 March 2024, b: counter broken" in text
-    mark(state, "2024-03-02", "it was repaired", group="b")  # instead of the first one
+    annotate(state, "2024-03-02", "it was repaired", group="b")  # instead of the first one
     assert notes(read_again(state))[2, "b"] == "it was repaired"
     assert all(one.right for one in verify(state))
 
 
 def test_a_note_is_published_and_hollow_in_charts(state: Path) -> None:
-    mark(state, "2024-03-02", "counter broken", group="b")
+    annotate(state, "2024-03-02", "counter broken", group="b")
     publish(state, to=state.parent / "p.db")
     with closing(sqlite3.connect(state.parent / "p.db")) as database:
         said = 'SELECT step, "group", note FROM counton_releases WHERE note IS NOT NULL'
@@ -101,7 +101,7 @@ def read_again(state: Path) -> pl.DataFrame:
 @pytest.mark.parametrize("state", ["revised"], indirect=True)
 @pytest.mark.parametrize("group", [None, "b"])
 def test_the_history_of_a_window_has_its_note(state: Path, group: str | None) -> None:
-    mark(state, "2024-03-02", "counter broken", group=group)
+    annotate(state, "2024-03-02", "counter broken", group=group)
     noted = (
         read(exported(state))
         .versions()
@@ -115,7 +115,7 @@ def test_the_history_of_a_window_has_its_note(state: Path, group: str | None) ->
 def test_a_withdrawn_number_is_in_no_later_table(state: Path) -> None:
     to = state.parent / "published.db"
     publish(state, to)
-    mark(state, "2024-03-02", "counter broken", group="b", withdraw=True)
+    annotate(state, "2024-03-02", "counter broken", group="b", withdraw=True)
     publish(state, to)
     with closing(sqlite3.connect(to)) as public:
         said = "SELECT count(*) FROM counton_releases WHERE step = 2 AND \"group\" = 'b'"
@@ -156,7 +156,7 @@ def check_withdrawn(released: Release, step: int, group: str | None, nights: int
 
 
 def test_withdrawn_number_of_last_step_is_not_shown(state: Path) -> None:
-    mark(state, "2024-03-03", "counter broken", group="b", withdraw=True)
+    annotate(state, "2024-03-03", "counter broken", group="b", withdraw=True)
     with run(job(state, 3)) as outcome:
         for released in (outcome.read(), read(exported(state))):
             lines = str(released).splitlines()
@@ -176,7 +176,7 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
     for step in range(1, nights + 1):
         state = tmp_path / f"{step}.db"
         run(job(state, nights, revise=f"{days}d")).close()
-        mark(state, f"2024-03-{step:02}", "counter broken", group=group, withdraw=True)
+        annotate(state, f"2024-03-{step:02}", "counter broken", group=group, withdraw=True)
         for ending in ("csv", "parquet", "json"):
             out = tmp_path / f"{step}.{ending}"
             export(state, out)
@@ -210,7 +210,7 @@ def test_withdraw_in_first_nights_of_revised_stream_leaves_other_numbers(
 def test_what_is_no_number_has_no_note(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
     run(job(tmp_path / "s.db", 3, **KINDS["windows"])).close()
     with pytest.raises(InvalidInputError, match=words):
-        mark(tmp_path / "s.db", **{"window": "2024-03-02", "note": "wrong", **asked})
+        annotate(tmp_path / "s.db", **{"window": "2024-03-02", "note": "wrong", **asked})
 
 
 def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_other_statistics_have_notes_and_keep_their_numbers(tmp_path: Path) -> N
     with run(Job("average", rows, state, **given)) as outcome:
         before = outcome.read().table()
     with pytest.raises(InvalidInputError, match="withdraw=True is for counts and sums"):
-        mark(state, "2024-03-01", "wrong", withdraw=True)
-    mark(state, "2024-03-01", "wrong")
+        annotate(state, "2024-03-01", "wrong", withdraw=True)
+    annotate(state, "2024-03-01", "wrong")
     with run(Job("average", rows, state, until="2024-03-02")) as outcome:
         table = outcome.read().table()
     assert table["note"].to_list() == ["wrong"] * before.height
@@ -236,7 +236,7 @@ def test_a_number_that_is_marked_while_a_run_reads_its_rows_stays_marked(tmp_pat
     run(job(state, 2, **KINDS["windows"])).close()
 
     def mark_a_window(*_: object) -> None:
-        mark(state, "2024-03-02", "counter broken", withdraw=True)
+        annotate(state, "2024-03-02", "counter broken", withdraw=True)
 
     with run(job(state, 3), before_commit=mark_a_window) as outcome:
         assert 2 not in outcome.read().table()["step"].to_list()
@@ -251,8 +251,8 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
     with Store(state) as store:
         journal = Journal(store, stream_name(job(state, 3)))
         assert 2 in journal.page().table["step"].to_list()
-        mark(state, "2024-03-03", "a holiday")
-        mark(state, "2024-03-02", "counter broken", withdraw=True)
+        annotate(state, "2024-03-03", "a holiday")
+        annotate(state, "2024-03-02", "counter broken", withdraw=True)
         journal.refresh()
         assert 2 not in journal.page().table["step"].to_list()
         assert notes(journal.page().table) == {(3, "a"): "a holiday", (3, "b"): "a holiday"}
@@ -260,8 +260,8 @@ def test_a_service_shows_no_number_that_was_withdrawn_since_it_read_it(tmp_path:
 
 
 def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
-    mark(state, "2024-03-03", "counter broken", group="b", withdraw=True)
-    mark(state, "2024-03-03", "counter broken twice", group="b")  # it stays withdrawn
+    annotate(state, "2024-03-03", "counter broken", group="b", withdraw=True)
+    annotate(state, "2024-03-03", "counter broken twice", group="b")  # it stays withdrawn
     with run(job(state, 3)) as outcome:
         found = outcome.read()
         if found.numbers.definition.cut.lags:
@@ -281,7 +281,7 @@ def test_no_answer_contains_a_withdrawn_number(state: Path) -> None:
 def test_a_total_that_is_withdrawn_is_in_no_answer_at_either_end(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     run(job(state, 4, **KINDS["totals"])).close()
-    mark(state, "2024-03-02", "counter broken", group="a", withdraw=True)
+    annotate(state, "2024-03-02", "counter broken", group="a", withdraw=True)
     with run(job(state, 4)) as outcome:
         found = outcome.read()
         for steps in ("1:2", "2:2", "3:4"):
@@ -299,4 +299,4 @@ def test_an_old_copy_takes_no_mark(tmp_path: Path) -> None:
     run(job(state, 3)).close()
     state.write_bytes(old)
     with pytest.raises(StateRolledBackError):
-        mark(state, "2024-03-01", "counter broken")
+        annotate(state, "2024-03-01", "counter broken")

@@ -21,7 +21,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.private import open_private
 from counton.continual.checkpoint import read_checkpoint
 from counton.run import Job, chosen_rows, run
-from counton.run.erasure import forget
+from counton.run.erasure import erase_user
 from counton.state import Stream
 from counton.state.dedup import DigestChange
 
@@ -168,7 +168,7 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
         state = tmp_path / f"{recounts}.db"
         rows = [(1, "a", "u"), (1, "b", "v")]
         assert now(people_job(state, rows, 1, recounts=recounts)) == [[1, 1]]
-        forget(state, "u")
+        erase_user(state, "u")
         with Stream.open(state, "count") as stream:
             assert len([*_users(stream)]) == 1
         assert now(people_job(state, rows, 2, recounts=recounts))[0] == [1, 1]
@@ -178,7 +178,7 @@ def test_a_forgotten_person_counts_no_more(tmp_path: Path) -> None:
         now(people_job(erased, rows, 1, recounts=recounts))
         gone = now(people_job(erased, rows[1:], 2, recounts=recounts))
         assert gone[0] == ([0, 1] if recounts else [1, 1])
-        forget(erased, "u")
+        erase_user(erased, "u")
         assert now(people_job(erased, rows, 3, recounts=recounts)) == [*gone, [0, 0]]
 
 
@@ -188,7 +188,7 @@ def test_people_who_are_known_come_back_after_somebody_was_forgotten(tmp_path: P
     people = [f"u{number}" for number in range(4000)]
     first = [(1, "a", person) for person in people]
     assert now(people_job(state, first, 1, recounts=1)) == [[4000, 0]]
-    forget(state, "u0")
+    erase_user(state, "u0")
     later = [(2, "b", person) for person in people[1:]]
     with run(people_job(state, later, 2, recounts=1)) as outcome:
         told = counts_of(outcome)

@@ -314,7 +314,7 @@ def test_python_and_commands_say_one_promise_and_who_is_left_out(tmp_path: Path)
     promise = next(line for line in str(found).splitlines() if line.startswith("promise: "))
     assert "people are not protected" in promise
     for place in (state, out):
-        shown = CliRunner().invoke(app, ["show", str(place)])
+        shown = CliRunner().invoke(app, ["inspect", str(place)])
         assert promise in shown.output.splitlines()
 
 

@@ -21,7 +21,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.job.stream_name import usual_name
 from counton.run import Job, export, methods, publish, run
-from counton.run.close_stream import end_stream
+from counton.run.close_stream import close_stream
 from counton.run.plan_job import planned_job
 from counton.state import Store, verify
 from counton.tables import Tree
@@ -232,7 +232,7 @@ def test_it_needs_no_end(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
     with pytest.raises(InvalidInputError, match="is released once, so it needs no end"):
-        end_stream(str(job.state), usual_name(job))
+        close_stream(str(job.state), usual_name(job))
     assert numbers(job) == first
 
 

@@ -12,7 +12,7 @@ from keys import chosen_key
 from run_results import counts_of
 
 from counton.base.errors import InvalidInputError, StateError, SumOverflowError
-from counton.run import DisplaySelection, Job, RunResult, export, mark, publish, run
+from counton.run import DisplaySelection, Job, RunResult, annotate, export, publish, run
 from counton.state import verify
 
 ROWS = [
@@ -325,7 +325,7 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     run(job).close()
     place = str(tmp_path / "s.db")
     before = export(place).table()
-    mark(place, "2024-01-03", "wrong")
+    annotate(place, "2024-01-03", "wrong")
     assert export(place).table().select(before.columns).equals(before)
     publish(place, name="contingency")
     with closing(sqlite3.connect(place)) as database:
@@ -335,7 +335,7 @@ def test_columns_with_names_of_released_numbers(columns: str, tmp_path: Path) ->
     names: Any = [f"{a} / {b}" for a in "NS" for b in "ab"]
     run(job.having(what="count", name="groups", columns=None, by=columns, domain=names)).close()
     before = export(place, name="groups").table()
-    mark(place, "2024-01-03", "wrong", name="groups")
+    annotate(place, "2024-01-03", "wrong", name="groups")
     assert export(place, name="groups").table().select(before.columns).equals(before)
 
 

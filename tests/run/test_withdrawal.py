@@ -15,7 +15,7 @@ from counton import PureDP, Release, read, release
 from counton.base.errors import InvalidInputError, StateError
 from counton.cli.app import app
 from counton.run import export, methods, publish
-from counton.run.close_stream import end_stream
+from counton.run.close_stream import close_stream
 from counton.state.verification import verify
 
 WORDS = "a wrong file was counted on 4 March; use days-corrected"
@@ -41,14 +41,14 @@ def test_readers_see_why_and_the_account_still_holds(
     more: dict[str, Any] = {"append": True} if "revise" in options else {}
     release(what, ROWS, state=state, guarantee=PureDP(1), yes=True, name="days", **options, **more)
     before = export(state).table()
-    end_stream(state, "days", withdrawn=WORDS)
+    close_stream(state, "days", withdrawn=WORDS)
     assert export(state).table().equals(before)
     assert f"WITHDRAWN: {WORDS}." in methods(state)["days"]
     for file in (tmp_path / "t.csv", tmp_path / "t.parquet"):
         export(state, file)
         assert f"WITHDRAWN: {WORDS}." in read(file).methods()
     assert all(one.right for one in verify(state))
-    end_stream(state, "days", withdrawn="use another")  # other words replace them
+    close_stream(state, "days", withdrawn="use another")  # other words replace them
     assert "WITHDRAWN: use another." in methods(state)["days"]
     if what == "count":
         with pytest.raises(StateError, match=r"(ended at step|closed at window) 2"):
@@ -110,7 +110,7 @@ def test_every_way_to_read_says_why(tmp_path: Path, door: Door) -> None:
     release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **grouped)
     publish(state, tmp_path / "public.db")
     assert "WITHDRAWN" not in door(state, tmp_path)
-    end_stream(state, "days", withdrawn="use-another")  # no space, at which a chart breaks lines
+    close_stream(state, "days", withdrawn="use-another")  # no space, at which a chart breaks lines
     assert "WITHDRAWN: use-another" in door(state, tmp_path)
 
 
@@ -119,5 +119,5 @@ def test_words_that_say_nothing_are_refused(tmp_path: Path, words: str) -> None:
     state = tmp_path / "s.db"
     release("count", ROWS, state=state, guarantee=PureDP(1), name="days", yes=True, **DAILY)
     with pytest.raises(InvalidInputError, match="give one line that says why"):
-        end_stream(state, "days", withdrawn=words)
+        close_stream(state, "days", withdrawn=words)
     assert "WITHDRAWN" not in json.dumps(methods(state))

@@ -27,7 +27,7 @@ from counton.job.common_options import Job
 from counton.job.messages import parse_options
 from counton.job.statistics import STATISTIC_NAMES, model_of
 from counton.privacy import PureDP
-from counton.run.close_stream import end_stream
+from counton.run.close_stream import close_stream
 from counton.run.run_job import run
 from counton.serve.service import Service
 from counton.serve.settings import address, settings_of
@@ -214,7 +214,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
             media = {"Content-Type": "application/x-ndjson"}
             assert service("POST", url, "write", content=body, headers=media).status_code == 202
         service.at(2)
-    end_stream(str(tmp_path / "visits.db"), "older")
+    close_stream(str(tmp_path / "visits.db"), "older")
     with inside(tmp_path, jobs=jobs) as service:
         (said,) = service.service.remarks
         assert "job 'old': stream 'older' has ended at step 2" in said

@@ -20,7 +20,7 @@ from counton import Stream
 from counton.base.errors import ConcurrentWriterError, InvalidInputError
 from counton.base.private import open_private
 from counton.run import erasure as forgetting
-from counton.run.erasure import forget
+from counton.run.erasure import erase_user
 from counton.serve import release_times
 from counton.serve.release_times import Releaser
 from counton.state import Store, journal
@@ -335,7 +335,7 @@ def visits_of_a_day(service: Inside, day: int, *who: str) -> None:
 
 def forget_ann(service: Inside, wait: float) -> None:
     folder = service.file.parent
-    forget(folder / "visits.db", "ann", key=folder / "visits.key", now=service.time, wait=wait)
+    erase_user(folder / "visits.db", "ann", key=folder / "visits.key", now=service.time, wait=wait)
 
 
 def counts_of_days(service: Inside) -> list[int]:

@@ -19,7 +19,7 @@ from some_cases import long
 from counton import PureDP
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
-from counton.run.close_stream import end_stream
+from counton.run.close_stream import close_stream
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
@@ -219,7 +219,7 @@ def test_rows_that_wait_when_a_command_ends_their_stream_are_dropped(tmp_path: P
     with inside(tmp_path, **EXACT) as service:
         service.at(1)
         service.post("a", [visit(1.5)])
-        end_stream(tmp_path / "visits.db", "visits")
+        close_stream(tmp_path / "visits.db", "visits")
         service.at(2)
         assert service.service.state_of("visits").inbox.load().batches == 0
         assert len(service.rows(group="home")) == 1

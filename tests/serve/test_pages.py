@@ -10,7 +10,7 @@ import pytest
 from inside import Inside, inside, visit
 
 from counton.run.exports import export
-from counton.run.notes import mark
+from counton.run.notes import annotate
 from counton.run.read_journal import read_release
 from counton.serve import pages
 from counton.serve.pages import Position
@@ -158,7 +158,7 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
     """A number that is not withdrawn, but tells one that is, is left out too."""
     with inside(tmp_path, release=release) as service:
         service.at(5)
-        mark(
+        annotate(
             tmp_path / "visits.db", "2026-03-01T09:02", "a wrong file", withdraw=True, group="home"
         )
         service.work()
@@ -181,7 +181,7 @@ def test_series_computed_of_a_withdrawn_number_lacks_it(tmp_path: Path, release:
 def test_series_without_a_row_that_is_left_has_its_columns(tmp_path: Path) -> None:
     with inside(tmp_path, by=None, domain=None) as service:
         service.at(1)
-        mark(tmp_path / "visits.db", "2026-03-01T09:00", "a wrong file", withdraw=True)
+        annotate(tmp_path / "visits.db", "2026-03-01T09:00", "a wrong file", withdraw=True)
         service.work()
         empty = asked(service, SERIES)
         assert (empty["rows"], empty["next"]) == ([], None)

@@ -339,12 +339,14 @@ def test_states_of_earlier_formats_are_refused_with_what_to_do(
     used: Path, key: Key, earlier: int
 ) -> None:
     change(used, f"PRAGMA user_version={earlier}")
-    refused(used, key, f"has format {earlier} of an earlier version .* by counton end; then begin")
+    refused(
+        used, key, f"has format {earlier} of an earlier version .* by counton close; then begin"
+    )
 
 
 def test_formats_on_a_server(postgres: str, key: Key) -> None:
     Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
-    for number, match in ((FORMAT - 1, "counton end"), (FORMAT + 1, "or a later one")):
+    for number, match in ((FORMAT - 1, "counton close"), (FORMAT + 1, "or a later one")):
         with looked_into(postgres) as connection:
             connection.execute("UPDATE counton_database SET format = :format", format=number)
         with pytest.raises(StateError, match=match):

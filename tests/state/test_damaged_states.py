@@ -36,7 +36,7 @@ REFUSED = (
 )  # fmt: skip
 #: Commands that read a state and write nothing.
 COMMANDS = (
-    ("show", "{state}"), ("show", "{state}", "--json"), ("ledger", "{state}", "--history"),
+    ("inspect", "{state}"), ("inspect", "{state}", "--json"), ("ledger", "{state}", "--history"),
     ("export", "{state}", "--name", "revised"), ("methods", "{state}", "--name", "orders"),
 )  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_impossible_public_value_with_its_checksum_is_refused_in_a_sentence(
         connection.commit()
     night, verified = _run_of_visitors(folder)
     _assert_refused(night)
-    _assert_refused(["show", str(state)])
+    _assert_refused(["inspect", str(state)])
     # The witness knows no stream under another key, so `verify` may miss the stream, too.
     _assert_refused(verified, {ExitCode.CORRUPT_STATE, ExitCode.STATE_ROLLED_BACK})
 
@@ -201,7 +201,7 @@ def test_malformed_details_with_their_checksum_are_refused_in_a_sentence(
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     _write_fact(state, "found", place, MALFORMED[place])
-    _assert_refused(["show", str(state)])
+    _assert_refused(["inspect", str(state)])
     _assert_refused(["export", str(state), "--name", "found"])
     _assert_refused(_run_of_visitors(folder)[1])
 
@@ -211,7 +211,7 @@ def test_malformed_terms_with_their_checksum_are_refused_in_a_sentence(tmp_path:
     state = folder / "state.db"
     _write_fact(state, "revised", ("contribution", "per_cell"), None, column="terms")
     _write_fact(state, "visitors", ("record", "per"), "9" * 5000)
-    _assert_refused(["show", str(state), "--name", "visitors"])
+    _assert_refused(["inspect", str(state), "--name", "visitors"])
     _assert_refused(_run_of_visitors(folder)[1])
 
 
@@ -259,7 +259,7 @@ def test_impossible_limit_of_the_ledger_is_refused_in_a_sentence(tmp_path: Path)
     folder = copied(VERSION, tmp_path / "state")
     state = folder / "state.db"
     damages.set_cell("counton_database", "budget_limit", 1, "[" * 50_000)(state)
-    for words in (*_run_of_visitors(folder)[1:], ["show", str(state)], ["ledger", str(state)]):
+    for words in (*_run_of_visitors(folder)[1:], ["inspect", str(state)], ["ledger", str(state)]):
         _assert_refused(words)
 
 
@@ -281,7 +281,7 @@ def _run_of_visitors(folder: Path) -> tuple[list[str], list[str]]:
     """Return the words of a night of a stream, and of the verification of its state."""
     state = str(folder / "state.db")
     witness = ["--witness", str(folder / "witness")]
-    night = ["count", str(folder / "rows" / "5" / "new.csv"), "--state", state]
+    night = ["release", "count", str(folder / "rows" / "5" / "new.csv"), "--state", state]
     night += ["--name", "visitors", "--key", f"{state}.key", "--until", "2024-03-06", "--append"]
     return [*night, *witness], ["verify", state, *witness]
 

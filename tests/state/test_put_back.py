@@ -22,7 +22,7 @@ from counton import Key, PureDP, Stream
 from counton.base.errors import StateError
 from counton.job.job_file import load
 from counton.run import Job, run
-from counton.run.erasure import forget, forget_older
+from counton.run.erasure import erase_older, erase_user
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
 from counton.state.rollback_guard import RollbackGuard, accept_old_copy
@@ -260,9 +260,9 @@ def test_somebody_who_was_forgotten_does_not_come_back(
 
     def forgets(person: str) -> None:
         if older:
-            forget_older(state, "1d", now=datetime(2024, 6, 1, tzinfo=UTC))
+            erase_older(state, "1d", now=datetime(2024, 6, 1, tzinfo=UTC))
         else:
-            forget(state, person)
+            erase_user(state, person)
 
     go_on()
     saved = tmp_path / "saved"

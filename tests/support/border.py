@@ -19,9 +19,8 @@ import click
 from every_statistic import OWN, TABLES, made
 
 from counton.cli.app import app
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import ExitCode
-from counton.cli.statistic_group import statistic
+from counton.cli.release_command import release as release_group
 from counton.job.json_schema import schema
 from counton.run import run
 
@@ -37,14 +36,10 @@ def options() -> dict[str, list[str]]:
         return sorted({word for one in command.params for word in one.opts} - helps)
 
     found: dict[str, list[str]] = {}
-    for group, before in ((app, ""), (statistic, "statistic ")):
+    for group, before in ((app, ""), (release_group, "release ")):
         context = click.Context(group)
         for name in group.list_commands(context):
-            # Those of a statistic are listed once, under ``statistic`` if it is there.
-            is_listed_there = group is app and name in STATISTICS_AT_TOP
-            found[f"{before}{name}"] = (
-                [] if is_listed_there else of(group.get_command(context, name))
-            )
+            found[f"{before}{name}"] = of(group.get_command(context, name))
     return found
 
 

@@ -162,7 +162,7 @@ class History:
             self.ended = {(at, name) for at, name in self.ended if at != place}
 
     def end(self, place: int) -> None:
-        """As ``counton end`` does, which needs no key."""
+        """As ``counton close`` does, which needs no key."""
         name = self.stream(place)
         with Store(self.places[place].address) as store:
             store.amend(name, lambda step: {"ended": step})

@@ -25,17 +25,18 @@ _RELEASES = {
     "hierarchy": "--levels page --domain {pages}",
     "contingency": "--columns page --domain {pages}",
     "ranges": "--label cost --domain {costs}",
-    "statistic average": "--value cost --lower 0 --upper 9 --resolution 1",
-    "statistic quantiles": "--value cost --lower 0 --upper 9 --cells 9",
-    "statistic top-k": "--by page --domain home,shop",
-    "statistic distinct": "--user page --unit reader",
+    "average": "--value cost --lower 0 --upper 9 --resolution 1",
+    "quantiles": "--value cost --lower 0 --upper 9 --cells 9",
+    "top-k": "--by page --domain home,shop",
+    "distinct": "--user page --unit reader",
 }
 #: Words of other commands, and with what they end if not with 0.
 _OTHERS = {
-    "plan": "{night}", "show": "{state}", "export": "{state} --name visits", "methods": "{state}",
+    "plan": "{night}", "inspect": "{state}", "export": "{state} --name visits",
+    "methods": "{state}",
     "publish": "{state} --key {key} --name visits", "ledger": "{state}",
-    "forget": "{state} ann --key {key} --wait 60 --yes",
-    "end": "{state} --name count --drop-waiting", "backup": "{state} --out {folder}/copy.db",
+    "erase-user": "{state} ann --key {key} --wait 60 --yes",
+    "close": "{state} --name count --drop-waiting", "backup": "{state} --out {folder}/copy.db",
     "verify": "{state} --key {key}", "run": "{night}", "serve": "{job} --listen 127.0.0.1:0",
 }  # fmt: skip
 #: Further words.
@@ -45,7 +46,7 @@ _MORE = {
 #: With what a command ends, if not with 0: the state has a service.
 CODES = {"serve": 5}
 #: Commands that the tests must see succeed, or end as above.
-KNOWN = (*_RELEASES, *_OTHERS, *_MORE)
+KNOWN = (*(f"release {statistic}" for statistic in _RELEASES), *_OTHERS, *_MORE)
 
 
 def words_by_command(folder: Path) -> dict[str, list[str]]:
@@ -71,16 +72,16 @@ def words_by_command(folder: Path) -> dict[str, list[str]]:
     kept += " ".join(f"--{name} {value}" for name, value in windows.items())
     context = click.Context(app)
     names = app.list_commands(context)
-    released = {f"statistic {name}" for name in STATISTIC_NAMES if name not in names}
+    released = {f"release {name}" for name in STATISTIC_NAMES}
     found: dict[str, list[str]] = {}
-    for name in (*names, *sorted(released)):
-        if name == "statistic":  # of several commands
+    for name in (*sorted(released), *names):
+        if name == "release":  # of several commands
             continue
         if name in _OTHERS:
             said = _OTHERS[name]
-        elif name in _RELEASES or name in released:
-            own = _RELEASES.get(name, "")
-            said = f"{{events}} {kept} --name {name.removeprefix('statistic ')} {own}"
+        elif name in released:
+            statistic = name.removeprefix("release ")
+            said = f"{{events}} {kept} --name {statistic} {_RELEASES.get(statistic, '')}"
         else:  # a new one
             command = app.get_command(context, name)
             assert command is not None

@@ -10,7 +10,7 @@ import click
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import hiding_passwords
-from counton.cli.command_list import BEGIN_HERE, COMMANDS, RELEASE, STATISTICS_AT_TOP
+from counton.cli.command_list import BEGIN_HERE, COMMANDS
 from counton.cli.exits import epilogue
 
 #: Least similarity of a misspelt command and its suggestion.
@@ -28,18 +28,14 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return [*STATISTICS_AT_TOP, *COMMANDS]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command; None if there is none of this name."""
-        if cmd_name in STATISTICS_AT_TOP:
-            from counton.cli.statistic_commands import statistic_command
-
-            return statistic_command(cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"counton.cli.{COMMANDS[cmd_name].module}")
-        command = vars(module)[cmd_name]
+        command = vars(module)[cmd_name.replace("-", "_")]
         assert isinstance(command, click.Command)
         return command
 
@@ -70,7 +66,7 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands under headings."""
-        lines = {RELEASE: list(STATISTICS_AT_TOP.items())}
+        lines: dict[str, list[tuple[str, str]]] = {}
         for name, listed in COMMANDS.items():
             lines.setdefault(listed.heading, []).append((name, listed.summary))
         for heading, lines_of_heading in lines.items():
@@ -86,16 +82,15 @@ class CommandGroup(click.Group):
 
 
 def _explain_unknown_command(name: str) -> str:
-    near = get_close_matches(name, [*STATISTICS_AT_TOP, *COMMANDS], 1, _SIMILAR)
+    near = get_close_matches(name, COMMANDS, 1, _SIMILAR)
     if near:
-        return f"No such command {name!r}. Did you mean {near[0]!r}?"
+        return f"No such command {name!r}. Did you mean 'counton {near[0]}'?"
     from counton.job.statistics import nearest_statistic
 
     statistic = nearest_statistic(name)
     if statistic is None:
         return f"No such command {name!r}."
-    group = "" if statistic in STATISTICS_AT_TOP else "statistic "
-    return f"No such command {name!r}. Did you mean 'counton {group}{statistic}'?"
+    return f"No such command {name!r}. Did you mean 'counton release {statistic}'?"
 
 
 @click.group(

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import click
 
 from counton.base.errors import hide_secrets
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.exits import explain_errors
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -39,12 +38,10 @@ LONG_HELP = "--help"
 _HELP_NAMES = (SHORT_HELP, LONG_HELP)
 #: Key of click's context under which the wanted page of help stands.
 _PAGE = "counton.cli.command_class.page"
-#: What messages of commands call what is no option: other commands, and statistics.
+#: What messages of commands call functions of Python: commands.
 COMMAND_WORDS = {
-    "end_stream(state, name)": "counton end STATE --name NAME",
+    "close_stream(state, name)": "counton close STATE --name NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
-    "what": "counton statistic",
-    **{f"what={name}": f"counton {name}" for name in STATISTICS_AT_TOP},
 }
 
 

@@ -6,21 +6,9 @@ from typing import NamedTuple
 
 #: Headings of the list of commands.
 RELEASE = "Release"
-PLAN = "Plan, before anything is spent"
+PLAN = "Plan before you release"
 READ = "Read and publish what was released"
 KEEP = "Keep a state"
-
-#: Statistics that are commands of their own, with their lines in the list of commands. The list
-#: loads none of these statistics.
-STATISTICS_AT_TOP = {
-    "count": "Release the running number of events after each window, by group.",
-    "sum": "Release the running sum of a column, by group.",
-    "hierarchy": "Release counts at all levels of a hierarchy, such as region and city.",
-    "contingency": "Release a contingency table with all its margins.",
-    "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
-}
-#: Those of them that the group ``counton statistic`` does not list as well.
-STATISTICS_AT_TOP_ALONE = ("count", "sum")
 
 
 class ListedCommand(NamedTuple):
@@ -37,12 +25,12 @@ class ListedCommand(NamedTuple):
     summary: str
 
 
-#: All other commands by name, in their order under each heading.
+#: All commands by name, in their order under each heading.
 COMMANDS = {
-    "statistic": ListedCommand(
+    "release": ListedCommand(
         RELEASE,
-        "statistic_group",
-        "Release another statistic: average, quantiles, top-k, distinct users, reports.",
+        "release_command",
+        "Release a statistic: count, sum, average, top-k, hierarchy, ranges and others.",
     ),
     "init": ListedCommand(
         RELEASE,
@@ -52,7 +40,7 @@ COMMANDS = {
     "run": ListedCommand(
         RELEASE,
         "run_command",
-        "Run the jobs of a file, one after the other, as every night.",
+        "Run the jobs of a file, one after the other.",
     ),
     "serve": ListedCommand(
         RELEASE,
@@ -64,16 +52,15 @@ COMMANDS = {
         "plan_command",
         "Show how accurate a release would be, before you spend anything: the exact error.",
     ),
-    "show": ListedCommand(
+    "inspect": ListedCommand(
         READ,
-        "show_command",
-        "Show what a state or a released table holds: last numbers, promises and strategies.",
+        "inspect_command",
+        "Show what a state or a released table holds: last numbers, guarantees, strategies.",
     ),
     "export": ListedCommand(
         READ,
         "export_command",
-        "Write what was released again, as a table, a chart or a web page, from a state or a "
-        "table.",
+        "Write released numbers as a table, a chart or a web page, from a state or a table.",
     ),
     "methods": ListedCommand(
         READ,
@@ -85,25 +72,25 @@ COMMANDS = {
         "publish_command",
         "Write releases into plain database tables, for Grafana, Metabase or psql.",
     ),
+    "annotate": ListedCommand(
+        READ,
+        "annotate_command",
+        "Add a public note to a wrong number, in all later tables, pages, charts and texts.",
+    ),
     "ledger": ListedCommand(
         KEEP,
         "ledger_command",
-        "Show how much privacy the streams of a state have spent, and set a limit.",
+        "Show the privacy loss of all streams of a state, and set its budget.",
     ),
-    "forget": ListedCommand(
+    "erase-user": ListedCommand(
         KEEP,
-        "forget_command",
-        "Delete what a state keeps of a person, or of all people of long ago (--older).",
+        "erase_user_command",
+        "Delete what a state keeps of a user, or of all users of old periods (--older).",
     ),
-    "end": ListedCommand(
+    "close": ListedCommand(
         KEEP,
-        "end_command",
-        "End a stream: it releases nothing more, and what it has spent stays spent.",
-    ),
-    "mark": ListedCommand(
-        KEEP,
-        "mark_command",
-        "Put a public note beside a wrong number, in all later tables, pages, charts and texts.",
+        "close_command",
+        "Close a stream: it releases nothing more, and its privacy loss stays in the ledger.",
     ),
     "backup": ListedCommand(
         KEEP,
@@ -117,10 +104,10 @@ COMMANDS = {
     ),
 }
 
-#: Aims of a new user, and the command to begin with.
+#: Tasks of a new user, and the command for each.
 BEGIN_HERE = {
-    "a number each day": "counton init visits.csv writes a job file for counton run, with what is "
-    "to be filled in; in one command: counton count -h",
-    "protect people": "--user COLUMN --most N, or user and most in the job file of counton init",
-    "a table": "counton contingency -h, hierarchy -h, ranges -h: once, or after each window",
+    "a number each day": "counton init visits.csv writes a job file for counton run; in one "
+    "command: counton release count -h",
+    "protect users": "--user COLUMN --most N, or user and most in the job file of counton init",
+    "a table": "counton release contingency -h, hierarchy -h, ranges -h",
 }

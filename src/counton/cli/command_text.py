@@ -12,7 +12,6 @@ from typing import Any
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import COMMAND_WORDS
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.job.common_options import Job
 from counton.job.option_fields import FILE_ONLY, has_fact
 from counton.job.statistics import all_models, model_of
@@ -68,10 +67,9 @@ def command_of(statistic: str) -> str:
     """Return the words of a statistic's command.
 
     >>> command_of("count"), command_of("top-k")
-    ('counton count', 'counton statistic top-k')
+    ('counton release count', 'counton release top-k')
     """
-    group = "" if statistic in STATISTICS_AT_TOP else "statistic "
-    return f"counton {group}{statistic}"
+    return f"counton release {statistic}"
 
 
 def example_lines(statistic: str) -> list[str]:
@@ -94,7 +92,7 @@ def command_text(job: Job, actions: CommandActions | None = None) -> str:
     >>> from counton.job.statistics import CountJob
     >>> job = CountJob(events="my visits.csv", by=["page", "day"], epsilon="0.5")
     >>> print(command_text(job, CommandActions(json=True)))
-    counton count 'my visits.csv' --epsilon 0.5 --by page,day --json
+    counton release count 'my visits.csv' --epsilon 0.5 --by page,day --json
     """
     actions = CommandActions() if actions is None else actions
     fields = type(job).model_fields

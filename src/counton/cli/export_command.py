@@ -57,7 +57,7 @@ def export(
     level: float | None,
     as_json: bool,
 ) -> None:
-    """Write what was released again, as a table, a chart or a web page, from a state or a table.
+    """Write released numbers as a table, a chart or a web page, from a state or a table.
 
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.

@@ -35,7 +35,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        words = {**_OTHER_COMMANDS, **file_keys(), **_RUN_OPTIONS}
+        words = {**COMMAND_WORDS, **file_keys(), **_RUN_OPTIONS}
         return exit_code(error), error.translate(words)
     if isinstance(error, OSError):
         return exit_code(error), str(error)
@@ -44,12 +44,6 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         "numbers released before it are kept. To see where it fails, run this job with --only, "
         "and show the output to nobody: it may contain rows"
     )
-
-
-#: Other commands that messages name; a job file names its statistic.
-_OTHER_COMMANDS = {
-    name: words for name, words in COMMAND_WORDS.items() if not name.startswith("what")
-}
 
 
 def failed_report(code: ExitCode, message: str) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def ledger(
     warn_at: float | None,
     as_json: bool,
 ) -> None:
-    """Show how much privacy the streams of a state have spent, and set a limit.
+    """Show the privacy loss of all streams of a state, and set its budget.
 
     A new stream that would exceed the limit is refused. Set the limit before anything is released:
     the state may be new.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counton.base.errors import CountonError, InvalidInputError
-from counton.cli.command_list import STATISTICS_AT_TOP
 from counton.cli.command_text import (
     CommandActions,
     command_text,
@@ -45,12 +44,10 @@ def explain_missing_options(error: MissingOptionError, job: Job, actions: Comman
         lines.append(f"{job.state} keeps stream {', '.join(streams)}; to go on: {going_on}")
     lines.append(f"the columns of {_events_in_words(job)}: {', '.join(look.columns)}")
     lines += [InvalidInputError(f"  {example}").translate(words) for example in examples]
-    is_at_top = job.statistic in STATISTICS_AT_TOP
-    if is_at_top and not job.states("user"):
+    may_bound_users = "user" in type(job).model_fields and "user" not in type(job).needs
+    if may_bound_users and not job.states("user"):
         period = "" if is_single_table(job) else " --per 1w"
-        lines.append(
-            f"single rows are protected; to protect people: --user COLUMN --most N{period}"
-        )
+        lines.append(f"single rows are protected; to protect users: --user COLUMN --most N{period}")
     lines += ["as in:", command_text(whole_job, actions)]
     if job.statistic == "count":
         lines.append("counton init writes a job file with these options to fill in")

@@ -41,11 +41,12 @@ def run(
     schema: bool,
     as_json: bool,
 ) -> None:
-    """Run the jobs of a file, one after the other, as every night.
+    """Run the jobs of a file, one after the other.
 
-    A job that fails is reported, and the others run all the same; the exit code is that of the
-    first failure. counton count ... --save nightly.toml writes a job file; --schema prints all
-    that it may hold. An option of this command overrides the file, in all jobs, for this run.
+    A job that fails is reported, and the other jobs run. The exit code is that of the first
+    failure. counton init writes a job file, and counton release ... --save too. --schema prints all
+    that a job file may hold. An option of this command overrides the file, in all jobs, for this
+    run.
     """
     from counton.cli.failures import failed_report, failure
     from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_witness_beside

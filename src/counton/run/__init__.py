@@ -1,4 +1,4 @@
-"""Runs of jobs, from Python: the same runs as ``counton count`` and similar commands.
+"""Runs of jobs, from Python: the same runs as ``counton release count`` and similar commands.
 
 A `Job` says which events go into which stream of which state. `run` reads the events, releases the
 windows that have ended, once, and keeps the facts that a later run needs: rows may arrive late, but
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from counton.run.exports import export as export
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
-    from counton.run.notes import mark as mark
+    from counton.run.notes import annotate as annotate
     from counton.run.plan_job import planned_jobs as planned_jobs
     from counton.run.run_job import Progress as Progress
     from counton.run.run_job import RunResult as RunResult

@@ -45,8 +45,8 @@ def release(
     """Release a statistic of events after each window that has ended, under one guarantee.
 
     The statistic is a count, sum, average, quantile, distinct users, a table and others; ``by`` and
-    ``domain`` split it by group. The function does what the command ``counton count`` and its
-    siblings do, and either can continue a stream that the other began. A later call may leave out
+    ``domain`` split it by group. The function does what the command ``counton release`` does, and
+    either can continue a stream that the other began. A later call may leave out
     options that define the stream, and may not contradict them.
 
     Args:

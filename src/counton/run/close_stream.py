@@ -59,7 +59,7 @@ def waiting_rows(reader: JournalReader, spec: StreamSpec) -> Private[int]:
     return Private(waiting // sums_of_row)
 
 
-def end_stream(
+def close_stream(
     state: str | os.PathLike[str] | Store,
     name: str,
     *,
@@ -88,7 +88,7 @@ def end_stream(
     """
     if not isinstance(state, Store):
         with Store(state) as store:
-            return end_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
+            return close_stream(store, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
     reader = state.reader(name)
     spec = StreamSpec.of_stream(reader)
     is_single_table = isinstance(spec.terms.windowing, SingleTable)

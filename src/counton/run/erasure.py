@@ -10,10 +10,10 @@ deletion; known users in it go on. The bucket depends only on the name in the re
 whether the state knows that name. So with or without a user's rows, the same rows of all others
 count, and at most as many rows of the user as before.
 
-If single periods are protected (``per``), all users of long ago are forgotten period by period.
-Then all periods up to the last forgotten one are closed: the state knows nobody in them, so no row
-of them counts again. Which periods are forgotten depends on the clock only. A job with ``retain``
-forgets them after each release, counted back from the end of the last released window.
+If single periods are protected (``per``), all users of old periods are erased period by period.
+Then all periods up to the last erased one are closed: the state knows nobody in them, so no row
+of them counts again. Which periods are erased depends on the clock only. A job with ``retain``
+erases them after each release, counted back from the end of the last released window.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from counton.windowing.windows import LATE_DAYS, microseconds, moment
 
 _Result = TypeVar("_Result")
 
-#: Of so many new users, about one is not counted once somebody was forgotten.
-NEW_USERS_APART = BUCKETS
+#: Of so many new users, about one is not counted after the erasure of a user.
+NEW_USERS_PER_REFUSED = BUCKETS
 #: Seconds between two attempts.
 _PAUSE = 0.05
 
@@ -61,24 +61,24 @@ class UserErasure(NamedTuple):
         name: name of the stream.
         keeps: what the stream keeps about users: "digests", or only "sums", from which nothing is
             deleted.
-        marks: number of deleted digests, one for each counted row of the forgotten users. Exact:
+        deleted: number of deleted digests, one for each counted row of the erased users. Exact:
             only for the operator.
-        before: for a deletion by age, the time by which the forgotten periods had ended; None if
-            one user was forgotten, or if nothing is deleted.
-        over: whether the stream has ended, so that no new users can be counted.
+        before: for a deletion by age, the time by which the erased periods had ended; None if
+            one user was erased, or if nothing is deleted.
+        is_closed: whether the stream is closed, so that no new users can be counted.
     """
 
     name: str
     keeps: str
-    marks: Private[int]
+    deleted: Private[int]
     before: datetime | None = None
-    over: bool = False
+    is_closed: bool = False
 
 
 # ------------------------------------------------------------------------------------ one user
-def forget(
+def erase_user(
     state: str | os.PathLike[str],
-    person: str,
+    user: str,
     *,
     name: str | None = None,
     key: KeySource = None,
@@ -93,7 +93,7 @@ def forget(
 
     Args:
         state: path of a SQLite file, or a database URL.
-        person: name of the user in the column of users.
+        user: name of the user in the column of users.
         name: name of one stream; None: all.
         key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
@@ -112,28 +112,28 @@ def forget(
         ConcurrentWriterError: another process wrote a stream meanwhile; nothing is deleted in ...
         StateError, NoiseKeyError: see `Stream.open`.
     """
-    given: object = person
-    if not isinstance(given, str) or not given:
+    stated: object = user
+    if not isinstance(stated, str) or not stated:
         raise InvalidInputError(
-            f"{option_name('person')} is not a text; give the user as it is written in the rows"
+            f"{option_name('user')} is not a text; give the user as it is written in the rows"
         )
     patience = _Patience(wait)
     streams = _kept_streams(state, name, patience)
     going_on = [stream for stream, kept in streams.items() if kept.spec and not kept.is_over]
     if going_on and not yes:
         raise InvalidInputError(
-            f"{person!r} can be forgotten in {', '.join(map(repr, going_on))} only at a price: a "
+            f"{user!r} can be erased in {', '.join(map(repr, going_on))} only at a price: a "
             f"fixed one in {BUCKETS:,} of all future users is then not counted (where users count "
             "anew in each period: in periods up to the present one), and this cannot be "
             "undone. Check "
             f"the name, and give {option_name('yes', True)} to go on"
         )
     now = datetime.now(UTC) if now is None else now
-    act = partial(_forget_user, state, person, key, now)
+    act = partial(_erase_user, state, user, key, now)
     return _in_each(state, streams, patience, act)
 
 
-def _forget_user(
+def _erase_user(
     state: str | os.PathLike[str],
     user: str,
     key: KeySource,
@@ -155,7 +155,7 @@ def _forget_user(
         theirs = [kept for kept in sets if (kept.digests == digest).any()]
         if any(kept.period > last for kept in theirs):
             raise InvalidInputError(
-                f"stream {name!r} has counted rows of this person whose times lie in the future, "
+                f"stream {name!r} has counted rows of this user whose times lie in the future, "
                 "so nothing was deleted; try again after those times"
             )
         deleted = sum(int((kept.digests == digest).sum()) for kept in theirs)
@@ -175,7 +175,7 @@ def _forget_user(
 
 
 # ------------------------------------------------------------------------------------ old periods
-def forget_older(
+def erase_older(
     state: str | os.PathLike[str],
     age: str,
     *,
@@ -186,7 +186,7 @@ def forget_older(
 ) -> list[UserErasure]:
     """Delete a state's memory of users in periods that ended long ago, in all streams or in one.
 
-    Rows of these periods are refused from now on, so that nobody counts twice.
+    Rows of these periods are refused from now on, so that no user counts twice.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -194,7 +194,7 @@ def forget_older(
         name: name of one stream; None: all.
         key: where the streams' key is kept: see `Stream.open`.
         now: the current time, aware; None: this machine's clock.
-        wait: see `forget`.
+        wait: see `erase_user`.
 
     Returns:
         What was deleted in each stream.
@@ -202,7 +202,7 @@ def forget_older(
     Raises:
         InvalidInputError: the age is malformed, or a stream keeps ids of rows, or users whose ...
             has no periods; nothing is deleted.
-        ConcurrentWriterError, StateError, NoiseKeyError: see `forget`.
+        ConcurrentWriterError, StateError, NoiseKeyError: see `erase_user`.
     """
     patience = _Patience(wait)
     before = (datetime.now(UTC) if now is None else now) - _parse_age(age, "age")
@@ -211,15 +211,15 @@ def forget_older(
         if kept.spec is not None and kept.spec.terms.unit.rule.per is None:
             raise InvalidInputError(
                 f"stream {stream!r} protects each {kept.spec.terms.unit.word} over its whole "
-                "length, so it must remember all of them, and nothing was deleted; forget people "
+                "length, so it must remember all of them, and nothing was deleted; erase users "
                 "in other streams of the state by their names, or begin a stream that protects "
                 "periods, such as days"
             )
-    act = partial(_forget_periods, state, before, key)
+    act = partial(_erase_periods, state, before, key)
     return _in_each(state, streams, patience, act, before)
 
 
-def _forget_periods(
+def _erase_periods(
     state: str | os.PathLike[str], before: datetime, key: KeySource, name: str, spec: StreamSpec
 ) -> Private[int]:
     """Delete the digests of periods that ended before a time, whose rows count nowhere now.
@@ -247,12 +247,12 @@ def check_retain(length: str, spec: StreamSpec) -> None:
     """
     if _parse_age(length, "retain").days >= LATE_DAYS:
         raise InvalidInputError(
-            f"{option_name('retain', length)} is too long, because people are forgotten after "
+            f"{option_name('retain', length)} is too long, because users are erased after "
             f"{LATE_DAYS} days anyway; give less, or leave it out"
         )
     if spec.terms.unit.rule.per is None:
         raise InvalidInputError(
-            f"{option_name('retain', length)} is for streams that forget people period by period, "
+            f"{option_name('retain', length)} is for streams that erase users period by period, "
             f"and this stream has no such periods: give {option_name('user')}, "
             f"{option_name('most')} and {option_name('per')}, as in per=1d, or leave "
             f"{option_name('retain')} out"
@@ -293,7 +293,7 @@ def _closing(secret: Secret, last: int) -> DigestChange:
 
 # ------------------------------------------------------------------------------------ all streams
 class _KeptStream(NamedTuple):
-    """What forgetting needs to know of a stream.
+    """What an erasure needs to know of a stream.
 
     Attributes:
         spec: its specification; None if it keeps no digests of users.
@@ -358,7 +358,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
     has_users = spec.terms.unit.user_column is not None
     if spec.terms.id_column is not None and not has_users:
         raise InvalidInputError(
-            f"nobody can be forgotten in stream {name!r}, and nobody has to be: it keeps only "
+            f"no user can be erased in stream {name!r}, and nobody has to be: it keeps only "
             "digests of ids, which do not tell whose rows they are, and they are deleted by "
             f"themselves {LATE_DAYS} days after their rows were counted"
         )
@@ -371,7 +371,7 @@ def _kept_stream(store: Store, name: str) -> _KeptStream:
 def _await_rows(
     store: Store, name: str, batches: frozenset[tuple[int, bytes, int]], patience: _Patience
 ) -> None:
-    """Wait until a service has counted some batches: until then nobody knows whose they are."""
+    """Wait until a service has counted some batches: until then their users are unknown."""
     while batches & waiting_batches(store.database, name):
         if not patience.has_time():
             raise InvalidInputError(
@@ -388,14 +388,14 @@ def _in_each(
     act: Callable[[str, StreamSpec], Private[int]],
     before: datetime | None = None,
 ) -> list[UserErasure]:
-    """Forget in each stream that keeps users.
+    """Erase users in each stream that keeps them.
 
     Args:
         state: the state.
         streams: the streams by name.
         patience: how long a conflict is waited for.
         act: function that deletes digests of a stream, and returns their number.
-        before: for a deletion by age, the time by which the forgotten periods had ended.
+        before: for a deletion by age, the time by which the erased periods had ended.
     """
     done: list[UserErasure] = []
     for name, kept in streams.items():

@@ -20,7 +20,7 @@ from counton.state.stream_reader import JournalReader
 from counton.windowing.windows import microseconds, parse_time
 
 
-def mark(
+def annotate(
     state: str | os.PathLike[str],
     window: str | datetime,
     note: str,
@@ -58,7 +58,7 @@ def mark(
     ...     until="2024-03-02",
     ... )
     >>> result = run(job, rows=pl.DataFrame({"at": ["2024-03-01T09:00"]}))
-    >>> mark("m.db", "2024-03-01", "the counter was broken").step
+    >>> annotate("m.db", "2024-03-01", "the counter was broken").step
     1
     """
     if not note.strip() or not note.isprintable():

@@ -242,8 +242,8 @@ class Database:
             raise StateError(
                 f"state {self.label} has format {state_format} of an earlier version of counton "
                 f"({schema.writer_of(state_format)}), and this version reads format "
-                f"{schema.FORMAT}: with the version that wrote it, end its streams by counton end; "
-                "then begin a new state, and count the loss that the old one spent"
+                f"{schema.FORMAT}: with the version that wrote it, end its streams by counton "
+                "close; then begin a new state, and count the loss that the old one spent"
             )
 
     def _explain(self, error: Exception) -> Exception:

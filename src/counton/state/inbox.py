@@ -165,7 +165,7 @@ class Inbox(Closing):
                     raise StateError(
                         f"the inbox of state {self._database.label} was made by an earlier version "
                         "that set bad rows aside: let that version count the rows that wait, end "
-                        "its streams (counton end), and begin new ones in another state"
+                        "its streams (counton close), and begin new ones in another state"
                     )
                 if not connection.has("counton_inbox_waiting"):
                     connection.script(schema.INBOX)

@@ -320,7 +320,7 @@ class RollbackGuard:
                     f"state {self._label} is an old copy: {entry['where']} records that people "
                     f"were forgotten in stream {at.name!r} {times} since the copy was made, and "
                     "the copy still remembers them: restore the newest copy, or forget them again "
-                    f"(counton forget), {times}; until then nothing is released"
+                    f"(counton erase-user), {times}; until then nothing is released"
                 )
 
     def _of(self, at: GuardPosition) -> Entries:

@@ -102,7 +102,7 @@ def check(path: Path) -> None:
         size = path.stat().st_size
     except FileNotFoundError:
         raise NoStateError(
-            f"state {path} does not exist: correct the path, or start a stream (counton count, "
+            f"state {path} does not exist: correct the path, or start a stream (counton release, "
             f"Stream.create)"
         ) from None
     except OSError as error:

@@ -708,7 +708,7 @@ def _refuse_wrong_bound(stream: Stream) -> None:
         raise StateError(
             f"stream {stream.name!r} cannot go on, because its noise is too small for its "
             f"guarantee: {uncovered}. Withdraw its numbers and end it "
-            f"({field('end_stream(state, name)')}), and begin another stream"
+            f"({field('close_stream(state, name)')}), and begin another stream"
         )
 
 

@@ -137,7 +137,7 @@ def verify(
         if name is not None and not rows:
             raise StreamMismatchError(
                 f"state {database.label} has no release {name!r}: see which releases it has "
-                "(counton show, or state_summary)"
+                "(counton inspect, or state_summary)"
             )
         verifications = []
         for row in rows:

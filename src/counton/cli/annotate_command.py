@@ -1,4 +1,4 @@
-"""The command ``counton mark``."""
+"""The command ``counton annotate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import state_argument
 
 
-@click.command("mark", cls=CountonCommand)
+@click.command("annotate", cls=CountonCommand)
 @state_argument
 @option("--window", required=True, help="A moment in the window, as in 2019-01-20.")
 @option("--note", required=True, help="One line that says why the number is wrong.")
@@ -19,20 +19,20 @@ from counton.cli.parameters import state_argument
     is_flag=True,
     help="Take the number out of later tables; what was published stays published.",
 )
-def mark(
+def annotate(
     state: str, window: str, note: str, group: str | None, name: str | None, withdraw: bool
 ) -> None:
-    """Put a public note beside a wrong number, in all later tables, pages, charts and texts.
+    """Add a public note to a wrong number, in all later tables, pages, charts and texts.
 
-    Day and note are published as they are written, and nothing protects a choice that was made by
-    exact numbers. The stream goes on.
+    The window and the note are published as you write them. The privacy guarantee does not cover
+    your choice of the window, if exact numbers led to it. The stream continues.
     """
     from counton.cli.print_forms import Console
-    from counton.run.notes import mark as mark_window
+    from counton.run import notes
 
-    marked = mark_window(state, window, note, name=name, group=group, withdraw=withdraw)
-    done = "withdrawn" if marked.withdrawn else "marked"
+    window_note = notes.annotate(state, window, note, name=name, group=group, withdraw=withdraw)
+    done = "withdrawn" if window_note.withdrawn else "annotated"
     Console().write_line(
-        f"window {marked.step:,} is {done} in all later tables and texts; what was published "
-        "stays as it is: publish it once more"
+        f"window {window_note.step:,} is {done} in all later tables and texts. Earlier files stay "
+        "as they are: publish them again"
     )

@@ -1,4 +1,4 @@
-"""The command ``counton show``."""
+"""The command ``counton inspect``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ROWS = 20
 _LONGEST_VALUES = 200
 
 
-@click.command("show", cls=CountonCommand)
+@click.command("inspect", cls=CountonCommand)
 @state_or_table_argument
 @option("--name", help="Which stream to show. [default: all]")
 @json_option
-def show(state: str, name: str | None, as_json: bool) -> None:
-    """Show what a state or a released table holds: last numbers, promises and strategies.
+def inspect(state: str, name: str | None, as_json: bool) -> None:
+    """Show what a state or a released table holds: last numbers, guarantees, strategies.
 
     Shows no secrets and needs no key. A released table carries all that is public about its stream.
     The account of each promise: counton methods --full.

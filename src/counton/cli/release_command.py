@@ -1,4 +1,4 @@
-"""The group ``counton statistic``: all statistics but counts and sums."""
+"""The group ``counton release``: one command for each statistic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import click
 
 from counton.base.errors import hide_secrets
 from counton.cli.command_class import hiding_passwords
-from counton.cli.command_list import STATISTICS_AT_TOP_ALONE
 
 
 class StatisticGroup(click.Group):
@@ -18,13 +17,17 @@ class StatisticGroup(click.Group):
         """Return the names of the statistics."""
         from counton.job.statistics import all_models
 
-        return [name for name in all_models() if name not in STATISTICS_AT_TOP_ALONE]
+        return list(all_models())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a statistic; None if there is none of this name."""
         from counton.cli.statistic_commands import statistic_command
+        from counton.job.statistics import STATISTIC_NAMES
 
-        return statistic_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+        # Names of other packages' statistics are looked up last, since that loads these packages.
+        if cmd_name in STATISTIC_NAMES or cmd_name in self.list_commands(ctx):
+            return statistic_command(cmd_name)
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,9 +59,9 @@ class StatisticGroup(click.Group):
             return super().make_context(*words, **more)
 
 
-@click.group("statistic", cls=StatisticGroup, no_args_is_help=True)
-def statistic() -> None:
-    """Release another statistic: average, quantiles, top-k, distinct users, reports.
+@click.group("release", cls=StatisticGroup, no_args_is_help=True)
+def release() -> None:
+    """Release a statistic: count, sum, average, top-k, hierarchy, ranges and others.
 
-    Each has its own options: counton statistic top-k --help.
+    Each statistic has its own options: counton release top-k --help.
     """

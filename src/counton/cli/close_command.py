@@ -1,4 +1,4 @@
-"""The command ``counton end``."""
+"""The command ``counton close``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from counton.cli.command_class import CountonCommand, option
 from counton.cli.parameters import state_argument
 
 
-@click.command("end", cls=CountonCommand)
+@click.command("close", cls=CountonCommand)
 @state_argument
 @option("--name", help="Name of the stream; needed if there are several.")
 @option("--drop-waiting", is_flag=True, help="Drop the rows that still wait to be counted.")
@@ -19,21 +19,21 @@ from counton.cli.parameters import state_argument
     "The description of every later table, chart, page, published database and methods text says "
     "so; files written before do not. A table released once can be withdrawn too.",
 )
-def end(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
-    """End a stream: it releases nothing more, and what it has spent stays spent.
+def close(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None) -> None:
+    """Close a stream: it releases nothing more, and its privacy loss stays in the ledger.
 
-    The command refuses while rows wait to be counted; --drop-waiting drops them.
+    While rows wait to be counted, the command stops with exit code 2. --drop-waiting drops them.
     """
     from counton.cli.print_forms import CONFIDENTIAL, Console
-    from counton.run.close_stream import end_stream
+    from counton.run.close_stream import close_stream
     from counton.run.exports import only_name
     from counton.state import Store
 
     if name is None:
         with Store(state) as store:
             name = only_name(store.streams)
-    ended = end_stream(state, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
-    dropped = ended.for_operator()
+    closed = close_stream(state, name, drop_waiting=drop_waiting, withdrawn=withdrawn)
+    dropped = closed.for_operator()
     if dropped:
         Console(stderr=True).write_line(
             f"{CONFIDENTIAL}: rows that waited and are not counted: {dropped:,}"
@@ -49,7 +49,7 @@ def end(state: str, name: str | None, drop_waiting: bool, withdrawn: str | None)
     with Store(state) as store:
         doubt = store.reader(name).doubt()
     console.write_line(
-        f"stream {name!r} has ended at step {ended.step:,}; begin another one by --name"
+        f"stream {name!r} is closed at window {closed.step:,}; begin another one by --name"
     )
     if doubt is not None:
         console.write_line(f"note: {doubt}")
