@@ -37,7 +37,7 @@ _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_K
 
 
 class PropertyViolationError(AssertionError):
-    """A law is broken; the message says which, and where."""
+    """A property is violated; the message says which, and where."""
 
     subject: object = None
 
@@ -47,7 +47,7 @@ class PropertyViolationError(AssertionError):
 
 
 def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
-    """Begin the message of a broken law with the check's first argument."""
+    """Begin the message of a violated property with the check's first argument."""
 
     @wraps(check)
     def run(*arguments: _Given.args, **more: _Given.kwargs) -> None:

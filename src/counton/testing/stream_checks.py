@@ -82,7 +82,7 @@ DISTRIBUTIONS: tuple[NoiseDistribution, ...] = (
 
 @names_subject
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a strategy for streams keeps all laws.
+    """Check that a strategy for streams has all properties.
 
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))

@@ -269,8 +269,9 @@ class LeastSquaresStrategy(StreamStrategy):
         if distribution.std > _LARGEST_STD * column:
             raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
-                f"{distribution.std / column:.3g} times the largest column, but sums are exact only "
-                f"up to {_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use KAry"
+                f"{distribution.std / column:.3g} times the largest column, but sums are exact "
+                f"only up to {_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use "
+                "KAry"
             )
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
