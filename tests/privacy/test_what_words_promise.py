@@ -68,9 +68,9 @@ def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAr
 
 def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
     """As where another stream goes on from an old copy, and the newest one had gone further."""
-    rate = 1 / float(
-        distribution_for(Binary(1), PureDP(1), ContributionBound.add_remove()).distribution.scale
-    )  # type: ignore[union-attr]
+    noise = distribution_for(Binary(1), PureDP(1), ContributionBound.add_remove()).distribution
+    assert isinstance(noise, DiscreteLaplace)
+    rate = 1 / float(noise.scale)
     once = max(abs(x) - abs(x - 1) for x in range(-9, 10)) * rate
     both = max(
         (abs(x) - abs(x - 1)) * rate + (abs(y) - abs(y - 1)) * rate

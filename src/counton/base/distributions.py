@@ -121,13 +121,12 @@ NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 def distribution_to_dict(
     distribution: NoiseDistribution, grid: Fraction | None = None
 ) -> dict[str, str]:
-    """Return JSON values from which `distribution_from_dict` rebuilds the noise distribution
-    exactly.
+    """Return JSON values from which `distribution_from_dict` rebuilds the same distribution.
 
     With ``grid``, the size of the integer 1 in data units, parameters are in data units.
 
     >>> distribution_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
-    {'distribution': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
+    {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
     """
     grid_entry = {} if grid is None else {"grid": str(grid)}
     unit = Fraction(1) if grid is None else grid
