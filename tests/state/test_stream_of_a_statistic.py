@@ -114,7 +114,7 @@ def test_plan_with_contribution_of_unsettled_statistic_is_refused() -> None:
         plan(7, rho=1, of=EDGES, contribution=own)
     settled = EDGES.resolve_parameters(ZCDP(1), 7)
     best = plan(7, rho=1, of=settled, contribution=settled.contribution(batched=True)).best
-    assert best.law == plan(7, rho=1, of=EDGES, batched=True).best.law
+    assert best.distribution == plan(7, rho=1, of=EDGES, batched=True).best.distribution
 
 
 def test_open_of_stream_with_too_small_bound_is_refused(

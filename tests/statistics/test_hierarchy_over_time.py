@@ -65,7 +65,7 @@ def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     for found, exact in zip(through, measuring.node_sums(leaves), strict=True):
         assert np.allclose(found, exact, atol=1e-12)
     rows = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1)
-    said = np.concatenate(statistic.law.variances)
+    said = np.concatenate(statistic.distribution.variances)
     assert np.allclose((rows**2).sum(axis=0), said, rtol=1e-12)
 
 

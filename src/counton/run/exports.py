@@ -201,7 +201,7 @@ def _refuse_without_release(reader: JournalReader) -> None:
         return
     name = reader.design.name
     try:
-        reader.design.strategy._check_law(reader.design.law)
+        reader.design.strategy._check_distribution(reader.design.distribution)
     except InvalidInputError as error:
         raise InvalidInputError(
             f"stream {name!r} has released no step, and cannot release any ({error}), so there is "

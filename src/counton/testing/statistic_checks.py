@@ -39,7 +39,7 @@ Batches = Sequence[Sequence[Any]]
 def check_statistic(
     statistic: Statistic, batches: Batches, *, unit_of: Callable[[Any], Hashable] | None = None
 ) -> None:
-    """Check that a statistic keeps all laws, on events of a small stream.
+    """Check that a statistic has all properties, on events of a small stream.
 
     Only these events are tried: give events of every kind, values at the bounds and outside of
     them, and steps with no event, one and several.
@@ -50,7 +50,7 @@ def check_statistic(
 
     Raises:
         InvalidInputError: no events, or too many cells.
-        PropertyViolationError: a law does not hold; the message says which, and where.
+        PropertyViolationError: a property does not hold; the message says which, and where.
 
     >>> from counton.statistics import Average
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
