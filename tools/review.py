@@ -103,7 +103,7 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("numbers/design.py", "numbers/node_law.py",
+        ("numbers/design.py", "numbers/node_distribution.py",
          "numbers/counter.py", "numbers/noise_ahead.py", "numbers/counter_state.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/continual/test_counter.py", "tests/run/test_discovery.py"),
@@ -185,8 +185,8 @@ PROMISES = (
     ),
     Promise(
         "how far a unit moves all that is measured",
-        "numbers/node_law.py: sensitivity_of",
-        "numbers/node_law.py: law_for",
+        "numbers/node_distribution.py: sensitivity_of",
+        "numbers/node_distribution.py: distribution_for",
     ),
     Promise(
         "noise as wide as a guarantee needs for such a move",
@@ -249,7 +249,7 @@ RECOMPUTED = (
     "privacy/contribution.py",
     "privacy/guarantees.py",
     "privacy/calibration.py",
-    "numbers/node_law.py",
+    "numbers/node_distribution.py",
     "numbers/design.py",
     "numbers/counter.py",
     "noise/key.py",
