@@ -151,8 +151,8 @@ def check_folder(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Compile all Coq files of a folder; yield each theorem's name with the axioms that it assumes.
 
     Raises:
-        UnprovedError: a file asserts something without a proof or does not compile, or a theorem assumes
-            too much.
+        UnprovedError: a file asserts something without a proof or does not compile, or a theorem
+            assumes too much.
     """
     files = in_order(folder)
     for path in files:
