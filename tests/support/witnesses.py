@@ -21,7 +21,7 @@ def witness_file(state: str | os.PathLike[str]) -> Path:
 
 def without_witness(patch: pytest.MonkeyPatch) -> None:
     """New states have none: they have one identity, or a copy goes on beside its state."""
-    for module in ("keys", "state_witness"):
+    for module in ("keys", "rollback_guard"):
         patch.setattr(f"counton.state.{module}.default_folder", lambda: "none")
 
 

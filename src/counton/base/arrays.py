@@ -220,8 +220,8 @@ def _planes(
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)
         for block in blocks:
-            each = _signless(flat, row, block, whole).view(np.uint8).reshape(-1, 8)
-            planes[:, block] = each[:, first : first + len(planes)].T
+            part = _signless(flat, row, block, whole).view(np.uint8).reshape(-1, 8)
+            planes[:, block] = part[:, first : first + len(planes)].T
         yield planes
 
 

@@ -91,8 +91,8 @@ def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
         "<tr>" + "".join(f"<td>{escape(shown_name(value))}</td>" for value in row) + "</tr>"
         for row in zip(*shown, strict=True)
     )
-    left = max((len(values) for values in columns.values()), default=0) - rows
-    more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
+    rows_left = max((len(values) for values in columns.values()), default=0) - rows
+    more = f"<p>and {rows_left:,} more rows</p>" if rows_left > 0 else ""
     return (
         f"<div><pre>{escape(words)}</pre><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table>{more}</div>"
@@ -111,20 +111,22 @@ def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
     ([0.5], {})
     """
-    found: dict[str, list[Any]] = {}
+    errors: dict[str, list[Any]] = {}
     for name in columns:
-        kind = next((one for one in _NOISY if name.endswith(one)), None)
+        kind = next((ending for ending in _NOISY if name.endswith(ending)), None)
         if kind is None:
             continue
         prefix = name.removesuffix(kind)
-        stds = next((columns[one] for one in (f"{prefix}std", "std") if one in columns), None)
+        stds = next(
+            (columns[column] for column in (f"{prefix}std", "std") if column in columns), None
+        )
         ends = [columns.get(f"{prefix}{end}") for end in ("lower", "upper")]
         if stds is not None:
-            found[name] = [*stds]
+            errors[name] = [*stds]
         elif ends[0] is not None and ends[1] is not None:
             pairs = zip(ends[0], ends[1], strict=True)
-            found[name] = [None if None in pair else (pair[1] - pair[0]) / 4 for pair in pairs]
-    return found
+            errors[name] = [None if None in pair else (pair[1] - pair[0]) / 4 for pair in pairs]
+    return errors
 
 
 def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
@@ -134,18 +136,21 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     difference of two consecutive totals is exactly the number of the window between them.
     """
     errors = errors_of(columns)
-    found = []
+    cells = []
     for name, values in columns.items():
         stds = errors.get(name, [None] * len(values))
-        found.append(
+        cells.append(
             [
                 quantity(value, std, isinstance(value, int))
-                if all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std))
+                if all(
+                    isinstance(number, int | float) and math.isfinite(number)
+                    for number in (value, std)
+                )
                 else _cell_text(value)
                 for value, std in zip(values, stds, strict=True)
             ]
         )
-    return found
+    return cells
 
 
 def _cell_text(value: Any) -> str:

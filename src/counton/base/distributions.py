@@ -126,11 +126,15 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     >>> law_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
     {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
     """
-    told = {} if grid is None else {"grid": str(grid)}
+    grid_entry = {} if grid is None else {"grid": str(grid)}
     unit = Fraction(1) if grid is None else grid
     if isinstance(law, DiscreteLaplace):
-        return {"law": "discrete Laplace", "scale": str(law.scale * unit), **told}
-    return {"law": "discrete Gaussian", "sigma_squared": str(law.sigma_squared * unit**2), **told}
+        return {"law": "discrete Laplace", "scale": str(law.scale * unit), **grid_entry}
+    return {
+        "law": "discrete Gaussian",
+        "sigma_squared": str(law.sigma_squared * unit**2),
+        **grid_entry,
+    }
 
 
 def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
@@ -332,8 +336,9 @@ def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
     if isinstance(pattern, Runs):
         return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
     if isinstance(pattern, Alternating):
-        found = {"changes": pattern.changes, "cells": pattern.cells, "size": pattern.size}
-        return {"pattern": pattern.kind, **found, "together": False}  # a part of noise addresses
+        change_entries = {"changes": pattern.changes, "cells": pattern.cells, "size": pattern.size}
+        # "together" is a part of noise addresses.
+        return {"pattern": pattern.kind, **change_entries, "together": False}
     once = {"once": True} if pattern.once else {}
     return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared, **once}
 

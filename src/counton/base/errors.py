@@ -71,12 +71,12 @@ def hide_secrets(text: str) -> str:
         text = "\n".join(_USER.sub(rf"\1:{_LEFT_OUT}@", head + at) + end for head, at, end in lines)
     shown = ""
     place = 0
-    for found in _NAMED.finditer(text):
-        name = unquote(found[1])
-        in_address = text.endswith(("?", "&", ";"), 0, found.start())
+    for match in _NAMED.finditer(text):
+        name = unquote(match[1])
+        in_address = text.endswith(("?", "&", ";"), 0, match.start())
         is_secret = _PASSWORD.fullmatch(name) or (in_address and _TOKEN.fullmatch(name))
-        if is_secret and found.start() >= place and (value := _VALUE.match(text, found.end())):
-            shown += text[place : found.end()] + _LEFT_OUT
+        if is_secret and match.start() >= place and (value := _VALUE.match(text, match.end())):
+            shown += text[place : match.end()] + _LEFT_OUT
             place = value.end()
     return shown + text[place:]
 
@@ -137,7 +137,7 @@ class CountonError(Exception):
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the arguments that the message mentions, in order."""
-        return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
+        return tuple(dict.fromkeys(match[1] for match in _FIELD.finditer(self._message)))
 
     @property
     def template(self) -> str:
@@ -151,23 +151,23 @@ class CountonError(Exception):
         name such as ``"comment ="`` is that of a line of a job file.
         """
 
-        def name(found: re.Match[str]) -> str:
-            whole = _in_python(found)
-            if whole != found[1] and whole in names:
+        def name(match: re.Match[str]) -> str:
+            whole = _in_python(match)
+            if whole != match[1] and whole in names:
                 return names[whole]
-            if found[1] not in names:
+            if match[1] not in names:
                 return whole
-            told = names[found[1]]
-            plain = found[2] in ("", "True")
-            if told.endswith(" ="):
-                return f"{told[:-2] if plain else f'{told} {found[2]}'} (in a job file)"
-            return told if plain else f"{told} {found[2]}"
+            field_text = names[match[1]]
+            plain = match[2] in ("", "True")
+            if field_text.endswith(" ="):
+                return f"{field_text[:-2] if plain else f'{field_text} {match[2]}'} (in a job file)"
+            return field_text if plain else f"{field_text} {match[2]}"
 
         return _FIELD.sub(name, self._message)
 
 
-def _in_python(found: re.Match[str]) -> str:
-    return f"{found[1]}={found[2]}" if found[2] else found[1]
+def _in_python(match: re.Match[str]) -> str:
+    return f"{match[1]}={match[2]}" if match[2] else match[1]
 
 
 class MissingDependencyError(CountonError, ImportError):
@@ -250,14 +250,14 @@ def explain_calls(init: _Init, call: str = "") -> _Init:
         except TypeError:
             from inspect import signature
 
-            taken = signature(init)
+            parameters = signature(init)
             try:
-                taken.bind(self, *arguments, **named)
+                parameters.bind(self, *arguments, **named)
             except TypeError as error:
                 name = type(self).__name__
                 first = str(arguments[0]) if arguments and type(arguments[0]) is int else "horizon"
                 best = f"{name}.best({first}), or " if hasattr(self, "best") else ""
-                works = call or f"{best}{name}({', '.join([*taken.parameters][1:])})"
+                works = call or f"{best}{name}({', '.join([*parameters.parameters][1:])})"
                 raise TypeError(f"{error}; call {works}") from None
             raise
 

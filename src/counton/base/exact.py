@@ -70,7 +70,7 @@ def short_repr(value: object) -> str:
 
 def quoted_numbers(values: object) -> str:
     """Return the beginning of a list of numbers that cannot be private rows, for messages."""
-    plain = isinstance(values, list | tuple) and all(isinstance(one, Real) for one in values)
+    plain = isinstance(values, list | tuple) and all(isinstance(value, Real) for value in values)
     return repr(values)[:80] if plain else quote(values)
 
 
@@ -84,26 +84,26 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
-    found = None
+    number = None
     cause = None
-    given = cast("object", None if isinstance(value, bool) else value)
-    if isinstance(given, Rational):
-        found = Fraction(int(given.numerator), int(given.denominator))
-    elif isinstance(given, (str, Decimal, Real)):
-        text = str(given).strip()
+    untyped = cast("object", None if isinstance(value, bool) else value)
+    if isinstance(untyped, Rational):
+        number = Fraction(int(untyped.numerator), int(untyped.denominator))
+    elif isinstance(untyped, (str, Decimal, Real)):
+        text = str(untyped).strip()
         try:
             if not text.isascii():  # digits of other scripts look like other numbers
                 raise ValueError("digits of another script")
             if len(text) <= _LONGEST_TEXT and "/" in text:
-                found = Fraction(text)
+                number = Fraction(text)
             elif len(text) <= _LONGEST_TEXT:
                 decimal = Decimal(text)
                 if decimal.is_finite() and abs(decimal.adjusted()) <= _LARGEST_EXPONENT:
                     return Fraction(decimal)
         except (ValueError, InvalidOperation, ZeroDivisionError) as error:
             cause = error
-    if found is not None and (not found or 1 <= abs(found) * _LARGEST <= _LARGEST**2):
-        return found
+    if number is not None and (not number or 1 <= abs(number) * _LARGEST <= _LARGEST**2):
+        return number
     if not isinstance(value, str):
         remedy = "give an int, a float, a Fraction, a Decimal or decimal text"
     elif value.count(",") == 1 and value.strip().replace(",", "").isdigit():
@@ -232,11 +232,11 @@ def check_integer(
     number = int(value) if is_whole(value) else None
     if number is not None and low <= number <= high:
         return number
-    said = quote(value) if number is None else shorten(value)
+    value_text = quote(value) if number is None else shorten(value)
     power = high.bit_length() - 1
     largest = f"2^{power}" if power >= 16 and high == 1 << power else f"{high:,}"
     raise InvalidInputError(
-        f"{name} is {said}; it must be an integer between {low:,} and {largest}"
+        f"{name} is {value_text}; it must be an integer between {low:,} and {largest}"
         + (f": {remedy}" if remedy else "")
     )
 
@@ -356,10 +356,10 @@ _HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
 _DEEPEST = 64  # no array has more dimensions
 
 
-def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
+def without_mask(values: Any, name: str, depth: int = _DEEPEST) -> Any:
     """Return values, or what their ``__array__`` returns; refuse masked elements of any depth.
 
-    A mask hides arbitrary numbers. ``what`` names the values in messages.
+    A mask hides arbitrary numbers. ``name`` names the values in messages.
     """
     kind = type(values)
     if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
@@ -380,7 +380,7 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
             hidden = np.flatnonzero(np.ma.getmaskarray(values))
             if len(hidden):
                 raise InvalidInputError(
-                    f"{what} has {len(hidden):,} masked values, the first at position "
+                    f"{name} has {len(hidden):,} masked values, the first at position "
                     f"{hidden[0] + 1:,}; masks are ignored, and the value below a mask would be "
                     "counted: fill or drop masked values first"
                 )
@@ -394,7 +394,7 @@ def without_mask(values: Any, what: str, depth: int = _DEEPEST) -> Any:
     if not _PLAIN.issuperset(map(type, parts)):
         for place, part in enumerate(parts, 1):
             if type(part) not in _PLAIN:
-                without_mask(part, f"element {place:,} of {what}", depth - 1)
+                without_mask(part, f"element {place:,} of {name}", depth - 1)
     return values
 
 
@@ -430,8 +430,8 @@ def suggest(name: object, names: Sequence[str]) -> str:
     from unicodedata import normalize
 
     folded: dict[str, str] = {}
-    for known in names[:_MOST_NAMES]:
-        folded.setdefault(normalize("NFC", known).casefold().strip(), known)
+    for known_name in names[:_MOST_NAMES]:
+        folded.setdefault(normalize("NFC", known_name).casefold().strip(), known_name)
     wrong = normalize("NFC", str(name)).casefold().strip()
     near = [wrong] if wrong in folded else get_close_matches(wrong, folded, 1)
     return f"did you mean {folded[near[0]]!r}? " if near else ""

@@ -31,11 +31,11 @@ def days_in(length: str) -> float:
     return int(number) * _DAYS[length.removeprefix(number)]
 
 
-def has_same_length(one: str, other: str) -> bool:
+def has_same_length(length: str, other: str) -> bool:
     """Return whether two lengths are equal; no number of days is as long as months.
 
     >>> has_same_length("24h", "1d"), has_same_length("31d", "1mo")
     (True, False)
     """
-    in_months = one.endswith("mo"), other.endswith("mo")
-    return len(set(in_months)) == 1 and math.isclose(days_in(one), days_in(other))
+    in_months = length.endswith("mo"), other.endswith("mo")
+    return len(set(in_months)) == 1 and math.isclose(days_in(length), days_in(other))

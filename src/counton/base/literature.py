@@ -140,6 +140,6 @@ def origin_of(sources: Iterable[str]) -> str:
     *others, last = [name for name in named if name in THEOREMS] or [""]
     if last:
         words = f"theorems {', '.join(others)} and" if others else "theorem"
-        said = f"ours: {words} {last} {WHERE}"
-        return said + TESTED if "a_floor_estimates" in named else said
+        origin = f"ours: {words} {last} {WHERE}"
+        return origin + TESTED if "a_floor_estimates" in named else origin
     return "ours: its proof of privacy stands in the documents of counton"

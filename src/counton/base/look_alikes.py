@@ -55,11 +55,11 @@ def look_alike(name: str, names: Iterable[str]) -> str | None:
         name: The name that is not among them.
         names: The names to compare; only the first 100,000 are.
     """
-    wanted = skeleton(name)
+    name_skeleton = skeleton(name)
     for place, other in enumerate(names):
         if place == _MOST:
             return None
-        if other != name and skeleton(other) == wanted:
+        if other != name and skeleton(other) == name_skeleton:
             return other
     return None
 

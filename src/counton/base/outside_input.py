@@ -70,25 +70,23 @@ def sqlite_header(path: Path) -> SqliteHeader | None:
     """
     import sqlite3  # only states and files of rows need it
 
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(21, "Is a directory")
-    if not stat.S_ISREG(found.st_mode) or found.st_size < 100:  # SQLite takes 0 bytes for 0 rows
+    if not stat.S_ISREG(status.st_mode) or status.st_size < 100:  # SQLite takes 0 bytes for 0 rows
         return None
     address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as file:
             # The file may be shorter than its header says: the rest may be in its log.
             file.execute("PRAGMA writable_schema = ON").close()
-            values = [
-                file.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("application_id", "page_size")
-            ]
+            (application_id,) = file.execute("PRAGMA application_id").fetchone()
+            (page_size,) = file.execute("PRAGMA page_size").fetchone()
     except sqlite3.OperationalError as error:
         raise PermissionError(13, str(error)) from None
     except sqlite3.DatabaseError:
         return None
-    return SqliteHeader(*values)
+    return SqliteHeader(application_id, page_size)
 
 
 #: Matches a TOML string, which may lack its end, or a comment.
@@ -128,19 +126,19 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     if _TOML_LONG_KEY.search(_TOML_TEXT.sub("q", text)) is not None:
         raise _too_deep()
     try:
-        found = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except RecursionError:
         raise _too_deep() from None
-    level: list[Any] = [found]
+    level: list[Any] = [parsed]
     for _ in range(MOST_DEPTH):  # dotted keys make tables as deep as anybody likes
         level = [
-            one
+            value
             for table in level
             if isinstance(table, dict | list)
-            for one in (table.values() if isinstance(table, dict) else table)
+            for value in (table.values() if isinstance(table, dict) else table)
         ]
         if not level:
-            return found
+            return parsed
     raise _too_deep()
 
 
@@ -177,20 +175,20 @@ def _marks() -> Any:
     """Return a table by byte: +1 for an opening bracket of JSON, -1 for a closing one, else 0."""
     import numpy as np
 
-    found = np.zeros(256, np.int8)
-    found[[*b"[{"]] = 1
-    found[[*b"]}"]] = -1
-    return found
+    changes = np.zeros(256, np.int8)
+    changes[[*b"[{"]] = 1
+    changes[[*b"]}"]] = -1
+    return changes
 
 
 def structure_of(data: bytes) -> bytes:
     """Return JSON without its strings, so that brackets are structure; refuse deep nesting."""
     import numpy as np
 
-    found = _TEXT.sub(b"", data)
+    structure = _TEXT.sub(b"", data)
     depth = 0
-    for at in range(0, len(found), _BLOCK):
-        marks = np.frombuffer(found, np.uint8)[at : at + _BLOCK]
+    for at in range(0, len(structure), _BLOCK):
+        marks = np.frombuffer(structure, np.uint8)[at : at + _BLOCK]
         depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
             raise InvalidInputError(
@@ -198,7 +196,7 @@ def structure_of(data: bytes) -> bytes:
                 "more: give the text as counton wrote it"
             )
         depth = int(depths[-1])
-    return found
+    return structure
 
 
 def inflate(data: bytes, most: int) -> bytes:
@@ -215,19 +213,19 @@ def inflate(data: bytes, most: int) -> bytes:
     """
     reader = zlib.decompressobj()
     try:
-        found = reader.decompress(data, most + 1)
+        inflated = reader.decompress(data, most + 1)
     except zlib.error as error:
         raise ValueError(
             f"its compressed data are damaged ({error}): compress it again, or send it again"
         ) from error
-    if len(found) > most:
+    if len(inflated) > most:
         raise InvalidInputError(
             f"its compressed data expand to more than {most:,} bytes, more than counton ever "
             f"writes: give the file as counton wrote it"
         )
     if not reader.eof:
         raise ValueError("the compressed data end early")
-    return found
+    return inflated
 
 
 def shown_name(name: str) -> str:
@@ -252,11 +250,11 @@ def printable(text: str, kept: str = "\n") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        one
-        if one.isprintable()
-        or one in kept
-        or one in _JOINERS
-        or unicodedata.category(one) in ("Zs", "Co", "Cn")
-        else one.encode("unicode_escape").decode()
-        for one in text
+        character
+        if character.isprintable()
+        or character in kept
+        or character in _JOINERS
+        or unicodedata.category(character) in ("Zs", "Co", "Cn")
+        else character.encode("unicode_escape").decode()
+        for character in text
     )

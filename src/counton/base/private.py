@@ -78,8 +78,8 @@ def open_private(private: Private[T]) -> T:
     return inside
 
 
-def _refusal(what: str) -> TypeError:
+def _refusal(call: str) -> TypeError:
     return TypeError(
-        f"{what} of private data was asked for: only the functions that docs/how-to-check.md lists "
+        f"{call} of private data was asked for: only the functions that docs/how-to-check.md lists "
         "(open_private) may read rows and exact numbers"
     )

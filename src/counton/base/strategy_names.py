@@ -53,5 +53,5 @@ PAPERS = {
 }
 #: All kinds, by their names in options.
 KINDS: dict[str, tuple[StrategyFamily, ...]] = {}
-for _kind in [one for one in globals().values() if isinstance(one, StrategyFamily)]:
+for _kind in [member for member in globals().values() if isinstance(member, StrategyFamily)]:
     KINDS[_kind.name] = (*KINDS.get(_kind.name, ()), _kind)

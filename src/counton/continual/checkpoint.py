@@ -78,18 +78,18 @@ def add_arrivals(
     >>> out.tolist()
     [[2, 8, 5], [4, 2, 11]]
     """
-    for before, arrived, known in zip((sums, *out), arrivals, out, strict=False):
-        known[..., 0] = arrived[..., 0]
-        np.add(before[..., :-1], arrived[..., 1:], out=known[..., 1:])
+    for before, arrived, sums_after in zip((sums, *out), arrivals, out, strict=False):
+        sums_after[..., 0] = arrived[..., 0]
+        np.add(before[..., :-1], arrived[..., 1:], out=sums_after[..., 1:])
     return out[-1].copy() if len(out) else sums
 
 
-def arrivals_of(known: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
+def arrivals_of(sums_after: NDArray[np.int64], before: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the items that arrived in each step, by lag: the inverse of `add_arrivals`."""
-    found = known.copy()
-    earlier = np.concatenate([before[None], known[:-1]])
-    found[..., 1:] -= earlier[..., :-1]
-    return found
+    arrivals = sums_after.copy()
+    earlier = np.concatenate([before[None], sums_after[:-1]])
+    arrivals[..., 1:] -= earlier[..., :-1]
+    return arrivals
 
 
 def check_totals(
@@ -279,16 +279,17 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
     numbers = {"sums": done.sums, "waiting": done.waiting}
     packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
-    said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
-    return with_checksum(_FORMAT, f"{json.dumps(said)}\n{terms}\n".encode(), *packed.values())
+    header = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
+    return with_checksum(_FORMAT, f"{json.dumps(header)}\n{terms}\n".encode(), *packed.values())
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
     body = _body_of(saved, _FORMAT, "Counter.checkpoint()")
     try:
-        said, terms, packed = body.split(b"\n", 2)
-        fields = json.loads(said)
-        (count, size), (waiting, _) = fields["sums"], fields["waiting"]
+        header, terms, packed = body.split(b"\n", 2)
+        fields = json.loads(header)
+        count, size = fields["sums"]
+        waiting, _ = fields["waiting"]
         return Checkpoint(
             design=json.loads(terms),
             key_fingerprint=fields["key_fingerprint"],

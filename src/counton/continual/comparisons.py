@@ -78,9 +78,13 @@ class Answer:
         if not math.isfinite(error):  # only the interval describes the error
             error = factor * (self.upper - self.lower) / 4
         value, lower, upper = (
-            (quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}")
+            (
+                quantity(value, error)
+                if math.isfinite(value) and math.isfinite(error)
+                else f"{value:g}"
+            )
             + unit
-            for one in (factor * self.value, factor * self.lower, factor * self.upper)
+            for value in (factor * self.value, factor * self.lower, factor * self.upper)
         )
         if math.isinf(self.lower) and math.isinf(self.upper):
             return (

@@ -45,8 +45,8 @@ from counton.strategies.strategy import Steps, add_up
 class OneAtATime:
     """A lock on a stream, which one thread at a time holds, in the process that made it."""
 
-    def __init__(self, what: str, *, elsewhere: str) -> None:
-        self._what = what
+    def __init__(self, action: str, *, elsewhere: str) -> None:
+        self._what = action
         self._elsewhere = elsewhere
         self._process = os.getpid()
         # The lock is reentrant, since a signal handler in its own thread would wait for ever.
@@ -204,9 +204,9 @@ class Counter:
         """
         if self.design.strategy.facts.versions == 1:
             return Private(changes)
-        known = np.empty_like(changes)
-        add_arrivals(self._progress().sums, changes, known)
-        return Private(np.moveaxis(known, -1, 1).reshape(-1, *changes.shape[1:-1]))
+        sums_with_changes = np.empty_like(changes)
+        add_arrivals(self._progress().sums, changes, sums_with_changes)
+        return Private(np.moveaxis(sums_with_changes, -1, 1).reshape(-1, *changes.shape[1:-1]))
 
     def _progress(self) -> StreamProgress:
         """Return the last step and the exact sums to which the next step is added; secret."""
@@ -236,8 +236,10 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            totals, *ends = totals_and_extremes(batch, self.design.contribution.resolution)
-            check_totals(self.design, self._progress(), totals, *ends)
+            totals, lowest, highest = totals_and_extremes(
+                batch, self.design.contribution.resolution
+            )
+            check_totals(self.design, self._progress(), totals, lowest, highest)
             values, done = self._compute(totals)
             value = values[0] if self.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.design)
@@ -395,10 +397,10 @@ class Counter:
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
         released = values
-        taken = totals.reshape(-1)
+        flat_totals = totals.reshape(-1)
         for cells, noise in self._lookahead.cells_of(step):
             exact = values.reshape(-1)[cells]
-            exact[...] = taken[cells]
+            exact[...] = flat_totals[cells]
             if carried:
                 exact += sums.reshape(-1)[cells]
                 after.reshape(-1)[cells] = exact

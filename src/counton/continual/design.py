@@ -135,8 +135,14 @@ class Design(Generic[S]):
     @cached_property
     def errors(self) -> Errors:
         """The errors, in data units, of the numbers that ``errors_of`` describes."""
-        of = self.strategy, self.law, self.guarantee, self.units.exact, self.cells, self.errors_of
-        return Errors(*of)
+        return Errors(
+            strategy=self.strategy,
+            law=self.law,
+            guarantee=self.guarantee,
+            resolution=self.units.exact,
+            cells=self.cells,
+            of=self.errors_of,
+        )
 
     @cached_property
     def cells(self) -> int:
@@ -194,7 +200,7 @@ class Design(Generic[S]):
         return self.shape if versions == 1 else (*self.shape, versions)
 
     def to_dict(self) -> dict[str, Any]:
-        found = {
+        saved = {
             "format": self._format,
             "kind": "stream",
             "name": self.name,
@@ -205,10 +211,10 @@ class Design(Generic[S]):
             "law": law_to_dict(self.law),
         }
         if self.counters is not None:
-            found["counters"] = self.counters.to_dict()
+            saved["counters"] = self.counters.to_dict()
         if self.statistic is not None:
-            found["statistic"] = dict(self.statistic)
-        return found
+            saved["statistic"] = dict(self.statistic)
+        return saved
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
@@ -242,10 +248,14 @@ class Design(Generic[S]):
                     )
                 terms = _design_of(saved, strategy)
             else:
-                told = saved["strategy"]
-                kind = str(told.get("strategy"))
+                saved_strategy = saved["strategy"]
+                kind = str(saved_strategy.get("strategy"))
                 if stream_strategy_named(kind) is None:
-                    named = ((name, value) for name, value in told.items() if name != "strategy")
+                    named = (
+                        (name, value)
+                        for name, value in saved_strategy.items()
+                        if name != "strategy"
+                    )
                     built = f"{kind}({', '.join(f'{name}={value!r}' for name, value in named)})"
                     raise StreamMismatchError(
                         f"stream {saved['name']!r} was made with the strategy {kind}, which is not "
@@ -323,8 +333,8 @@ class Design(Generic[S]):
 
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values with noise in data units; `from_dict` reads it too."""
-        found = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
-        return found if self.noise_id is None else found | {"noise_id": self.noise_id}
+        description = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
+        return description if self.noise_id is None else description | {"noise_id": self.noise_id}
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Convert released integers to data units: int64 for counts, otherwise float64.
@@ -343,7 +353,7 @@ def design_for(
     shape: tuple[int, ...] = (),
     *,
     counters: Guarantee | None = None,
-    **stated: Any,
+    **parameters: Any,
 ) -> Design[S]:
     """Return the design whose noise has the least variance that satisfies a guarantee.
 
@@ -365,7 +375,7 @@ def design_for(
         shape=shape,
         law=law,
         counters=counters,
-        **stated,
+        **parameters,
     )
 
 
@@ -373,8 +383,8 @@ def stream_cell(terms: Design, cell: int) -> int:
     """Convert the index of a cell in a design, perhaps of a part, to that in the whole stream."""
     if terms.part is None:
         return cell
-    group, own = divmod(cell, terms.part.width)
-    return terms.part.starts[group] + own
+    group, own_cell = divmod(cell, terms.part.width)
+    return terms.part.starts[group] + own_cell
 
 
 @lru_cache(maxsize=16)
@@ -406,13 +416,13 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
 
 
 @contextmanager
-def state_errors(what: str) -> Iterator[None]:
-    """Turn errors of the ``with`` block, which reads ``what``, into one `StateError`."""
+def state_errors(noun: str) -> Iterator[None]:
+    """Turn errors of the ``with`` block, which reads ``noun``, into one `StateError`."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(
-            f"the state does not describe {what} ({error!r}): restore it from a copy"
+            f"the state does not describe {noun} ({error!r}): restore it from a copy"
         ) from error
 
 

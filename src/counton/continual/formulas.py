@@ -136,8 +136,8 @@ class Formula(Estimate):
     most: float = math.inf
 
     @classmethod
-    def of(cls, one: CellSum) -> Formula:
-        return cls(sums=((one, 1.0),))
+    def of(cls, cell_sum: CellSum) -> Formula:
+        return cls(sums=((cell_sum, 1.0),))
 
     @property
     @override
@@ -157,23 +157,25 @@ class Formula(Estimate):
     def raw(self) -> float:
         """The value, before it is clipped to the bounds of the true number."""
         terms = [self.constant]
-        terms += [weight * one.value for one, weight in self.sums]
-        terms += [weight * _over(one) for one, weight in self.quotients]
-        terms += [weight * _over(one) * _over(other) for one, other, weight in self.products]
+        terms += [weight * cell_sum.value for cell_sum, weight in self.sums]
+        terms += [weight * _over(quotient) for quotient, weight in self.quotients]
+        terms += [
+            weight * _over(quotient) * _over(other) for quotient, other, weight in self.products
+        ]
         return math.fsum(terms) if all(map(math.isfinite, terms)) else math.nan
 
     @property
     @override
     def std(self) -> float:
-        found = _Law([self]).first_order(self)
-        return math.inf if found is None else found
+        std = _Law([self]).first_order(self)
+        return math.inf if std is None else std
 
     @override
     def interval(self, level: float) -> tuple[float, float]:
         if len(self.quotients) == 1 and not (self.sums or self.products):
-            ((one, weight),) = self.quotients
+            ((quotient, weight),) = self.quotients
             if weight:
-                alone = Ratio(one.above, one.below, weight, self.constant)
+                alone = Ratio(quotient.above, quotient.below, weight, self.constant)
                 return self._clip(*alone.interval(level))
         return self.around(self.half(level))
 
@@ -199,13 +201,14 @@ class Formula(Estimate):
     def __mul__(self, by: float) -> Formula:
         if not math.isfinite(by):
             raise InvalidInputError(f"a number is multiplied by {by}; give a finite factor")
-        ends = sorted((self.least * by, self.most * by)) if by else [0.0, 0.0]
+        least, most = sorted((self.least * by, self.most * by)) if by else (0.0, 0.0)
         return Formula(
             self.constant * by,
-            tuple((one, weight * by) for one, weight in self.sums),
-            tuple((one, weight * by) for one, weight in self.quotients),
-            tuple((one, other, weight * by) for one, other, weight in self.products),
-            *ends,
+            tuple((cell_sum, weight * by) for cell_sum, weight in self.sums),
+            tuple((quotient, weight * by) for quotient, weight in self.quotients),
+            tuple((quotient, other, weight * by) for quotient, other, weight in self.products),
+            least=least,
+            most=most,
         )
 
     def __neg__(self) -> Formula:
@@ -221,12 +224,12 @@ class Formula(Estimate):
     def total(cls, numbers: Sequence[Formula]) -> Formula:
         """Return the sum of many formulas as one formula."""
         return cls(
-            sum(one.constant for one in numbers),
-            tuple(chain.from_iterable(one.sums for one in numbers)),
-            tuple(chain.from_iterable(one.quotients for one in numbers)),
-            tuple(chain.from_iterable(one.products for one in numbers)),
-            sum(one.least for one in numbers),
-            sum(one.most for one in numbers),
+            sum(formula.constant for formula in numbers),
+            tuple(chain.from_iterable(formula.sums for formula in numbers)),
+            tuple(chain.from_iterable(formula.quotients for formula in numbers)),
+            tuple(chain.from_iterable(formula.products for formula in numbers)),
+            sum(formula.least for formula in numbers),
+            sum(formula.most for formula in numbers),
         )
 
 
@@ -235,9 +238,10 @@ def quotient(above: Formula, below: Formula) -> Formula:
     return Formula(quotients=((Quotient(above, below), 1.0),))
 
 
-def product(one: Formula, other: Formula) -> Formula:
+def product(first_factor: Formula, second_factor: Formula) -> Formula:
     """Return the product of two quotients, each made by `quotient`."""
-    ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
+    ((first, weight),) = first_factor.quotients
+    ((second, other_weight),) = second_factor.quotients
     return Formula(products=((first, second, weight * other_weight),))
 
 
@@ -326,12 +330,12 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
             at = min(max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4)
         if at in (inner, outer):
             break
-        if (found := excess(middle + sign * at)) > 0:
+        if (excess_there := excess(middle + sign * at)) > 0:
             outer = at
-            high = found
+            high = excess_there
         else:
             inner = at
-            low = found
+            low = excess_there
     return middle + sign * outer
 
 
@@ -425,19 +429,21 @@ def join_numbers(
     >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
     """
-    values = [one.value for one in numbers]
+    values = [number.value for number in numbers]
 
     def below(parts: list[Any]) -> NDArray[Any]:
-        each = zip(parts, values, strict=True)
-        return np.concatenate([np.broadcast_to(np.ravel(one), np.size(of)) for one, of in each])
+        arrays = zip(parts, values, strict=True)
+        return np.concatenate(
+            [np.broadcast_to(np.ravel(array), np.size(of)) for array, of in arrays]
+        )
 
     put = below if join is None else join
 
     def ends(level: float) -> tuple[Any, Any]:
-        pairs = [one.interval(level) for one in numbers]
+        pairs = [number.interval(level) for number in numbers]
         return put([low for low, _ in pairs]), put([high for _, high in pairs])
 
-    return ClosedForm(put(values), ends, put([one.std for one in numbers]))
+    return ClosedForm(put(values), ends, put([number.std for number in numbers]))
 
 
 class TableNumbers(NamedTuple):
@@ -463,11 +469,11 @@ class TableNumbers(NamedTuple):
     def columns(self, level: float) -> dict[str, NDArray[Any]]:
         low, high = self.numbers.interval(level)
         value = self.numbers.estimate
-        found = {**self.about, self.called: value}
+        columns = {**self.about, self.called: value}
         if self.called == "estimate":
             std = self.numbers.std
-            found["std"] = std if np.ndim(std) else np.full(value.shape, std)
-        return {**found, "lower": low, "upper": high, **self.beside(level)}
+            columns["std"] = std if np.ndim(std) else np.full(value.shape, std)
+        return {**columns, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:
         about = {name: values[places] for name, values in self.about.items()}
@@ -484,20 +490,20 @@ class TableNumbers(NamedTuple):
         """Stack tables below each other, described by ``about``, with all columns ``beside``."""
 
         def beside(level: float) -> dict[str, NDArray[Any]]:
-            found = [part.beside(level) for part in parts]
-            return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+            tables = [part.beside(level) for part in parts]
+            return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
         return cls(about, join_numbers([part.numbers for part in parts]), parts[0].called, beside)
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
         """Stack the tables of several groups below each other, with a column "group" in front."""
-        each = [*parts.values()]
-        rows = [np.size(part.numbers.value) for part in each]
+        tables = [*parts.values()]
+        rows = [np.size(part.numbers.value) for part in tables]
         about = {"group": np.repeat(np.array([*parts]), rows)}
-        names = each[0].about
-        about |= {name: np.concatenate([part.about[name] for part in each]) for name in names}
-        return cls.below(each, about)
+        names = tables[0].about
+        about |= {name: np.concatenate([part.about[name] for part in tables]) for name in names}
+        return cls.below(tables, about)
 
 
 def _plain(number: Any) -> Any:
@@ -524,11 +530,11 @@ class PairEstimate(Estimate):
     @property
     @override
     def value(self) -> float:
-        one = self.one.value
+        first_value = self.one.value
         other = self.other.value
         if not self.over:
-            return one - other
-        return self.scale * (one / other) + self.moved if other else math.nan
+            return first_value - other
+        return self.scale * (first_value / other) + self.moved if other else math.nan
 
     @property
     @override
@@ -537,36 +543,37 @@ class PairEstimate(Estimate):
 
     @override
     def interval(self, level: float) -> tuple[float, float]:
-        each = 1 - (1 - check_level(level)) / 2
-        (low, high), (least, most) = self.one.interval(each), self.other.interval(each)
+        single_level = 1 - (1 - check_level(level)) / 2
+        low, high = self.one.interval(single_level)
+        least, most = self.other.interval(single_level)
         if not self.over:
             return low - most, high - least
         if least <= 0 <= most:
             return -math.inf, math.inf
         ends = [self.scale * (a / b) + self.moved for a in (low, high) for b in (least, most)]
-        known = [end for end in ends if not math.isnan(end)]
-        return (min(known), max(known)) if len(known) == 4 else (-math.inf, math.inf)
+        defined = [end for end in ends if not math.isnan(end)]
+        return (min(defined), max(defined)) if len(defined) == 4 else (-math.inf, math.inf)
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return ``one`` minus ``other``; noise that two formulas share cancels."""
-    if (first := one.formula) is not None and (second := other.formula) is not None:
+def difference(minuend: Estimate, subtrahend: Estimate) -> Estimate:
+    """Return ``minuend`` minus ``subtrahend``; noise that two formulas share cancels."""
+    if (first := minuend.formula) is not None and (second := subtrahend.formula) is not None:
         return first - second
-    return PairEstimate(one, other)
+    return PairEstimate(minuend, subtrahend)
 
 
 def shifted_ratio(
-    one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0
+    numerator: Estimate, denominator: Estimate, scale: float = 1.0, moved: float = 0.0
 ) -> Estimate:
-    """Return ``scale`` * ``one`` / ``other`` + ``moved``."""
-    if (above := one.formula) is not None and (below := other.formula) is not None:
+    """Return ``scale`` * ``numerator`` / ``denominator`` + ``moved``."""
+    if (above := numerator.formula) is not None and (below := denominator.formula) is not None:
         return Ratio(above, below, scale, moved)
-    return PairEstimate(one, other, True, scale, moved)
+    return PairEstimate(numerator, denominator, True, scale, moved)
 
 
-def _over(one: Quotient) -> float:
-    below = one.below.raw
-    return one.above.raw / below if below else math.nan
+def _over(quotient: Quotient) -> float:
+    below = quotient.below.raw
+    return quotient.above.raw / below if below else math.nan
 
 
 class _Law:
@@ -574,35 +581,35 @@ class _Law:
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
-        for one in _sums(formulas):
-            place = _place(streams, one.design)
+        for cell_sum in _sums(formulas):
+            place = _place(streams, cell_sum.design)
             if place == len(streams):
-                streams.append((one.design, {}))
+                streams.append((cell_sum.design, {}))
             keys = streams[place][1]
-            for part in one.parts:
+            for part in cell_sum.parts:
                 keys.setdefault(part[1:], len(keys))
         self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
         self._streams = streams
 
-    def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
+    def _vectors(self, formula: Formula) -> tuple[list[Floats], float]:
         """Return the weights of cells in a formula's plain sums, and their rounding error.
 
         There is an array for each stream, by cell and window. Quotients and products are left to
         other methods.
         """
-        found = [np.zeros(len(keys)) for _, keys in self._streams]
+        vectors = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
-        for each, weight in one.sums:
-            place = _place(self._streams, each.design)
+        for cell_sum, weight in formula.sums:
+            place = _place(self._streams, cell_sum.design)
             keys = self._streams[place][1]
-            grain = grain + abs(weight) * each.grain
-            for part in each.parts:
+            grain = grain + abs(weight) * cell_sum.grain
+            for part in cell_sum.parts:
                 if not math.isfinite(part.weight):
                     raise InvalidInputError(
                         f"the weight of a cell is {part.weight}; give finite numbers"
                     )
-                found[place][keys[part[1:]]] += weight * part.weight
-        return found, grain
+                vectors[place][keys[part[1:]]] += weight * part.weight
+        return vectors, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
         """Return the half-width of a weighted sum of cells of several independent streams.
@@ -615,63 +622,63 @@ class _Law:
             *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
         )
 
-    def first_order(self, one: Formula) -> float | None:
+    def first_order(self, formula: Formula) -> float | None:
         """Return a formula's standard deviation to first order; None if a released divisor is 0."""
-        vectors, _ = self._vectors(one)
-        reads = self._read(one)
+        vectors, _ = self._vectors(formula)
+        reads = self._read(formula)
         if reads is None:
             return None
         vectors = _with_quotients(vectors, reads)
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
-    def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
+    def _read(self, formula: Formula) -> dict[Quotient, _Read] | None:
         """Return the released value and the noise of each quotient; None if a divisor is 0."""
-        found: dict[Quotient, _Read] = {}
+        reads: dict[Quotient, _Read] = {}
 
-        def of(each: Quotient) -> _Read:
-            if each not in found:
-                above, grain = self._vectors(each.above)
-                below, rounded = self._vectors(each.below)
-                share = _over(each)
-                divisor = each.below.raw
+        def of(quotient: Quotient) -> _Read:
+            if quotient not in reads:
+                above, grain = self._vectors(quotient.above)
+                below, rounded = self._vectors(quotient.below)
+                share = _over(quotient)
+                divisor = quotient.below.raw
                 off = [a - share * b for a, b in zip(above, below, strict=True)]
-                found[each] = _Read(share, divisor, off, below, grain, rounded)
-            return found[each]
+                reads[quotient] = _Read(share, divisor, off, below, grain, rounded)
+            return reads[quotient]
 
-        for each, weight in one.quotients:
-            of(each).weight += weight
-        for first, second, weight in one.products:
+        for quotient, weight in formula.quotients:
+            of(quotient).weight += weight
+        for first, second, weight in formula.products:
             a = of(first)
             b = of(second)
             a.weight += weight * b.share
             b.weight += weight * a.share
-        return found if all(math.isfinite(each.share) for each in found.values()) else None
+        return reads if all(math.isfinite(read.share) for read in reads.values()) else None
 
-    def half(self, one: Formula, level: float, *, full: bool = False) -> float:
+    def half(self, formula: Formula, level: float, *, full: bool = False) -> float:
         """Return the half-width of a formula's interval; infinite if a divisor may be 0.
 
         With ``full`` it also suffices if a single draw of noise has the whole variance. Then it
         obeys the triangle inequality in the weights, which bounds on products of errors need.
         """
-        linear, grain = self._vectors(one)
-        if one.linear:
+        linear, grain = self._vectors(formula)
+        if formula.linear:
             return self._half(linear, level, full) + grain
-        reads = self._read(one)
+        reads = self._read(formula)
         if reads is None:
             return math.inf
         widest = 1.0
         more = grain
-        for each in reads.values():
-            size = abs(each.divisor)
-            moved = self._half(each.below, level, True) + each.rounded
+        for read in reads.values():
+            size = abs(read.divisor)
+            moved = self._half(read.below, level, True) + read.rounded
             if not size > moved:
                 return math.inf
             over = 1 / (1 - moved / size)
             widest = max(widest, over)
-            rounded = (each.grain + abs(each.share) * each.rounded) * over / size
-            each.reach = self._half(each.off, level, True) * over / size + rounded
-            more += abs(each.weight) * rounded
-        for first, second, weight in one.products:
+            rounded = (read.grain + abs(read.share) * read.rounded) * over / size
+            read.reach = self._half(read.off, level, True) * over / size + rounded
+            more += abs(read.weight) * rounded
+        for first, second, weight in formula.products:
             more += abs(weight) * reads[first].reach * reads[second].reach
         return self._half(_with_quotients(linear, reads), level, full) * widest + more
 
@@ -705,9 +712,9 @@ class _Read:
 def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
     """Return a formula's derivative by each cell: its weight to first order, for each stream."""
     vectors = list(linear)
-    for each in reads.values():
-        for place, off in enumerate(each.off):
-            vectors[place] = vectors[place] + each.weight * off / each.divisor
+    for read in reads.values():
+        for place, off in enumerate(read.off):
+            vectors[place] = vectors[place] + read.weight * off / read.divisor
     return vectors
 
 
@@ -717,21 +724,21 @@ def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
     Statistics of a report are of one stream. Designs without an identity, as of a plan, are of one
     stream if they are equal.
     """
-    for place, (known, _) in enumerate(streams):
-        if known is terms or known == terms:
+    for place, (design, _) in enumerate(streams):
+        if design is terms or design == terms:
             return place
-        same = known.noise_id is not None and known.noise_id == terms.noise_id
-        if same and known.units.exact == terms.units.exact:
+        same = design.noise_id is not None and design.noise_id == terms.noise_id
+        if same and design.units.exact == terms.units.exact:
             return place
     return len(streams)
 
 
 def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
-    for one in formulas:
-        yield from (each for each, _ in one.sums)
-        for each, _ in one.quotients:
-            yield from _sums([each.above, each.below])
-        for first, second, _ in one.products:
+    for formula in formulas:
+        yield from (cell_sum for cell_sum, _ in formula.sums)
+        for quotient, _ in formula.quotients:
+            yield from _sums([quotient.above, quotient.below])
+        for first, second, _ in formula.products:
             yield from _sums([first.above, first.below, second.above, second.below])
 
 
@@ -779,19 +786,19 @@ class _Noise:
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
         """Convert weights of windows to weights of running totals: shape ``(cells, steps)``."""
-        found = np.zeros(self._shape)
+        sums = np.zeros(self._shape)
         for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
             some = ends >= 0
-            np.add.at(found, (self._rows[some], ends[some]), sign * weights[some])
-        return found
+            np.add.at(sums, (self._rows[some], ends[some]), sign * weights[some])
+        return sums
 
     def _deviation(self, at: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
             law = self._design.law
             strategy = self._design.strategy
-            found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
-            if None not in found:
-                return math.sqrt(max(math.fsum(np.array(found, np.float64)), 0.0))
+            variances = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
+            if None not in variances:
+                return math.sqrt(max(math.fsum(np.array(variances, np.float64)), 0.0))
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
 
     def std(self, weights: Floats) -> float:
@@ -846,7 +853,7 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
 
     Formulas must be sums of cells, without quotients.
     """
-    if not all(one.linear for one in formulas):
+    if not all(formula.linear for formula in formulas):
         raise InvalidInputError(
             "a formula with products or quotients is not a sum of cells: use only sums and "
             "differences"
@@ -854,21 +861,21 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
     grain = np.zeros(len(formulas))
     for number, formula in enumerate(formulas):
-        for one, weight in formula.sums:
-            grain[number] += abs(weight) * one.grain
-            if (place := _place(streams, one.design)) == len(streams):
-                streams.append((one.design, []))
-            for part in one.parts:
-                each = weight * part.weight
-                streams[place][1].append((number, part.cell, part.stop, each))
-                streams[place][1].append((number, part.cell, part.start, -each))
-    found = []
+        for cell_sum, weight in formula.sums:
+            grain[number] += abs(weight) * cell_sum.grain
+            if (place := _place(streams, cell_sum.design)) == len(streams):
+                streams.append((cell_sum.design, []))
+            for part in cell_sum.parts:
+                contribution = weight * part.weight
+                streams[place][1].append((number, part.cell, part.stop, contribution))
+                streams[place][1].append((number, part.cell, part.start, -contribution))
+    streams_parts = []
     for terms, rows in streams:
         rows = [row for row in rows if row[2]]  # the total of step 0 is 0
         cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
         weights = np.zeros((len(formulas), len(cells), len(ends)))
-        for number, cell, end, each in rows:
+        for number, cell, end, contribution in rows:
             at = np.searchsorted(cells, cell), np.searchsorted(ends, end)
-            weights[number, *at] += each
-        found.append(StreamParts(terms, cells, ends, weights))
-    return found, grain
+            weights[number, *at] += contribution
+        streams_parts.append(StreamParts(terms, cells, ends, weights))
+    return streams_parts, grain

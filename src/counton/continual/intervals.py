@@ -81,10 +81,10 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
     # Gaussian sums with a standard deviation beyond 4096 use an integral. From one standard
     # deviation on the integral is above the sum; below it its error bound, 1 / (12 variance), is
     # added to the tail.
-    given: Any = law
-    if not isinstance(given, DiscreteLaplace | DiscreteGaussian):
+    untyped: Any = law
+    if not isinstance(untyped, DiscreteLaplace | DiscreteGaussian):
         raise InvalidInputError(
-            f"the noise distribution is {given!r}; give a distribution such as DiscreteLaplace(5)"
+            f"the noise distribution is {untyped!r}; give a distribution such as DiscreteLaplace(5)"
         )
     counts = ((law, check_integer("terms", terms, 0)),)
     return _sum_halfwidth(counts, check_level(level))
@@ -123,22 +123,22 @@ def _halfwidths_of_draws(
     # grow with the number of draws. If two numbers of draws have equal half-widths, all numbers
     # between them have the same.
     several, where = np.unique(numbers, return_inverse=True)
-    found = np.empty(len(several))
+    halfwidths = np.empty(len(several))
     if not len(several):
-        return found
-    found[[0, -1]] = [_sum_halfwidth(((law, int(n)),), level) for n in several[[0, -1]]]
+        return halfwidths
+    halfwidths[[0, -1]] = [_sum_halfwidth(((law, int(n)),), level) for n in several[[0, -1]]]
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
         first, last = open_stretches.pop()
-        low = int(found[first])
-        high = int(found[last])
+        low = int(halfwidths[first])
+        high = int(halfwidths[last])
         if low == high:
-            found[first:last] = low
+            halfwidths[first:last] = low
         elif last - first > 1:
             middle = (first + last) // 2
-            found[middle] = _within({law: int(several[middle])}, level, low, high)
+            halfwidths[middle] = _within({law: int(several[middle])}, level, low, high)
             open_stretches += [(first, middle), (middle, last)]
-    return found[where.reshape(-1)]
+    return halfwidths[where.reshape(-1)]
 
 
 def halfwidths(
@@ -363,13 +363,13 @@ def _tree_halfwidths(
     else:
         ends = np.stack([first, last])
         _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
-    found = np.empty(len(some))
+    halfwidths = np.empty(len(some))
     for i, place in enumerate(some.tolist()):
         counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
         if counts is None:
             return None
-        found[i] = _sum_halfwidth(counts, level)
-    return found[where.reshape(-1)]
+        halfwidths[i] = _sum_halfwidth(counts, level)
+    return halfwidths[where.reshape(-1)]
 
 
 def check_level(level: float | None, *, usual: float | None = None) -> float:
@@ -399,7 +399,7 @@ def _laws_in_sum(
     if any(abs(weight) != 1 for weight in read.values()):
         return None
     counts = Counter(node_law(strategy, law, node[0]) for node in read)
-    return tuple((each, count * cells) for each, count in counts.items())
+    return tuple((node_law, count * cells) for node_law, count in counts.items())
 
 
 class NodeReads(NamedTuple):
@@ -525,14 +525,16 @@ def smooth_halfwidth(
     if law.family == "laplace":
         # Sums of very many terms are as good as normal.
         few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
-        sums = (
+        factors = [
             _sum_halfwidth(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1
-        )
-        factor = max(factor, -math.log(1 - level) / math.sqrt(2) if draws == 1 else 0.0, *sums)
+        ]
+        if draws == 1:
+            factors.append(-math.log(1 - level) / math.sqrt(2))
+        factor = max([factor, *factors])
     coarse = 0.5
     if is_narrow(law):
-        one = _sum_halfwidth(((law, draws),), level) / math.sqrt(draws) / law.std
-        factor = max(factor, one)
+        draws_factor = _sum_halfwidth(((law, draws),), level) / math.sqrt(draws) / law.std
+        factor = max(factor, draws_factor)
         coarse = 1.0
     return (factor + coarse / law.std) * np.asarray(std)
 
@@ -692,8 +694,8 @@ def _log_transform(
             x = np.arange(1, 80)
             mass = 2 * np.exp(-(x**2) / (2 * float(law.sigma_squared)))
             falls = np.zeros(len(angles))
-            for k, each in zip(x.tolist(), mass.tolist(), strict=True):
-                falls += 2 * each * np.sin(angles * (k / 2)) ** 2
+            for k, mass_there in zip(x.tolist(), mass.tolist(), strict=True):
+                falls += 2 * mass_there * np.sin(angles * (k / 2)) ** 2
             total += count * np.log1p(-falls / (1 + mass.sum()))
     return total
 
@@ -781,10 +783,10 @@ class Errors:
     @property
     def steps(self) -> int:
         """Number of steps over which `mean_std` is a mean and `max_std` a maximum."""
-        found = self.of.steps or self.strategy.horizon
-        if found is None:
+        steps = self.of.steps or self.strategy.horizon
+        if steps is None:
             raise InvalidInputError(f"{self.strategy!r} has no last step: give the number of steps")
-        return found
+        return steps
 
     @property
     def release(self) -> ReleaseForm:
@@ -880,7 +882,7 @@ class Errors:
         >>> best.errors.std([5, 365]).round(2).tolist()[0] == round(best.errors.std(5), 2)
         True
         """
-        one = is_whole(steps)
+        is_single = is_whole(steps)
         if steps is None:
             if self.strategy.horizon is None:
                 raise InvalidInputError(
@@ -892,9 +894,9 @@ class Errors:
             raise InvalidInputError(
                 f"steps are {steps!r}; give a number, a range or a list of steps"
             )
-        served = check_steps(self.strategy, [steps] if one else steps)
-        found = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.law, served)))
-        return float(found[0]) if one else found
+        served = check_steps(self.strategy, [steps] if is_single else steps)
+        stds = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.law, served)))
+        return float(stds[0]) if is_single else stds
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Return the standard deviation of sums over steps start + 1 to stop, in data units."""
@@ -904,8 +906,8 @@ class Errors:
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
         """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``."""
-        found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
-        return np.asarray(self.in_data_units(found))
+        widths: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
+        return np.asarray(self.in_data_units(widths))
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
         """Return the half-width of the interval at one step, in data units.
@@ -924,8 +926,8 @@ class Errors:
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
         """Return half-widths of sums over steps and ``cells``, in data units."""
-        found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
-        return np.asarray(self.in_data_units(found))
+        halfwidths = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
+        return np.asarray(self.in_data_units(halfwidths))
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
         """Return the half-width of one cell's interval for steps start + 1 to stop, in data units.
@@ -935,8 +937,8 @@ class Errors:
         """
         asked = start, stop, level
         if asked not in self._cell_halfwidths:
-            found = self.window_halfwidths(start, stop, level)
-            self._cell_halfwidths[asked] = float(found.reshape(-1)[0])
+            halfwidths = self.window_halfwidths(start, stop, level)
+            self._cell_halfwidths[asked] = float(halfwidths.reshape(-1)[0])
         return self._cell_halfwidths[asked]
 
     @cached_property

@@ -125,15 +125,15 @@ def _guarantee_in_words(terms: Design, unit: str) -> str:
 
 def _released_in_words(terms: Design) -> str:
     windows = terms.strategy.facts.workload == "windows"
-    what = "the number of each step by itself" if windows else "the running total"
+    quantity = "the number of each step by itself" if windows else "the running total"
     if terms.cells > 1:
-        what = f"{what} of {terms.cells:,} cells"
+        quantity = f"{quantity} of {terms.cells:,} cells"
     if is_single_release(terms):
-        what = f"a table of {terms.cells:,} cells" if terms.cells > 1 else "a number"
-        return f"{terms.name!r} is {what}, released once."
+        quantity = f"a table of {terms.cells:,} cells" if terms.cells > 1 else "a number"
+        return f"{terms.name!r} is {quantity}, released once."
     last = terms.strategy.horizon
     until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
-    return f"{terms.name!r} is {what}, released after every step {until}."
+    return f"{terms.name!r} is {quantity}, released after every step {until}."
 
 
 def _attacker(terms: Design, noun: str) -> list[str]:
@@ -279,7 +279,7 @@ def _clipping_in_words(terms: Design) -> list[str]:
     bounds = terms.contribution.value_bounds
     if bounds is None:
         return []
-    lower, upper, step = (text(one) for one in bounds)
+    lower, upper, step = (text(bound) for bound in bounds)
     return [
         (
             f"Values were clipped to [{lower}, {upper}] and rounded to multiples of {step}, "

@@ -42,21 +42,23 @@ def sensitivity_of(
     if contribution.pattern is not None:
         return pattern_sensitivity(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
-        found = sensitivity_of(strategy, contribution.without_step_limit, shape)
+        sensitivity = sensitivity_of(strategy, contribution.without_step_limit, shape)
         if strategy.horizon is None:
-            return found  # an endless strategy states no bound for several steps
+            return sensitivity  # an endless strategy states no bound for several steps
         several = sensitivities(strategy, steps=contribution.steps)
         spread = contribution.sensitivities(several, cells=math.prod(shape))
         return Sensitivity(
-            min(found.l1, spread.l1), min(found.l2_squared, spread.l2_squared), spread.entries
+            min(sensitivity.l1, spread.l1),
+            min(sensitivity.l2_squared, spread.l2_squared),
+            spread.entries,
         )
-    one = sensitivities(
+    node_sensitivity = sensitivities(
         strategy,
         steps=contribution.steps,
         separation=contribution.separation,
         every=contribution.every,
     )
-    return contribution.sensitivities(one, cells=math.prod(shape))
+    return contribution.sensitivities(node_sensitivity, cells=math.prod(shape))
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
@@ -105,8 +107,10 @@ def law_for(
             )
         # The loss by age counts shifts of one unit; this is the number of units in one step's
         # change.
-        one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape))
-        return calibrate_expiring(guarantee, one, family)
+        unit_sensitivity = contribution.sensitivities(
+            Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape)
+        )
+        return calibrate_expiring(guarantee, unit_sensitivity, family)
     moved = sensitivity_of(strategy, contribution, shape)
     causal = strategy.facts.causal
     once = contribution.in_one_step and not strategy.facts.corrections

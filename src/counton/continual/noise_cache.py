@@ -143,9 +143,9 @@ class NoiseCache:
     def _look_ahead(self, steps: range) -> Integers:
         """Return the noise of ``steps`` and some later ones: shape ``(steps, cells)``."""
         cells = slice(0, self._size)
-        found = self._find(steps, cells)
-        if found is not None:
-            return found
+        cached = self._find(steps, cells)
+        if cached is not None:
+            return cached
         if self.store is not None or not self._reader.local:
             # The window costs as much as all before it: make it as long as memory allows.
             least = _FIRST if self.store is None else _KEPT_STEPS

@@ -176,7 +176,7 @@ class StepRelease(PublicNumbers):
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
         """Return a release of some cells: ``of`` selects values, ``terms`` is their design."""
         if self.between is not None:
-            now, earlier = (one.part(of, terms) for one in self.between)
+            now, earlier = (release.part(of, terms) for release in self.between)
             return now.since(earlier)
         value = np.asarray(of(np.asarray(self.value)))
         std = self.std if terms is self._design else float(terms.errors.in_data_units(self.std))
@@ -285,9 +285,9 @@ def _columns(
 ) -> dict[str, NDArray[Any]]:
     """Return a table as arrays: the columns ``about``, estimate, std, lower, upper."""
     estimate = np.ravel(value)
-    found = {name: np.full(estimate.shape, one) for name, one in about.items()}
+    columns = {name: np.full(estimate.shape, value) for name, value in about.items()}
     return {
-        **found,
+        **columns,
         "estimate": estimate,
         "std": np.full(estimate.shape, std),
         "lower": np.ravel(low),

@@ -54,8 +54,8 @@ def stream_noise(
     counter = Counter.of(bare, key)
     for first in range(0, steps, at_a_time):
         count = min(at_a_time, steps - first)
-        found = counter.release_many(np.zeros((count, cells), np.int64))
-        yield terms.errors.in_data_units(np.asarray(found.values, np.float64))
+        noise = counter.release_many(np.zeros((count, cells), np.int64))
+        yield terms.errors.in_data_units(np.asarray(noise.values, np.float64))
 
 
 def _known_noise(
@@ -156,32 +156,36 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     >>> all(one.upper < two.upper for one, two in zip(apart, jointly(apart)))
     True
     """
-    levels = {one.level for one in answers}
-    if len(levels) != 1 or any(one.asked is None for one in answers):
+    levels = {answer.level for answer in answers}
+    if len(levels) != 1 or any(answer.asked is None for answer in answers):
         raise InvalidInputError(
             f"{len(answers)} answers have different levels, {sorted(levels)}: give answers of "
             "releases with one level"
         )
-    total = sum(one.at_once for one in answers)
+    total = sum(answer.at_once for answer in answers)
     missed = (1 - check_level(levels.pop())) / total
     alone = check_level(1 - missed)
-    found = [_within(one, *one.asked.interval(alone)) for one in answers if one.asked is not None]
-    formulas = [one.asked.formula for one in answers if one.asked is not None]
+    joint = [
+        _within(answer, *answer.asked.interval(alone))
+        for answer in answers
+        if answer.asked is not None
+    ]
+    formulas = [answer.asked.formula for answer in answers if answer.asked is not None]
     linear = {
         place: formula
-        for place, (one, formula) in enumerate(zip(answers, formulas, strict=True))
-        if formula is not None and formula.linear and one.at_once == 1
+        for place, (answer, formula) in enumerate(zip(answers, formulas, strict=True))
+        if formula is not None and formula.linear and answer.at_once == 1
     }
     if len(linear) > 1:
-        halves = np.array([one.half(alone) for one in linear.values()])
+        halves = np.array([answer.half(alone) for answer in linear.values()])
         halves *= joint_factor([*linear.values()], halves, 1 - missed * len(linear))
-        for (place, one), half in zip(linear.items(), halves.tolist(), strict=True):
-            found[place] = _within(answers[place], *one.around(half))
-    return found
+        for (place, answer), half in zip(linear.items(), halves.tolist(), strict=True):
+            joint[place] = _within(answers[place], *answer.around(half))
+    return joint
 
 
-def _within(one: Answer, lower: float, upper: float) -> Answer:
-    return replace(one, lower=lower, upper=upper)
+def _within(answer: Answer, lower: float, upper: float) -> Answer:
+    return replace(answer, lower=lower, upper=upper)
 
 
 def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level: float) -> float:
@@ -190,29 +194,31 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
     ``formulas`` are weighted sums of released cells; ``halves`` hold by the union bound.
     """
     streams, grain = parts_of(formulas)
-    if any(one.design.noise_id is None for one in streams):
+    if any(stream.design.noise_id is None for stream in streams):
         return 1.0  # without identities two streams may share their noise, or not
-    sizes = [len(one.cells) * int(one.ends.max(initial=0)) for one in streams]
+    sizes = [len(stream.cells) * int(stream.ends.max(initial=0)) for stream in streams]
     draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
     some = halves > 0
     if draws < _FEWEST or not some.any():
         return 1.0
     errors = np.zeros((len(formulas), draws))
-    for place, one in enumerate(streams):
-        errors += _errors_of(one, draws, place)
+    for place, stream in enumerate(streams):
+        errors += _errors_of(stream, draws, place)
     errors = (np.abs(errors) + grain[:, None])[some] / halves[some, None]
     share = largest_share(errors.max(axis=0), level)
     return 1.0 if share is None else min(share, 1.0)
 
 
-def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
+def _errors_of(stream: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     """Simulate the errors of formulas on one stream: ``(formulas, draws)``; ``seed`` is public."""
-    wanted = {end: place for place, end in enumerate(one.ends.tolist())}
-    count = len(one.cells)
-    steps = int(one.ends.max(initial=0))
-    errors = np.zeros((one.weights.shape[0], draws))
-    totals = _known_noise(one.design, count * draws, steps, seed, windows=False)
-    for step, each in enumerate(chain.from_iterable(totals), 1):
-        if step in wanted:
-            errors += one.weights[:, :, wanted[step]] @ each.reshape(count, draws)
+    places_of_ends = {end: place for place, end in enumerate(stream.ends.tolist())}
+    count = len(stream.cells)
+    steps = int(stream.ends.max(initial=0))
+    errors = np.zeros((stream.weights.shape[0], draws))
+    totals = _known_noise(stream.design, count * draws, steps, seed, windows=False)
+    for step, totals_of_step in enumerate(chain.from_iterable(totals), 1):
+        if step in places_of_ends:
+            errors += stream.weights[:, :, places_of_ends[step]] @ totals_of_step.reshape(
+                count, draws
+            )
     return errors

@@ -17,18 +17,20 @@ def strategy_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
     """
     if isinstance(strategy, AsOf):
         strategy = strategy.windows
-    stated = strategy.parameters
+    parameters = strategy.parameters
     name = strategy.saved_name
     if isinstance(strategy, WindowVersions):
         return f"versions of each {noun}, {strategy_in_words(strategy.inner, 'version')}"
     if strategy.facts.workload == "totals" and not shares_noise(strategy):
         kind = names.EACH_STEP
     elif name == "KAry":
-        kind = names.SUBTRACTING if stated["subtraction"] else names.KARY
+        kind = names.SUBTRACTING if parameters["subtraction"] else names.KARY
     elif name == "Octave":
-        kind = names.WHOLE_OCTAVE if stated["whole"] else names.OCTAVE
+        kind = names.WHOLE_OCTAVE if parameters["whole"] else names.OCTAVE
     elif name == "SmoothBinary":
-        kind = names.EVEN_SMOOTH if stated["height"] == 2 * stated["zeros"] else names.SMOOTH
+        kind = (
+            names.EVEN_SMOOTH if parameters["height"] == 2 * parameters["zeros"] else names.SMOOTH
+        )
     elif name in _NAMES:
         kind = _NAMES[name]
     else:
@@ -55,12 +57,12 @@ def shares_noise(strategy: StreamStrategy) -> bool:
         return shares_noise(strategy.inner)
     if strategy.horizon is None:
         return True
-    known = set[tuple[int, int]]()
+    nodes_before = set[tuple[int, int]]()
     for step in range(1, min(strategy.horizon, _COMPARED) + 1):
         nodes = {(node.level, node.index) for node in strategy.column(step)}
-        if nodes & known:
+        if nodes & nodes_before:
             return True
-        known |= nodes
+        nodes_before |= nodes
     return False
 
 
@@ -121,7 +123,7 @@ def constants_in_words(strategy: StreamStrategy, noun: str = "step") -> str:
 
 def named_constants(strategy: StreamStrategy) -> list[str]:
     """Return the parameters of a strategy that papers give a name, such as "arity"."""
-    stated = strategy.parameters
-    own = not type(strategy).__module__.startswith("counton.")  # all of its constants matter
-    shown = [name for name in stated if name != "horizon"] if own else _CONSTANTS
-    return [f"{name} {stated[name]}" for name in shown if stated.get(name)]
+    parameters = strategy.parameters
+    is_custom = not type(strategy).__module__.startswith("counton.")  # all of its constants matter
+    shown = [name for name in parameters if name != "horizon"] if is_custom else _CONSTANTS
+    return [f"{name} {parameters[name]}" for name in shown if parameters.get(name)]

@@ -58,10 +58,10 @@ def identity_of(key: Key, name: str, identity: str) -> str:
         return identity
     fingerprint = key.fingerprint
     with _knowing:
-        known = _known.get((fingerprint, name), identity)
+        identity_known = _known.get((fingerprint, name), identity)
         if key.file is not None:
-            known = _identity_in(witness_of(key.file), fingerprint, name, known)
-        return _known.setdefault((fingerprint, name), known)
+            identity_known = _identity_in(witness_of(key.file), fingerprint, name, identity_known)
+        return _known.setdefault((fingerprint, name), identity_known)
 
 
 def witness_of(file: Path) -> Path:
@@ -164,9 +164,9 @@ class GuardFile:
         with _alone_with(self.path) as (descriptor, before):
             same, others, latest = _among(entry, parse_entries(before))
             if not same:  # record the stream before its first release
-                known = [*others, {**entry, "step": 0, "digest": ""}]
-                _write(descriptor, before, _text(known))
-                before = _text(known)
+                entries = [*others, {**entry, "step": 0, "digest": ""}]
+                _write(descriptor, before, _text(entries))
+                before = _text(entries)
             room = b" " * (len(_text([*others, latest])) - len(before))
             # Rewrite the same bytes where they fit: an error shows that the file cannot be written.
             data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
@@ -175,31 +175,31 @@ class GuardFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def merge_entries(entries: Entries, known: Entries) -> Entries:
+def merge_entries(entries: Entries, recorded: Entries) -> Entries:
     """Merge new entries into known ones: of each key and stream the largest step stays."""
     for entry in entries:
-        same, others, latest = _among(entry, known)
+        same, others, latest = _among(entry, recorded)
         if not any(old["step"] > entry["step"] for old in same):
-            known = [*others, latest]
-    return known
+            recorded = [*others, latest]
+    return recorded
 
 
-def _among(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries, dict[str, Any]]:
-    """Split ``known`` into entries with the key and stream of ``entry``, and all others.
+def _among(entry: dict[str, Any], recorded: Entries) -> tuple[Entries, Entries, dict[str, Any]]:
+    """Split ``recorded`` into entries with the key and stream of ``entry``, and all others.
 
     The third result is the entry with what the first have recorded: digests of earlier releases,
     and how often the stream forgot.
     """
-    same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
-    others = [old for old in known if old not in same]
+    same = [old for old in recorded if all(old[of] == entry[of] for of in ("key", "stream"))]
+    others = [old for old in recorded if old not in same]
     if "past" not in entry:
         return same, others, entry
-    past = {step: said for old in same for step, said in old["past"]}
+    past = {step: digest for old in same for step, digest in old["past"]}
     past |= {old["step"]: old["digest"] for old in same if 0 < old["step"] < entry["step"]}
     latest = {
         **entry,
         "forgotten": max(old["forgotten"] for old in [entry, *same]),
-        "past": [[*one] for one in sorted(past.items())][-PAST:],
+        "past": [[*pair] for pair in sorted(past.items())][-PAST:],
     }
     return same, others, latest
 
@@ -266,12 +266,12 @@ def parse_entries(data: bytes) -> Entries:
         ValueError: there are no entries.
     """
     try:
-        found, _ = json.JSONDecoder().raw_decode(data.decode())
+        entries, _ = json.JSONDecoder().raw_decode(data.decode())
     except RecursionError:
-        found = None  # it nests lists too deep to hold entries
-    if not (isinstance(found, list) and found and all(map(_is_entry, found))):
+        entries = None  # it nests lists too deep to hold entries
+    if not (isinstance(entries, list) and entries and all(map(_is_entry, entries))):
         raise ValueError("no entries of releases")
-    return found
+    return entries
 
 
 def _is_entry(entry: Any) -> bool:
@@ -281,7 +281,7 @@ def _is_entry(entry: Any) -> bool:
     return (
         all(isinstance(entry.get(word), str) for word in ("key", "state", "stream", "digest"))
         and isinstance(past, list)
-        and all(isinstance(one, list) and [*map(type, one)] == [int, str] for one in past)
+        and all(isinstance(pair, list) and [*map(type, pair)] == [int, str] for pair in past)
         and isinstance(entry.get("forgotten", 0), int)
         and ("past" in entry) is ("forgotten" in entry)
     )

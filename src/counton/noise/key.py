@@ -40,25 +40,25 @@ def sync_folder(folder: Path) -> None:
 
 def give_name(waiting: Path, path: Path) -> bool:
     """Rename ``waiting`` to ``path``; False, and no change, if another process made ``path``."""
-    given = True
+    is_free = True
     try:
         os.link(waiting, path)
     except FileExistsError:
-        given = False
+        is_free = False
     except OSError:  # a file system without hard links
-        given = not os.path.lexists(path)
-        if given:
+        is_free = not os.path.lexists(path)
+        if is_free:
             os.rename(waiting, path)
     else:
         waiting.unlink(missing_ok=True)
     sync_folder(path.parent)
-    return given
+    return is_free
 
 
-def is_same_file(one: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
     """Return True if two paths lead to one file; False if one leads to no file."""
     with suppress(FileNotFoundError):
-        return one.samefile(other)
+        return path.samefile(other)
     return False
 
 
@@ -185,8 +185,8 @@ class Key:
         refuse_key_as_place(path)
         file = Path(path)
         try:
-            found = file.stat()
-            if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
+            status = file.stat()
+            if stat.S_ISREG(status.st_mode) and status.st_size > _MOST_BYTES:
                 # It is not opened: if it is the file of a state, closing it would drop its locks.
                 return Key.from_text("", f"key file {file}")
             text = read_plain(file).decode("ascii")
@@ -195,10 +195,10 @@ class Key:
                 f"key file {file} cannot be read ({type(error).__name__}): put the key file that "
                 f"was made with the state back, or give its path"
             ) from None
-        mode = stat.S_IMODE(found.st_mode)
-        if found.st_nlink > 1:
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_nlink > 1:
             raise NoiseKeyError(
-                f"key file {file} has {found.st_nlink} names (hard links), so copies of a state "
+                f"key file {file} has {status.st_nlink} names (hard links), so copies of a state "
                 "could use it side by side: remove the other names"
             )
         if os.name == "posix" and mode & 0o077 and mode != 0o440:
@@ -257,8 +257,8 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 def refuse_key_as_place(place: object) -> None:
     """Raise `NoiseKeyError`, without showing it, if ``place`` is the text of a key."""
-    given: Any = place
-    text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
+    untyped_place: Any = place
+    text = str(os.fspath(untyped_place)) if isinstance(untyped_place, str | os.PathLike) else ""
     if text.startswith(("env:", "command:")):
         return
     if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):

@@ -126,13 +126,16 @@ class SignedGeometric(CumulativeDistribution):
 
     @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        one = 1 << bits
+        fixed_one = 1 << bits
         q_low, q_high = self._below.bracket(0, bits)
         if value < 0:
             low, high = self._below.bracket(-1 - value, bits)
-            return (low << bits) // (one + q_high), -((-high << bits) // (one + q_low))
+            return (low << bits) // (fixed_one + q_high), -((-high << bits) // (fixed_one + q_low))
         low, high = self._above.bracket(value + 1, bits)
-        return (one + ((-high << bits) // (one + q_low)), one - (low << bits) // (one + q_high))
+        return (
+            fixed_one + ((-high << bits) // (fixed_one + q_low)),
+            fixed_one - (low << bits) // (fixed_one + q_high),
+        )
 
 
 class TruncatedGeometric(CumulativeDistribution):
@@ -491,14 +494,14 @@ class GaussianBlockSampler(TileSampler):
         sixteen = source.words_of_tile(BlockAddress(_ACCEPT, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
         at = np.divmod(doubtful, tile.columns)
-        known = sixteen[at].astype(np.uint64)
+        acceptance = sixteen[at].astype(np.uint64)
         blocks = out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
         places = source.words_of_tile(BlockAddress(_OFFSET, level), tile, wide)
         out <<= self._bits
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):
-            out[at] = self._decide(source, level, *tile.places(*at), blocks, out[at], known)
+            out[at] = self._decide(source, level, *tile.places(*at), blocks, out[at], acceptance)
 
     def _decide(
         self,

@@ -149,7 +149,7 @@ def plan_expiring(
             "only one of them"
         )
     losses = _check_targets(epsilon if rho is None else rho)
-    steps = max(*losses, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)
+    steps = max([*losses, _SHORTEST_AVERAGE]) if steps is None else check_integer("steps", steps, 1)
     space = Space(
         form=PURE if rho is None else CONCENTRATED,
         per_step=_positive("per_step", per_step),

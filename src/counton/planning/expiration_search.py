@@ -22,7 +22,8 @@ from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, lo
 from counton.strategies import Expiring
 
 #: Differences of the growths that are tried: at first, and then around the best of them.
-_COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
+_COARSE = Fraction(1, 4)
+_FINER = (Fraction(1, 20), Fraction(1, 100))
 
 
 # ------------------------------------------------------------------------------ forms of noise

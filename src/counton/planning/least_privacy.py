@@ -60,53 +60,55 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
     ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
     """
     if isinstance(within, Mapping):
-        named: dict[str, Number | str] = {str(name): one for name, one in within.items()}
+        named: dict[str, Number | str] = {str(name): bound for name, bound in within.items()}
     elif isinstance(within, str) and "=" in within:
         pairs = [pair.partition("=") for pair in within.split(",")]
-        named = {name.strip(): one.strip() for name, _, one in pairs}
+        named = {name.strip(): bound.strip() for name, _, bound in pairs}
     else:
         named = {"": within}
-    found = {}
-    for name, one in named.items():
-        part = isinstance(one, str) and one.strip().endswith("%")
+    bounds = {}
+    for name, bound in named.items():
+        part = isinstance(bound, str) and bound.strip().endswith("%")
         if part and (size is None or name not in ("", "count")):
             remedy = (
                 "give the size, which must be public" if size is None else "give it as a number"
             )
             why = "no size is stated" if size is None else f"{name} is not a number of rows"
             raise InvalidInputError(
-                f"{field('within', one)} is a share of the number of rows, and {why}: {remedy}"
+                f"{field('within', bound)} is a share of the number of rows, and {why}: {remedy}"
             )
-        number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
+        number = exact(
+            bound.strip().removesuffix("%") if isinstance(bound, str) else bound, "within"
+        )
         if number <= 0:
             raise InvalidInputError(
-                f"{field('within', one)} is the half-width of an interval, and must be above 0"
+                f"{field('within', bound)} is the half-width of an interval, and must be above 0"
             )
-        found[name] = float(number * (size or 1) / 100 if part else number)
-    if not found:
+        bounds[name] = float(number * (size or 1) / 100 if part else number)
+    if not bounds:
         raise InvalidInputError("within is empty: give at least one half-width, such as 20")
-    return found
+    return bounds
 
 
 def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
 ) -> ReachedHalfwidths:
     """Return planned beside wanted half-widths; the bound "" is for "count", or else for all."""
-    wanted: dict[str, float] = {}
+    targets: dict[str, float] = {}
     for name, bound in bounds.items():
         if name in halfwidths:
             names = [name]
         elif name == "":
             names = ["count"] if halfwidths.get("count") else [*halfwidths]
         else:
-            known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
+            allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
                 f"{field('within', f'{name}={bound:g}')} names {quote(name)}, whose half-width "
-                f"cannot be planned; names are {known}; half-widths that depend on the number of "
+                f"cannot be planned; names are {allowed}; half-widths that depend on the number of "
                 f"rows need {field('size')}, which must be public"
             )
-        wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
-    return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
+        targets |= {name: min(bound, targets.get(name, math.inf)) for name in names}
+    return ReachedHalfwidths(step, level, targets, {name: halfwidths[name] for name in targets})
 
 
 def guarantee_of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:

@@ -229,10 +229,10 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     # Laplace noise has the least variance on the integers, since doubling its scale multiplies the
     # variance by at least four. Gaussian noise has the least on the finest lattice, where it is as
     # good as continuous noise.
-    one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
-    fine = Sensitivity(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
+    unit_sensitivity = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
+    fine = Sensitivity(unit_sensitivity.l1 << _FINE, unit_sensitivity.l2_squared << 2 * _FINE)
     unit = min(
-        calibrate(guarantee, one, family).law.variance,
+        calibrate(guarantee, unit_sensitivity, family).law.variance,
         calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,
     )
     least = least_variance(design.errors.steps, metric, design.errors.release)
@@ -266,14 +266,14 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBou
         return ()
     achieved = design.errors.by(metric)
     quantity = f"{metric} std"
-    found = []
+    lower_bounds = []
     if bounds.get(design.family):
         source = _source_of_variance(design, metric)
         who = f"matrix mechanisms with {design.family.capitalize()} noise"
-        found.append(LowerBound(quantity, bounds[design.family], achieved, who, source))
+        lower_bounds.append(LowerBound(quantity, bounds[design.family], achieved, who, source))
     if least > 0:
-        found.append(LowerBound(quantity, least, achieved, "any mechanism", ANY_MECHANISM))
-    return tuple(found)
+        lower_bounds.append(LowerBound(quantity, least, achieved, "any mechanism", ANY_MECHANISM))
+    return tuple(lower_bounds)
 
 
 def far_from_possible(
@@ -297,18 +297,18 @@ def far_from_possible(
     """
     if not factors:
         return ""
-    what = "root of the mean variance" if metric == "mean" else "largest standard deviation"
+    quantity = "root of the mean variance" if metric == "mean" else "largest standard deviation"
     if of:
-        what = f"{what} of {of}"
+        quantity = f"{quantity} of {of}"
     if design.strategy.horizon is None:
         count = f"{design.errors_of.steps or _AROUND:,}"
-        what = f"{what} of the first {count} steps"
+        quantity = f"{quantity} of the first {count} steps"
     parts = [
-        f"{one.times} times the least of {one.holds_for}" + f" ({one.source})" * cited
-        for one in factors
+        f"{factor.times} times the least of {factor.holds_for}" + f" ({factor.source})" * cited
+        for factor in factors
     ]
-    said = ", and ".join(parts)
-    return f"The {what} is {said}."
+    comparisons = ", and ".join(parts)
+    return f"The {quantity} is {comparisons}."
 
 
 @dataclass(frozen=True, slots=True)

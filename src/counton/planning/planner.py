@@ -148,7 +148,7 @@ class Plan(Generic[D]):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dict for each design: its rank and its numbers."""
-        return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
+        return [{"rank": rank, **design.row()} for rank, design in enumerate(self.choices, 1)]
 
     def table(self) -> Any:
         """Return `rows` as a polars data frame.
@@ -184,7 +184,10 @@ class Plan(Generic[D]):
         cells = [
             [
                 str(row["rank"]),
-                *(row[one] if isinstance(row[one], str) else figures(row[one]) for one in names),
+                *(
+                    row[name] if isinstance(row[name], str) else figures(row[name])
+                    for name in names
+                ),
             ]
             for row in rows
         ]
@@ -215,9 +218,13 @@ class Plan(Generic[D]):
 
 
 def off_in_words(
-    what: str, halfwidths: Mapping[int, float], *, worst: int | None = None, ends: bool = True
+    number_name: str,
+    halfwidths: Mapping[int, float],
+    *,
+    worst: int | None = None,
+    ends: bool = True,
 ) -> str:
-    """Return a clause that says by how much ``what``, such as "a total", is off at most.
+    """Return a clause that says by how much ``number_name``, such as "a total", is off at most.
 
     ``worst`` is the step with the largest error; ``ends``: the stream ends with the last step.
 
@@ -228,11 +235,11 @@ def off_in_words(
     largest = figures_above(max(halfwidths.values()))
     named = {step: figures_above(halfwidths[step]) for step in (1, last) if step in halfwidths}
     if ends and worst in halfwidths and len(named) > 1 and {*named.values()} == {largest}:
-        return f"{what} is off by at most {largest}"
+        return f"{number_name} is off by at most {largest}"
     texts = [f"{half} in step {step:,}" for step, half in named.items()]
     if largest not in named.values():
         texts.append(f"{largest} in the worst step{'' if ends else f' up to {last:,}'}")
-    return f"{what} is off by at most {list_in_words(texts)}"
+    return f"{number_name} is off by at most {list_in_words(texts)}"
 
 
 #: Largest number of steps whose errors are all computed, to find the worst one.
@@ -257,9 +264,9 @@ def worst_step(errors: Errors, steps: int, level: float, *, over: int | None = N
         half = errors.halfwidths(stops, level)
         std = errors.std(stops)
     else:
-        ends = np.maximum(stops - over, 0), stops
-        half = errors.window_halfwidths(*ends, level)
-        std = errors.window_std(*ends)
+        starts = np.maximum(stops - over, 0)
+        half = errors.window_halfwidths(starts, stops, level)
+        std = errors.window_std(starts, stops)
     return 1 + int(np.lexsort((std, half))[-1])
 
 
@@ -310,7 +317,9 @@ class StreamPlan(Plan[Design]):
         solved 7.87
         k-ary with subtraction 10.29
         """
-        described = (one for one in self.choices if paper_of(one.strategy.sources) is not None)
+        described = (
+            design for design in self.choices if paper_of(design.strategy.sources) is not None
+        )
         return next(described, None)
 
     @property
@@ -365,13 +374,13 @@ class StreamPlan(Plan[Design]):
         >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
         18.7
         """
-        found = self.halfwidths(step, level)
-        if name not in found:
-            known = ", ".join(filter(None, found)) or "one number, without a name"
+        halfwidths = self.halfwidths(step, level)
+        if name not in halfwidths:
+            allowed = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInputError(
-                f"there is no number {name!r}; the numbers are {known}: give one of these"
+                f"there is no number {name!r}; the numbers are {allowed}: give one of these"
             )
-        return found[name]
+        return halfwidths[name]
 
     def in_words(self, level: float = 0.95) -> str:
         """Return a sentence with the errors at the first, the last, and a worse step.
@@ -397,13 +406,13 @@ class StreamPlan(Plan[Design]):
     def _off(self, level: float, over: int | None = None) -> str:
         windows = over is not None or self.best.errors.release == "windows"
         counts = "a total" if self.own_halfwidths is None else "a number"
-        own = "the number of one step" if windows else counts
+        all_numbers = "the number of one step" if windows else counts
         worst = worst_step(self.best.errors, self.steps, level, over=over)
         steps = {1, self.steps, worst or 1}
         ends = {step: self.halfwidths(step, level, over=over) for step in steps}
         return "; ".join(
             off_in_words(
-                f"{name} of one step" if name and windows else name or own,
+                f"{name} of one step" if name and windows else name or all_numbers,
                 {step: end[name] for step, end in ends.items() if name in end},
                 worst=worst,
                 ends=self.horizon is not None,
@@ -543,13 +552,8 @@ def ranked_designs(
 ) -> tuple[list[Design], list[str]]:
     """Return the designs of `counton.plan`, best first, and notes on kinds that were left out."""
     listed = None if strategies is None else [*strategies]
-    wanted = {one for one in listed or () if isinstance(one, str)}
-    known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
-    if unknown := sorted(wanted - {"auto", *known_names}):
-        raise InvalidInputError(
-            f"{field('strategy', unknown[0])} is not known; give one of "
-            f"{', '.join(known_names)}, or auto to compare all kinds"
-        )
+    names_asked = {strategy for strategy in listed or () if isinstance(strategy, str)}
+    _check_names(names_asked)
     check_metric(metric, release)
     if horizon is None:
         around = check_integer("around", _AROUND if around is None else around, 1)
@@ -576,17 +580,17 @@ def ranked_designs(
             # Noise that is too wide for this strategy may not be for another one.
             with suppress(InvalidInputError):
                 return [design(best.kind, strategy)], []
-    of_kinds = {kind.words for name in wanted for kind in names.KINDS.get(name, ())}
-    ranks = listed is None or "auto" in wanted
-    published = names.PUBLISHED in wanted
+    of_kinds = {kind.words for name in names_asked for kind in names.KINDS.get(name, ())}
+    ranks = listed is None or "auto" in names_asked
+    published = names.PUBLISHED in names_asked
     norms = tuple(NORMS[family] for family in guarantee.families)
     if not (ranks or of_kinds or published):
-        found: tuple[_Contenders, ...] = ()
+        contenders: tuple[_Contenders, ...] = ()
     elif horizon is None:
-        found = _endless(release, norms, metric, around)
+        contenders = _endless(release, norms, metric, around)
     else:
         often = not contribution.in_one_step
-        found = candidates(
+        contenders = candidates(
             horizon,
             metric,
             contribution.steps,
@@ -602,27 +606,60 @@ def ranked_designs(
             norms=norms,
         )
     if not ranks:
-        found = tuple(
-            one
-            for one in found
-            if one.kind in of_kinds
-            or (published and any(paper_of(each.sources) is not None for each in one.members))
+        contenders = tuple(
+            group
+            for group in contenders
+            if group.kind in of_kinds
+            or (published and any(paper_of(member.sources) is not None for member in group.members))
         )
-    found = (
-        *found,
-        *(_published_contender(name, horizon) for name in names.PAPERS if name in wanted),
+    contenders = (
+        *contenders,
+        *(_published_contender(name, horizon) for name in names.PAPERS if name in names_asked),
     )
-    given = tuple(one for one in (*(listed or ()), *also) if not isinstance(one, str))
-    for one in cast("tuple[object, ...]", given):
-        if not isinstance(one, StreamStrategy):
+    given_strategies = tuple(
+        strategy for strategy in (*(listed or ()), *also) if not isinstance(strategy, str)
+    )
+    for candidate in cast("tuple[object, ...]", given_strategies):
+        if not isinstance(candidate, StreamStrategy):
             raise InvalidInputError(
-                f"a strategy is {one!r}; give strategy objects, such as KAry.best(8760)"
+                f"a strategy is {candidate!r}; give strategy objects, such as KAry.best(8760)"
             )
-    found = (*found, *(_Contenders(one.saved_name, (one,)) for one in given))
+    contenders = (
+        *contenders,
+        *(_Contenders(strategy.saved_name, (strategy,)) for strategy in given_strategies),
+    )
+    choices, notes = _best_designs(contenders, design, metric)
+    if not choices:
+        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
+        several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
+        reason = notes[0].partition(": ")[2] if notes else f"none has {field('release', release)}"
+        named = f" of {field('strategy', ','.join(sorted(names_asked)))}" if names_asked else ""
+        raise InvalidInputError(
+            f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
+            "guarantee, or fewer steps, or give auto to compare all kinds"
+        )
+    return choices, notes
+
+
+def _check_names(names_asked: set[str]) -> None:
+    known_names = (*names.KINDS, names.PUBLISHED, *names.PAPERS)
+    if unknown := sorted(names_asked - {"auto", *known_names}):
+        raise InvalidInputError(
+            f"{field('strategy', unknown[0])} is not known; give one of "
+            f"{', '.join(known_names)}, or auto to compare all kinds"
+        )
+
+
+def _best_designs(
+    contenders: Sequence[_Contenders],
+    design: Callable[[str, StreamStrategy], Design],
+    metric: Metric,
+) -> tuple[list[Design], list[str]]:
+    """Return each kind's best design by noise family, least error first, and notes on refusals."""
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
     choices: list[Design] = []
-    for kind, members, note in found:
+    for kind, members, note in contenders:
         notes += [note] * bool(note)
         least: dict[str, Design] = {}
         refused: list[str] = []
@@ -648,16 +685,7 @@ def ranked_designs(
             for choice in least.values()
             if (choice.strategy, choice.family) not in known_already
         ]
-    if not choices:
-        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
-        several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
-        reason = notes[0].partition(": ")[2] if notes else f"none has {field('release', release)}"
-        named = f" of {field('strategy', ','.join(sorted(wanted)))}" if wanted else ""
-        raise InvalidInputError(
-            f"no strategy{named} can give {guarantee} {steps}: {reason}{several}; allow another "
-            "guarantee, or fewer steps, or give auto to compare all kinds"
-        )
-    choices.sort(key=lambda one: (one.errors.by(metric), one.errors.by(other)))
+    choices.sort(key=lambda choice: (choice.errors.by(metric), choice.errors.by(other)))
     return choices, notes
 
 
@@ -722,7 +750,7 @@ class _Question(NamedTuple):
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
         for strategy in sorted(
-            candidates, key=lambda one: released_variance(one, self.metric, self.release)
+            candidates, key=lambda strategy: released_variance(strategy, self.metric, self.release)
         ):
             sensitivity = self.norms_moved(strategy)
             if all(l1 > sensitivity[0] or l2 > sensitivity[1] for l1, l2 in moved):
@@ -750,7 +778,7 @@ def _smooth(question: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if question.horizon > _LONG and question.every is None:
         # In all cases examined, the best tree for either norm had no more zeros than ones
         # (`SmoothBinary`).
-        trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
+        trees = [tree for tree in trees if 6 * tree.zeros >= tree.height - tree.zeros >= tree.zeros]
     return question.without_dominated(trees)
 
 
@@ -913,14 +941,14 @@ def _endless(
             f"release is {release!r}, but a stream without a last step can only be planned for "
             "totals: give a horizon, as large as you need"
         )
-    found = []
+    contenders = []
     if 2 in norms:
         # With fewer bits, sums of wider noise do not overflow.
         even = _even(metric, _AROUND if around is None else around)
         roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
-        found.append(_Contenders(names.GROWING_ROOT.words, roots))
-    found.append(_Contenders(names.EPOCHS.words, (known.Epochs(),)))
-    return tuple(found)
+        contenders.append(_Contenders(names.GROWING_ROOT.words, roots))
+    contenders.append(_Contenders(names.EPOCHS.words, (known.Epochs(),)))
+    return tuple(contenders)
 
 
 @lru_cache(maxsize=64)
@@ -944,7 +972,7 @@ def _published_contender(name: str, horizon: int | None) -> _Contenders:
     if name == "kary-paper":  # Algorithm 2 with k = 19, which is the best in the limit
         strategy = known.KAry(horizon, 19, subtraction=True)
     else:
-        kind = next(one for one in _BOTH if one.kind == names.PAPERS[name])
+        kind = next(family for family in _BOTH if family.kind == names.PAPERS[name])
         (strategy,) = kind.make(_Question(horizon, "mean", "totals", 1, 1, None), 2)
     return _Contenders(name, (strategy,))
 
@@ -963,7 +991,9 @@ def _contenders(question: _Question, family: _StrategyKind, norms: tuple[Norm, .
     note = ""
     try:
         for norm in reversed(norms):
-            members += [one for one in family.make(question, norm) if one not in members]
+            members += [
+                strategy for strategy in family.make(question, norm) if strategy not in members
+            ]
     except InvalidInputError as error:
         note = f"{family.kind.words}: left out, {error}"
     return _Contenders(family.kind.words, tuple(members), note)
@@ -1020,11 +1050,11 @@ def candidates(
         except ModuleNotFoundError:  # it is an optional part
             several = False
     return tuple(
-        _contenders(question, family, wanted)
+        _contenders(question, family, norms_tried)
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
         and (
-            wanted := family.norms_wanted(
+            norms_tried := family.norms_wanted(
                 norms, compare=compare, several=several, everything=everything or horizon < _SHORT
             )
         )

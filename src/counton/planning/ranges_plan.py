@@ -106,11 +106,13 @@ def plan_cells(
     guarantee = check_guarantee(one_guarantee(guarantee, epsilon, delta, rho))
     unit = ContributionBound.add_remove() if contribution is None else contribution
     asked: tuple[Asked, ...] = _by_axis("workloads", workload, shape)
-    workloads = tuple(tables.workload(*each) for each in zip(asked, shape, strict=True))
+    workloads = tuple(
+        tables.workload(kind, cells=length) for kind, length in zip(asked, shape, strict=True)
+    )
     names: Strategies = _by_axis("strategies", line, shape)
     for name in names:
-        known = isinstance(name, str) and name in ("auto", *NAMES)
-        if not known and not isinstance(name, LineStrategy):
+        is_known_name = isinstance(name, str) and name in ("auto", *NAMES)
+        if not is_known_name and not isinstance(name, LineStrategy):
             raise InvalidInputError(
                 f"line is {quote(name)}; it must be 'auto', or one of {', '.join(NAMES)}, or a "
                 "strategy, or a tuple with one of these for each axis"
@@ -141,12 +143,12 @@ def plan_cells(
     asks = math.prod(work.queries for work in workloads)
     typical = figures(math.sqrt(best.expected_error / asks))
     along = " x ".join(f"{count:,}" for count in shape)
-    wanted = " x ".join(dict.fromkeys(work.name for work in workloads))
+    workload_names = " x ".join(dict.fromkeys(work.name for work in workloads))
     return Plan(
         choices=tuple(distinct.values()),
         words=(
             f"{loss_of(guarantee)}: an answer is typically off by {typical}",
-            f"{along} cells, workload {wanted}, least total squared error first",
+            f"{along} cells, workload {workload_names}, least total squared error first",
             f"guarantee: {guarantee}",
             f"protected: {unit.describe(steps=False)}",
         ),
@@ -155,8 +157,8 @@ def plan_cells(
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
-    cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
+    is_single = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
+    cells: list[Any] = [shape] if is_single else list(cast("Sequence[int]", shape))
     if not cells or not all(is_whole(count) and count >= 1 for count in cells):
         raise InvalidInputError(
             f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
@@ -165,14 +167,14 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(count) for count in cells)
 
 
-def _by_axis(what: str, given: T | tuple[T, ...], shape: tuple[int, ...]) -> tuple[T, ...]:
+def _by_axis(plural_name: str, value: T | tuple[T, ...], shape: tuple[int, ...]) -> tuple[T, ...]:
     """Return one item for each axis."""
-    each = given if isinstance(given, tuple) else (given,) * len(shape)
-    if len(each) != len(shape):
+    values = value if isinstance(value, tuple) else (value,) * len(shape)
+    if len(values) != len(shape):
         raise InvalidInputError(
-            f"{len(each)} {what} are given for {len(shape)} axes: give one for each axis"
+            f"{len(values)} {plural_name} are given for {len(shape)} axes: give one for each axis"
         )
-    return each
+    return values
 
 
 def _combinations(

@@ -63,30 +63,30 @@ def check_relation(name: str, relation: object) -> None:
         raise InvalidInputError(f"{name} is {quote(relation)}; give 'add_remove' or 'replace'")
 
 
-def checked_unit(unit: object, what: str = "unit") -> str:
+def checked_unit(unit: object, label: str = "unit") -> str:
     """Check and normalise the name of a unit: Unicode form NFKC, single spaces.
 
     >>> checked_unit(" visiteur  égaré ") == "visiteur égaré"
     True
     """
     noun, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
-    given = unicodedata.normalize("NFKC", noun).strip()
-    word = " ".join(part for part in given.split(" ") if part)
+    normalised = unicodedata.normalize("NFKC", noun).strip()
+    word = " ".join(part for part in normalised.split(" ") if part)
     if not word or not (word + clock).isprintable():
         raise InvalidInputError(
-            f"{what} is {quote(unit)}; it is the name of the protected unit: give a word such as "
+            f"{label} is {quote(unit)}; it is the name of the protected unit: give a word such as "
             "'visitor', without control characters"
         )
     if len(word) > _LONGEST_UNIT:
         raise InvalidInputError(
-            f"{what} has {len(word)} characters; it may have at most {_LONGEST_UNIT}: choose a "
+            f"{label} has {len(word)} characters; it may have at most {_LONGEST_UNIT}: choose a "
             f"shorter word"
         )
     return word + clock
 
 
-def known_unit(unit: str, known: Iterable[str]) -> str:
-    """Return the name of a unit as ``known`` spells it; case and width of letters do not matter.
+def known_unit(unit: str, units: Iterable[str]) -> str:
+    """Return the name of a unit as ``units`` spells it; case and width of letters do not matter.
 
     A name that is not known is normalised (`checked_unit`). The time zone and column in brackets
     count letter by letter, since columns may differ in case alone.
@@ -95,7 +95,7 @@ def known_unit(unit: str, known: Iterable[str]) -> str:
     ('visitor', 'user')
     """
     unit = checked_unit(unit)
-    alike = {_fold(word): word for word in known}
+    alike = {_fold(word): word for word in units}
     return alike.get(_fold(unit), unit)
 
 
@@ -106,8 +106,8 @@ def _fold(unit: str) -> tuple[str, str]:
 
 def _apart(unit: str) -> tuple[str, str]:
     """Split "reader's day (UTC, time)" into "reader's day" and " (UTC, time)", perhaps ""."""
-    found = _PART.search(unit)
-    clock = "" if found is None else found[2] or ""
+    match = _PART.search(unit)
+    clock = "" if match is None else match[2] or ""
     return unit.removesuffix(clock), clock
 
 
@@ -192,22 +192,24 @@ def is_part(unit: str, of: str) -> bool:
     """
     if known_unit(unit, [of]) == of:
         return True
-    one = _PART.search(unit)
+    match = _PART.search(unit)
     other = _PART.search(of)
-    if known_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or one is None:
+    if known_unit(base_unit(unit), [base_unit(of)]) != base_unit(of) or match is None:
         return False
-    return other is None or (one[2] == other[2] and _lies_within(one[1], other[1]))
+    return other is None or (match[2] == other[2] and _lies_within(match[1], other[1]))
 
 
 def _lies_within(short: str | None, long: str | None) -> bool:
     """Return whether each ``short`` period, such as a day, lies within one ``long``."""
-    found = [
-        re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(one or "", one or ""))
-        for one in (short, long)
+    lengths = [
+        re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(period or "", period or ""))
+        for period in (short, long)
     ]
-    if found[0] is None or found[1] is None:
+    if lengths[0] is None or lengths[1] is None:
         return False
-    (few, small), (many, large) = ((int(one[1]), one[2]) for one in found if one is not None)
+    (few, small), (many, large) = (
+        (int(length[1]), length[2]) for length in lengths if length is not None
+    )
     if small in _SECONDS:
         few *= _SECONDS[small]
         return (many * _SECONDS[large] if large in _SECONDS else _ZONES) % few == 0
@@ -472,8 +474,8 @@ class ContributionBound:
         # directions of d one of these is at least as far. It changes ceil(most / w) steps, each by
         # w or less. So the 1-norm is at most w times, and the squared 2-norm at most w^2 times, the
         # one a strategy states for a unit in as many steps.
-        one = cls.add_remove() if bounds is None else bounds
-        return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
+        bound = cls.add_remove() if bounds is None else bounds
+        return replace(bound, most=most, most_a_step=most_a_step, once=once, unit=unit)
 
     def in_steps(self, times: int) -> ContributionBound:
         """Return the bound for a unit that counts in up to ``times`` steps as it does here in one.
@@ -552,11 +554,11 @@ class ContributionBound:
         >>> ContributionBound.replace(cells=2).describe("visitor", steps=False)
         'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
         """
-        one = f"one {unit or self.unit}"
+        unit_phrase = f"one {unit or self.unit}"
         change = self.change_in_words(steps=steps)
         if self.relation == "replace":  # else the change would be read as that of "another"
-            return f"{one}, {change}, {self.neighbours}"
-        return f"{one} {self.neighbours}, {change}"
+            return f"{unit_phrase}, {change}, {self.neighbours}"
+        return f"{unit_phrase} {self.neighbours}, {change}"
 
     def change_in_words(self, *, steps: bool = True) -> str:
         """Return the most that one unit changes, as words that can follow the unit's name.
@@ -572,9 +574,9 @@ class ContributionBound:
         if self.resolution is not None:
             return f"whose value, {self._clipped_in_words()}, is added to one cell{where}"
         cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
-        each = " each" if self.cells > 1 else ""
+        each_cell = " each" if self.cells > 1 else ""
         comma = "," if where.count(",") else ""
-        return f"counted in {cells}{where}{comma} by at most {self.per_cell:,}{each}"
+        return f"counted in {cells}{where}{comma} by at most {self.per_cell:,}{each_cell}"
 
     def _clipped_in_words(self) -> str:
         assert self.lower is not None
@@ -616,13 +618,14 @@ class ContributionBound:
     def __str__(self) -> str:
         return self.describe()
 
-    def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
+    def sensitivities(self, single: Sensitivity, cells: int) -> Sensitivity:
         """Return the sensitivity of all nodes together to one unit.
 
-        The result and ``one`` are multiples of the unit in which the strategy draws integer noise.
+        The result and ``single`` are multiples of the unit in which the strategy draws integer
+        noise.
 
         Args:
-            one: the sensitivity to a unit that counts by 1 in one cell of each of its steps.
+            single: the sensitivity to a unit that counts by 1 in one cell of each of its steps.
             cells: number of cells of a step.
 
         Raises:
@@ -639,7 +642,9 @@ class ContributionBound:
                 f"the vector of a step has {cells} cells; it must have at least 1"
             )
         if isinstance(self.pattern, BoundedChange) and self.pattern.once:
-            return Sensitivity(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
+            return Sensitivity(
+                single.l1 * self.pattern.l1, single.l2_squared * self.pattern.l2_squared
+            )
         if self.pattern is not None:
             raise InvalidInputError(
                 f"the contribution is {self}, a pattern over the steps of a stream, but a table "
@@ -654,10 +659,12 @@ class ContributionBound:
             l1, l2_squared = scaled_norms(l1, l2_squared, by=together)
             changes = changes if together == 1 else None
         entries = None
-        if one.entries is not None and changes is not None:
+        if single.entries is not None and changes is not None:
             size, count = changes
-            entries = tuple((size * magnitude, count * nodes) for magnitude, nodes in one.entries)
-        return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
+            entries = tuple(
+                (size * magnitude, count * nodes) for magnitude, nodes in single.entries
+            )
+        return Sensitivity(single.l1 * l1, single.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
         """Return the 1-norm and squared 2-norm of the largest change of a step by one unit.
@@ -680,8 +687,8 @@ class ContributionBound:
             if cells == 1:
                 return width, width**2, (width, 1)
             most = int(max(abs(lower), abs(upper)) / resolution)
-            known = (most, 2) if width <= most else None
-            return 2 * most, max(width**2, 2 * most**2), known
+            worst_change = (most, 2) if width <= most else None
+            return 2 * most, max(width**2, 2 * most**2), worst_change
         return *scaled_norms(count, count, by=size), (size, count)
 
     def clip(self, values: value_grid.Numbers) -> NDArray[np.float64]:

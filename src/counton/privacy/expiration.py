@@ -80,15 +80,15 @@ class ExpiringGuarantee(Guarantee):
         return self.expiry
 
     def __str__(self) -> str:
-        said = Guarantee.__str__(self)
+        description = Guarantee.__str__(self)
         if self.expiry is None:
-            return said
+            return description
         way = f"growth {text(self.expiry.growth)}"
         if self.expiry.delay:
             way += f", delay {self.expiry.delay:,}"
         if self.expiry.levels is not None:
             way += f", levels {self.expiry.levels}"
-        return f"{said} ({way})"
+        return f"{description} ({way})"
 
 
 def _expiry(value: object) -> Expiry | None:
@@ -153,11 +153,11 @@ class ExpiringDP(ExpiringGuarantee):
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """Return a sentence for laymen on how the privacy loss grows with the age of data."""
-        said = (
+        text = (
             " changes the probability of everything released so far by a factor that starts small "
             "and grows slowly as it gets older"
         )
-        return (CHANGED[relation] + said).format(unit=unit)
+        return (CHANGED[relation] + text).format(unit=unit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -94,15 +94,15 @@ class PrivacyFilter(NamedTuple):
 
     @classmethod
     def start(
-        cls, limit: Limit, known: Iterable[Limit] = (), approximate_delta: Number | None = None
+        cls, limit: Limit, expected: Iterable[Limit] = (), approximate_delta: Number | None = None
     ) -> Self:
         """Return a filter with nothing spent yet.
 
         Args:
             limit: the guarantee that all spent ones together must keep.
-            known: guarantees that will be spent whatever is released, such as the first one.
+            expected: guarantees that will be spent whatever is released, such as the first one.
             approximate_delta: the part of the limit's delta that ApproxDP guarantees may spend.
-                None: all of it if all ``known`` ones are ApproxDP; otherwise a quarter, or the sum
+                None: all of it if all ``expected`` are ApproxDP; otherwise a quarter, or the sum
                 of their deltas if this is larger.
 
         Raises:
@@ -117,8 +117,8 @@ class PrivacyFilter(NamedTuple):
             return cls(limit)
         from counton.privacy.concentrated import best_order
 
-        known = list(known)
-        deltas = [guarantee.delta for guarantee in known if isinstance(guarantee, ApproxDP)]
+        expected = list(expected)
+        deltas = [guarantee.delta for guarantee in expected if isinstance(guarantee, ApproxDP)]
         if approximate_delta is not None:
             kept = exact(approximate_delta, "approximate_delta")
             if not 0 <= kept <= limit.delta:
@@ -126,16 +126,16 @@ class PrivacyFilter(NamedTuple):
                     f"approximate_delta is {text(kept)}; it must be from 0 to the limit's delta, "
                     f"{text(limit.delta)}"
                 )
-        elif deltas and len(deltas) == len(known):
+        elif deltas and len(deltas) == len(expected):
             kept = limit.delta
         else:
             kept = max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0)))
             kept = min(limit.delta, kept)
-        left = limit.delta - kept
+        delta_left = limit.delta - kept
         orders = []
-        for number, part in enumerate(_PARTS if left else ()):
-            order = best_order(limit.epsilon / 2**number, part * left)
-            orders.append(RenyiOrder.within(limit, order, part * left))
+        for number, part in enumerate(_PARTS if delta_left else ()):
+            order = best_order(limit.epsilon / 2**number, part * delta_left)
+            orders.append(RenyiOrder.within(limit, order, part * delta_left))
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
     def after(self, guarantee: Limit) -> Self:
@@ -154,7 +154,7 @@ class PrivacyFilter(NamedTuple):
         if isinstance(guarantee, ApproxDP):
             delta += guarantee.delta
         pairs = zip(self.orders, self.losses, strict=True)
-        losses = tuple(loss + _divergence(guarantee, one.order) for one, loss in pairs)
+        losses = tuple(loss + _divergence(guarantee, bound.order) for bound, loss in pairs)
         return self._replace(epsilon=epsilon, delta=delta, rho=rho, losses=losses)
 
     @property
@@ -165,7 +165,7 @@ class PrivacyFilter(NamedTuple):
             return spent <= most
         if self.delta > self.approximate_delta:
             return False
-        return self._rest_of_epsilon >= 0 or any(left >= 0 for left in self._rests_by_order)
+        return self._rest_of_epsilon >= 0 or any(rest >= 0 for rest in self._rests_by_order)
 
     @property
     def cost(self) -> Limit | None:
@@ -175,9 +175,9 @@ class PrivacyFilter(NamedTuple):
         if not isinstance(self.limit, ApproxDP):
             return type(self.limit)(-_short_enough(-self._spent_and_most[0]))
         totals = [] if self.rho else [(self.epsilon, self.delta)]
-        converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
-        for left in self._rests_by_order:
-            totals.append((max(self.limit.epsilon - left, _SMALLEST), max(converted, _LEAST)))
+        converted = self.delta + sum((order.delta for order in self.orders), Fraction(0))
+        for rest in self._rests_by_order:
+            totals.append((max(self.limit.epsilon - rest, _SMALLEST), max(converted, _LEAST)))
         return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
@@ -187,18 +187,18 @@ class PrivacyFilter(NamedTuple):
             rest = _short_enough(most - spent)
             return type(self.limit)(rest) if rest >= _LEAST else None
         lefts = [
-            (left, one)
-            for left, one in zip(self._rests_by_order, self.orders, strict=True)
-            if left > 0
+            (rest, order)
+            for rest, order in zip(self._rests_by_order, self.orders, strict=True)
+            if rest > 0
         ]
         if kind is ZCDP:
-            rhos = (left / _divergence(ZCDP(1), one.order) for left, one in lefts)
+            rhos = (rest / _divergence(ZCDP(1), order.order) for rest, order in lefts)
             rho = _short_enough(max(rhos, default=Fraction(0)))
             return ZCDP(rho) if rho >= _LEAST else None
         from counton.privacy.concentrated import pure_within
 
         epsilon = max(
-            [self._rest_of_epsilon, *(pure_within(left, one.order) for left, one in lefts)]
+            [self._rest_of_epsilon, *(pure_within(rest, order.order) for rest, order in lefts)]
         )
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
         epsilon = _short_enough(epsilon)
@@ -222,13 +222,13 @@ class PrivacyFilter(NamedTuple):
     @property
     def _rests_by_order(self) -> list[Fraction]:
         pairs = zip(self.orders, self.losses, strict=True)
-        return [one.loss - loss for one, loss in pairs]
+        return [order.loss - loss for order, loss in pairs]
 
     def to_dict(self) -> dict[str, Any]:
         """Return orders and shares of delta as JSON values, without the limit and the sums."""
         if not isinstance(self.limit, ApproxDP):
             return {}
-        orders = [{"order": text(one.order), "delta": text(one.delta)} for one in self.orders]
+        orders = [{"order": text(order.order), "delta": text(order.delta)} for order in self.orders]
         return {"approximate_delta": text(self.approximate_delta), "orders": orders}
 
     @classmethod
@@ -238,7 +238,9 @@ class PrivacyFilter(NamedTuple):
             return cls(limit)
         try:
             kept = Fraction(saved["approximate_delta"])
-            pairs = [(Fraction(one["order"]), Fraction(one["delta"])) for one in saved["orders"]]
+            pairs = [
+                (Fraction(order["order"]), Fraction(order["delta"])) for order in saved["orders"]
+            ]
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise InvalidInputError(
                 f"saved shares of a limit cannot be read ({error!r}): restore them from a copy"

@@ -163,9 +163,9 @@ def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -
         q = min(budget, 1.0) * 10.0**-exponent / (4 * count)
         tau_squared = -math.log(q) / (2 * math.pi**2)
         epsilon_factor, delta_factor = log_factor(tau_squared)
-        left = (budget - count * epsilon_factor) * (1 - 1e-15)
+        epsilon_left = (budget - count * epsilon_factor) * (1 - 1e-15)
         scale = math.exp(-count * delta_factor) * (1 - 1e-13)
-        sigma = _sigma(left, rest * scale)
+        sigma = _sigma(epsilon_left, rest * scale)
         best = min(best, (sensitivity.l2_squared * sigma**2 + tau_squared) * (1 + 1e-14))
     return rounded_up(best)
 
@@ -191,9 +191,9 @@ def _sigma_around(epsilon: float, delta: float) -> float:
     for exponent in range(1, 10):
         tau_squared = -math.log(min(epsilon, 1.0) * 10.0**-exponent / 4) / (2 * math.pi**2)
         factor = log_factor(tau_squared)[0]
-        left = (epsilon - factor) * (1 - 1e-15)
+        epsilon_left = (epsilon - factor) * (1 - 1e-15)
         rest = delta * math.exp(-factor) * (1 - 1e-13)
-        high = min(high, math.sqrt(_sigma(left, rest) ** 2 + tau_squared) * (1 + 1e-15))
+        high = min(high, math.sqrt(_sigma(epsilon_left, rest) ** 2 + tau_squared) * (1 + 1e-15))
     if not 2**-20 < low < _WIDE:
         return high
     while high - low > 1e-9 * high:

@@ -49,15 +49,17 @@ class Guarantee(ABC):
         return {"guarantee": self.kind, **self._parameters(text)}
 
     def _parameters(self, write: Callable[[Fraction], str]) -> dict[str, Any]:
-        found = ((one.name, getattr(self, one.name)) for one in fields(self))  # type: ignore[arg-type]
-        return {name: write(one) if isinstance(one, Fraction) else one for name, one in found}
+        values = ((parameter.name, getattr(self, parameter.name)) for parameter in fields(self))  # type: ignore[arg-type]
+        return {
+            name: write(value) if isinstance(value, Fraction) else value for name, value in values
+        }
 
     def __str__(self) -> str:
         values = self._parameters(readable)
         values.pop("expiry", None)
         parameters = " and ".join(f"{name} = {{{name}}}" for name in values)
         text = f"{self.kind} differential privacy with {parameters}"
-        return text.format(**{name: str(one) for name, one in values.items()})
+        return text.format(**{name: str(value) for name, value in values.items()})
 
     @property
     def losses(self) -> dict[str, Fraction]:
@@ -66,17 +68,17 @@ class Guarantee(ABC):
         >>> ZCDP(0.5).losses
         {'rho': Fraction(1, 2)}
         """
-        found = ((name, getattr(self, name, None)) for name in _LOSSES)
-        return {name: Fraction(loss) for name, loss in found if loss is not None}
+        losses = ((name, getattr(self, name, None)) for name in _LOSSES)
+        return {name: Fraction(loss) for name, loss in losses if loss is not None}
 
     @property
     def loss_in_words(self) -> str:
         """The parameters alone, as in "epsilon = 1 and delta = 1e-6"."""
-        said = str(self)
-        return said.partition(" with ")[2] or said
+        text = str(self)
+        return text.partition(" with ")[2] or text
 
     def __repr__(self) -> str:
-        parameters = (f"{name}={one}" for name, one in self._parameters(text).items())
+        parameters = (f"{name}={value}" for name, value in self._parameters(text).items())
         return f"{type(self).__name__}({', '.join(parameters)})"
 
     @classmethod
@@ -118,8 +120,8 @@ def guarantee_from_dict(saved: dict[str, Any]) -> Guarantee:
     """
     kind = saved.get("guarantee")
     if kind not in Guarantee._kinds:
-        known = ", ".join(sorted(Guarantee._kinds))
-        raise InvalidInputError(f"there is no guarantee of kind {kind!r}; give one of {known}")
+        names = ", ".join(sorted(Guarantee._kinds))
+        raise InvalidInputError(f"there is no guarantee of kind {kind!r}; give one of {names}")
     try:
         return Guarantee._kinds[kind].from_dict(saved)
     except TypeError as error:
@@ -171,9 +173,9 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        said = " makes no output more than {factor} times as likely or as unlikely"
+        text = " makes no output more than {factor} times as likely or as unlikely"
         factor = _exp(self.epsilon)
-        return (CHANGED[relation] + said).format(unit=unit, factor=factor)
+        return (CHANGED[relation] + text).format(unit=unit, factor=factor)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -205,11 +207,11 @@ class ApproxDP(Guarantee):
         object.__setattr__(self, "delta", number)
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
-        said = (
+        text = (
             " makes no output more than {factor} times as likely or as unlikely, plus a "
             "probability of {delta}"
         )
-        return (CHANGED[relation] + said).format(
+        return (CHANGED[relation] + text).format(
             unit=unit, factor=_exp(self.epsilon), delta=_up(_decimal(self.delta), 6)
         )
 
@@ -238,12 +240,12 @@ class ZCDP(Guarantee):
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         apart = _root(2 * self.rho)
-        said = (
+        text = (
             " changes what is released, in Renyi divergences of whole order (means of how much "
             "likelier outcomes get), by no more than moving a bell curve by {count} standard "
             f"deviation{'s' * (apart != '1')} does"
         )
-        return (CHANGED[relation] + said).format(unit=unit, count=apart)
+        return (CHANGED[relation] + text).format(unit=unit, count=apart)
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
@@ -322,9 +324,9 @@ def plural(unit: str) -> str:
     if word.endswith(_ONE_FORM) or word == "men":
         return unit
     if not word.endswith(_HUMAN):
-        for one, several in _PLURALS.items():
-            if word.endswith(one):
-                return unit[: -len(one)] + several
+        for ending, several in _PLURALS.items():
+            if word.endswith(ending):
+                return unit[: -len(ending)] + several
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return f"{unit[:-1]}ies"
     if word.endswith(("ss", "x", "ch", "sh")) and not word.endswith("och"):
@@ -385,8 +387,8 @@ def _exp(epsilon: Fraction) -> str:
 
 def _root(value: Fraction) -> str:
     """Return the square root as text of four digits, rounded up."""
-    found = _FINE.sqrt(_decimal(value))
-    return _up(found if Fraction(found) ** 2 >= value else _FINE.next_plus(found), 4)
+    root = _FINE.sqrt(_decimal(value))
+    return _up(root if Fraction(root) ** 2 >= value else _FINE.next_plus(root), 4)
 
 
 #: Arithmetic with 60 digits for numbers that are shown with few.
@@ -460,10 +462,10 @@ def one_guarantee(
     >>> one_guarantee(None, rho=0.5), one_guarantee(PureDP(1))
     (ZCDP(rho=0.5), PureDP(epsilon=1))
     """
-    given = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    parameters = {"epsilon": epsilon, "delta": delta, "rho": rho}
     if guarantee is None:
         return guarantee_from(epsilon, delta, rho)
-    for name, value in given.items():
+    for name, value in parameters.items():
         if value is not None:
             raise InvalidInputError(
                 f"guarantee is {guarantee!r}, and {field(name, value)} states the privacy loss "

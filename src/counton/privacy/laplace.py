@@ -114,18 +114,18 @@ def loss_masses(
     first = np.maximum(np.array(firsts), 1)
     last = np.minimum(np.array([magnitude, *firsts[:-1]]) - 1, magnitude - 1)
     sizes = np.maximum(last - first + 1, 0)
-    one = np.exp(-rate * first) * -np.expm1(-rate * sizes) / total
+    mass = np.exp(-rate * first) * -np.expm1(-rate * sizes) / total
     other = np.exp(-rate * (magnitude - last)) * -np.expm1(-rate * sizes) / total
     width = rate * magnitude / groups
-    # Split mass `one` into up + down with up e^-upper + down e^-lower = other.
+    # Split `mass` into up + down with up e^-upper + down e^-lower = other.
     lower = width * (np.array(list(uppers)) - 1)
     if rate * magnitude < _LARGEST_EXPONENT:
         tilted = other * np.exp(lower)
     else:  # which float64 has no number for; with the two exponents added up it has
         exponents = np.minimum(lower - rate * (magnitude - last), 0)
         tilted = np.exp(exponents) * -np.expm1(-rate * sizes) / total
-    up = (one - tilted) / -math.expm1(-width)
-    up = np.clip(up + one * (_ROUNDING / width), 0, one)  # the difference may have cancelled
+    up = (mass - tilted) / -math.expm1(-width)
+    up = np.clip(up + mass * (_ROUNDING / width), 0, mass)  # the difference may have cancelled
     masses[1:] += up
-    masses[:-1] += one - up
+    masses[:-1] += mass - up
     return keys, masses

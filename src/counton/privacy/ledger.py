@@ -253,7 +253,7 @@ class Ledger:
         clock = clock_of(entry.unit)
         if about is None or not states_period(about) or clock_of(about) or not clock:
             return about
-        if any(states_period(known.unit) for known in self._spends):  # it has no clock
+        if any(states_period(entry.unit) for entry in self._spends):  # it has no clock
             return about
         timed = f"{about} {clock}"
         return timed if is_part(timed, entry.unit) else about
@@ -350,7 +350,7 @@ class Ledger:
         try:
             limit: Any = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
-            entries = [LedgerEntry.from_dict(one) for one in saved["spends"]]
+            entries = [LedgerEntry.from_dict(entry) for entry in saved["spends"]]
             fixed = dict(saved["units"])
             about = saved.get("unit")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -400,8 +400,8 @@ class Ledger:
 
         Raises `InvalidInputError` if the limit is about a unit that this entry does not protect.
         """
-        known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
-        entry = entry._replace(unit=known_unit(entry.unit, known))
+        units = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
+        entry = entry._replace(unit=known_unit(entry.unit, units))
         if self.unit is None or is_part(self.unit, entry.unit):
             return entry
         less = "less" if is_part(entry.unit, self.unit) else "something else"
@@ -417,11 +417,11 @@ class Ledger:
             f"{remedy}, or use another ledger"
         )
 
-    def _open_account(self, known: list[LedgerEntry]) -> _Account:
+    def _open_account(self, entries: list[LedgerEntry]) -> _Account:
         """Return an empty account whose rules some entries, chosen beforehand, decide."""
-        replaced = any(entry.relation == "replace" for entry in known)
+        replaced = any(entry.relation == "replace" for entry in entries)
         relation = self.relation or ("replace" if replaced else "add_remove")
-        counted = [self._cost_of_entry(entry, relation) for entry in known]
+        counted = [self._cost_of_entry(entry, relation) for entry in entries]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
         return _Account(
             relation, PrivacyFilter.start(self.limit, guarantees, self.approximate_delta)
@@ -437,17 +437,19 @@ class Ledger:
             )
         if unit is None or self.unit is not None:
             return next(iter(accounts.values()), None)
-        found = known_unit(unit, accounts)
-        if found not in accounts:
-            short = {one: without_clock(one) for one in accounts}
-            alike = [one for one in short if short[one] == known_unit(unit, short.values())]
+        account_unit = known_unit(unit, accounts)
+        if account_unit not in accounts:
+            short = {account: without_clock(account) for account in accounts}
+            alike = [
+                account for account in short if short[account] == known_unit(unit, short.values())
+            ]
             if len(alike) > 1:
                 raise InvalidInputError(
                     f"this ledger has separate totals for {' and '.join(map(repr, alike))}, each "
                     f"by its own clock; choose one with {field('unit', alike[0])}"
                 )
-            found = next(iter(alike), found)
-        return accounts.get(found)
+            account_unit = next(iter(alike), account_unit)
+        return accounts.get(account_unit)
 
     def _cost_of_entry(self, entry: LedgerEntry, relation: Relation) -> Limit | None:
         """Return what an entry adds to a total of this relation; None: it has no loss yet."""
@@ -503,30 +505,30 @@ class Ledger:
                 f" (more, because other rows of the {entry.unit} may count in place of those of "
                 f"the {without_clock(unit)} that are taken out)"
             )
-        left = account.filter.remaining(None if counted is None else type(counted))
+        remaining = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
             f"release {entry.name!r} asks for {request}; the limit is {self.limit} for one "
             f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
-            f"{'nothing' if left is None else left} is left: "
-            f"{self._remedy(entry, counted, account, left)}"
+            f"{'nothing' if remaining is None else remaining} is left: "
+            f"{self._remedy(entry, counted, account, remaining)}"
         )
 
     def _remedy(
-        self, entry: LedgerEntry, counted: Limit | None, account: _Account, left: Limit | None
+        self, entry: LedgerEntry, counted: Limit | None, account: _Account, remaining: Limit | None
     ) -> str:
         shares = account.filter
         share = field("approximate_delta")
         shared = isinstance(self.limit, ApproxDP)
-        if left is None and shared and not shares.orders and shares.remaining() is not None:
+        if remaining is None and shared and not shares.orders and shares.remaining() is not None:
             return (
                 "its delta is reserved for ApproxDP guarantees; ask for PureDP or ApproxDP, or set "
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
-        if left is None:
+        if remaining is None:
             return "raise the limit"
-        fits = self._fitting(entry, account, left)
+        fits = self._fitting(entry, account, remaining)
         if fits is None:
             return "ask for less, or raise the limit"
         options = [field(name, text(value)) for name, value in fits.losses.items()]
@@ -540,25 +542,25 @@ class Ledger:
             )
         return remedy
 
-    def _fitting(self, entry: LedgerEntry, account: _Account, left: Limit) -> Guarantee | None:
-        """Return the largest such guarantee of few digits known to fit in ``left``, or None."""
+    def _fitting(self, entry: LedgerEntry, account: _Account, remaining: Limit) -> Guarantee | None:
+        """Return the largest such guarantee of few digits that fits in ``remaining``, or None."""
         requested = entry.guarantee
         by = account.relation
         same = entry.relation == by and not self._is_of_whole(entry, by)
-        rest = left if same else promised_when_replaced(left)
-        wanted: Guarantee = rest
+        rest = remaining if same else promised_when_replaced(remaining)
+        largest: Guarantee = rest
         if isinstance(requested, AgesWithData):
-            wanted = self._guarantee_by_age(requested, rest)
+            largest = self._guarantee_by_age(requested, rest)
         elif isinstance(requested, PureDP) and isinstance(rest, ZCDP):
-            wanted = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
+            largest = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
         elif isinstance(requested, ApproxDP) and isinstance(rest, ApproxDP):
-            wanted = ApproxDP(rest.epsilon, min(Fraction(requested.delta), Fraction(rest.delta)))
-        rounded = {name: rounded_down_short(value) for name, value in wanted.losses.items()}
+            largest = ApproxDP(rest.epsilon, min(Fraction(requested.delta), Fraction(rest.delta)))
+        rounded = {name: rounded_down_short(value) for name, value in largest.losses.items()}
         if not all(rounded.values()):
             return None
-        found: Guarantee = replace(cast(Any, wanted), **rounded)
-        counted = self._cost_of_entry(entry._replace(guarantee=found), account.relation)
-        return found if counted is None or account.filter.after(counted).within else None
+        guarantee: Guarantee = replace(cast(Any, largest), **rounded)
+        counted = self._cost_of_entry(entry._replace(guarantee=guarantee), account.relation)
+        return guarantee if counted is None or account.filter.after(counted).within else None
 
     def _guarantee_by_age(self, requested: AgesWithData, rest: Limit) -> Guarantee:
         """Return ``requested`` with less loss, so that at ``self.age`` it loses ``rest``."""
@@ -568,7 +570,7 @@ class Ledger:
         name = next(iter(guarantee.losses), None)
         if name is None:
             return guarantee
-        had, has = (Fraction(getattr(one, name, 0) or 0) for one in (now, rest))
+        had, has = (Fraction(getattr(loss, name, 0) or 0) for loss in (now, rest))
         smaller = guarantee.losses[name] * has / had if had else Fraction(0)
         return cast("Guarantee", replace(cast(Any, guarantee), **{name: smaller or _HALF}))
 
@@ -597,15 +599,15 @@ def _fixed_terms(accounts: Mapping[str, _Account]) -> dict[str, Any]:
 
 def _accounts_of(limit: Limit, fixed: Mapping[str, Any]) -> dict[str, _Account]:
     """Rebuild accounts, with nothing spent, from the values of `_fixed_terms`."""
-    found = {}
-    for unit, one in fixed.items():
-        if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
+    accounts = {}
+    for unit, saved in fixed.items():
+        if not isinstance(saved, Mapping) or saved.get("relation") not in get_args(Relation):
             raise InvalidInputError(
-                f"the saved ledger cannot be read ({one!r} of unit {unit!r}): restore it from a "
+                f"the saved ledger cannot be read ({saved!r} of unit {unit!r}): restore it from a "
                 "copy"
             )
-        found[unit] = _Account(one["relation"], PrivacyFilter.from_dict(limit, dict(one)))
-    return found
+        accounts[unit] = _Account(saved["relation"], PrivacyFilter.from_dict(limit, dict(saved)))
+    return accounts
 
 
 def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | None]]:
@@ -632,13 +634,13 @@ def totals(spends: Iterable[LedgerEntry]) -> dict[str, tuple[Relation, Limit | N
 APART: Final = "units are counted apart, and the total of one unit says nothing about another unit"
 
 
-def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
+def totals_in_words(totals: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
     """Return a line for each total, and a line of caution; nothing if there are fewer than two."""
-    if len(found) < 2:
+    if len(totals) < 2:
         return []
     lines = [
         f"{'no one sum' if total is None else total} for one {unit} {NEIGHBOURS[relation]}"
-        for unit, (relation, total) in found.items()
+        for unit, (relation, total) in totals.items()
     ]
     return [*lines, f"{APART}; they do not add up to one promise"]
 
@@ -651,10 +653,10 @@ def _total(entries: list[LedgerEntry]) -> tuple[Relation, Limit | None]:
     kinds = {type(entry.guarantee) for entry in entries}
     if {ZCDP, ApproxDP} <= kinds:
         return relation, None
-    found = PrivacyFilter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
+    loss_filter = PrivacyFilter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
-        found = PrivacyFilter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
-    total = _Account(relation, found)
+        loss_filter = PrivacyFilter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
+    total = _Account(relation, loss_filter)
     for entry in entries:
         guarantee = cast("Limit", entry.guarantee)
         total = total.after(guarantee if entry.relation == relation else when_replaced(guarantee))
@@ -664,9 +666,9 @@ def _total(entries: list[LedgerEntry]) -> tuple[Relation, Limit | None]:
         return relation, None
 
 
-def _replacement_refusal(unit: str, what: str) -> str:
+def _replacement_refusal(unit: str, release: str) -> str:
     return (
-        f"{what} protects one {unit} that is replaced, which does not hide whether it is there, "
+        f"{release} protects one {unit} that is replaced, which does not hide whether it is there, "
         f"but the ledger counts each {unit} as added or removed: give a contribution of "
         f"add_remove, or begin a ledger with {field('relation', 'replace')}"
     )

@@ -500,7 +500,10 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
                 following[step.carry].append(_climb(kind, level, step, kept))
         alive = {
-            carry: _EndCosts(*(np.concatenate(sides, axis=1) for sides in zip(*parts, strict=True)))
+            carry: _EndCosts(
+                left=np.concatenate([part.left for part in parts], axis=1),
+                right=np.concatenate([part.right for part in parts], axis=1),
+            )
             for carry, parts in following.items()
             if parts
         }
@@ -630,7 +633,7 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
         ones = kind.at_labels(kind.uniform(level, ones=True))
         zeros = kind.at_labels(kind.uniform(level, ones=False))
         for carry in (0, 1):
-            found = []
+            values = []
             for step in window.steps(level, carry) if window.distance(level, carry) else ():
                 after = root[:, None] + _to_root(kind, window, level + 1, step.carry, fixed)
                 if (level + 1, step.carry) in bounds:
@@ -639,11 +642,11 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
                     above = (above[:, None, :] + moves).min(axis=2)
                     after = np.maximum(after, above)
                 after = after + (zeros if step.left_bit else ones)
-                found.append(after + ones.T if step.right_bit else after)
+                values.append(after + ones.T if step.right_bit else after)
             if window.distance(level, carry) == 1:
                 met = np.full((len(root), len(root)), np.inf)
                 np.fill_diagonal(met, root)
-                found.append(met)
-            if found:
-                bounds[level, carry] = np.max(found, axis=0)
+                values.append(met)
+            if values:
+                bounds[level, carry] = np.max(values, axis=0)
     return bounds

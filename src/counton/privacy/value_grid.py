@@ -92,21 +92,21 @@ def totals_and_extremes(
 
 
 def number_array(
-    values: Numbers, what: str, remedy: str = "give rows of equal length"
+    values: Numbers, noun: str, remedy: str = "give rows of equal length"
 ) -> NDArray[Any]:
     """Convert values to an array of numbers (or objects); refuse masked values and other types.
 
     Lists of several numbers with a boolean among them become arrays of objects, of which the
     conversion refuses booleans.
 
-    ``what`` is the values' plural name in messages; ``remedy`` advises if they form no array.
+    ``noun`` is the values' plural name in messages; ``remedy`` advises if they form no array.
     """
-    held = without_mask(values, f"the {what}")
+    held = without_mask(values, f"the {noun}")
     try:
         numbers = np.asarray(held)
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
-            f"{what} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
+            f"{noun} of type {type(values).__name__} cannot be made an array ({error}): {remedy}"
         ) from error
     if numbers.size > 1 and isinstance(held, list | tuple):  # numpy counts a True among them as 1
         rows = [held] if numbers.ndim == 1 else held  # of an array the first number is enough
@@ -117,7 +117,7 @@ def number_array(
             numbers = np.asarray(held, object)
     if numbers.dtype.kind not in "iufO":
         raise InvalidInputError(
-            f"{what} have type {numbers.dtype}; they must be numbers: convert them first"
+            f"{noun} have type {numbers.dtype}; they must be numbers: convert them first"
         )
     return numbers
 
@@ -187,7 +187,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
 
 
 def _each(
-    numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], what: str
+    numbers: NDArray[Any], convert: Callable[[Any], Any], dtype: np.dtype[Any], noun: str
 ) -> NDArray[Any]:
     """Convert numbers one by one; an error message states the number's position."""
     converted = np.empty(numbers.shape, dtype=dtype)
@@ -196,21 +196,23 @@ def _each(
             converted[position] = convert(value)
         except (InvalidInputError, TypeError, ValueError, OverflowError) as error:
             kind = SumOverflowError if isinstance(error, SumOverflowError) else InvalidInputError
-            raise kind(f"{what} {quote(value)}{_at(position)}: {error}") from error
+            raise kind(f"{noun} {quote(value)}{_at(position)}: {error}") from error
     return converted
 
 
 def _at(position: tuple[int, ...]) -> str:
-    return f" at position {position[0] if len(position) == 1 else position}" if position else ""
+    if not position:
+        return ""
+    return f" at position {position[0] if len(position) == 1 else position}"
 
 
 def _refuse(
     wrong: NDArray[np.bool_],
     numbers: NDArray[Any],
-    what: str,
+    noun: str,
     remedy: str,
     kind: type[CountonError] = InvalidInputError,
 ) -> None:
     if wrong.any():
         position = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise kind(f"{what} {numbers[position]}{_at(position)}: {remedy}")
+        raise kind(f"{noun} {numbers[position]}{_at(position)}: {remedy}")

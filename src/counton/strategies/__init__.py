@@ -94,7 +94,7 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
         return None
     if name in _KINDS:
         return cast("type[StreamStrategy]", getattr(sys.modules[__name__], _KINDS[name]))
-    return next((one.load() for one in _others() if one.name == name), None)
+    return next((strategy.load() for strategy in _others() if strategy.name == name), None)
 
 
 def _others() -> Iterable[EntryPoint]:
@@ -113,20 +113,20 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     Raises:
         InvalidInputError: an unknown name, missing or unknown parameters, or parameters out of ...
     """
-    given: Any = description
-    kind_name = given.get("strategy") if isinstance(given, Mapping) else given
+    untyped: Any = description
+    kind_name = untyped.get("strategy") if isinstance(untyped, Mapping) else untyped
     kind = stream_strategy_named(kind_name)
     if kind is None:
-        names = [*_KINDS, *(one.name for one in _others())]
+        names = [*_KINDS, *(other.name for other in _others())]
         raise InvalidInputError(
             f"strategy is {quote(kind_name)}, which is not known; known are {', '.join(names)}"
         )
     from counton.strategies.lines import KINDS
 
-    given = {}
+    untyped = {}
     for parameter, value in description.items():
         # Some strategies have another strategy as a parameter, which is rebuilt too.
         named = value.get("strategy") if isinstance(value, Mapping) else None
         other = named not in KINDS and stream_strategy_named(named) is not None
-        given[parameter] = strategy_from_dict(value) if other else value
-    return built_from(kind, given)
+        untyped[parameter] = strategy_from_dict(value) if other else value
+    return built_from(kind, untyped)

@@ -41,8 +41,10 @@ def descend(
     from scipy.optimize import minimize
 
     with one_thread():
-        found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(found.fun), np.asarray(found.x, np.float64)
+        optimum = minimize(
+            value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
+    return float(optimum.fun), np.asarray(optimum.x, np.float64)
 
 
 def on_grid(values: ArrayLike) -> Floats:

@@ -41,15 +41,15 @@ def noise_variance(
     """
     if isinstance(strategy, EndlessStrategy):
         return strategy.variance(steps, since, law)
-    found = strategy.variance(steps, since) * (law.variance / 4.0**strategy.facts.lattice_bits)
+    variances = strategy.variance(steps, since) * (law.variance / 4.0**strategy.facts.lattice_bits)
     added = strategy.facts.rounding_variance
     if not added:
-        return found
+        return variances
     first, last = window_ends(strategy, steps, since)
     rounded = (
         (first > 0) * 1.0 + (last > 0) if strategy.facts.workload == "totals" else last - first
     )
-    return np.asarray(found + np.where(first < last, rounded, 0.0) * added)
+    return np.asarray(variances + np.where(first < last, rounded, 0.0) * added)
 
 
 def sum_noise_variance(
@@ -64,9 +64,9 @@ def sum_noise_variance(
         return None
     faster = getattr(strategy, "_summed_variance", None)
     if faster is not None:
-        found: float = faster(stops, weights)
+        variance: float = faster(stops, weights)
     else:
-        found = read_variance(
+        variance = read_variance(
             strategy,
             (
                 (sign * weight, step)
@@ -74,7 +74,7 @@ def sum_noise_variance(
                 for sign, step in window_rows(strategy, 0, stop)
             ),
         )
-    return found * (law.variance / 4.0**strategy.facts.lattice_bits)
+    return variance * (law.variance / 4.0**strategy.facts.lattice_bits)
 
 
 def released_variance(

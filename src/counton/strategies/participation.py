@@ -239,7 +239,7 @@ def tree_structure(
             (Stretch(level - 1, 0, width), int(missing)),
             (Stretch(level - 1, int(not whole and number != full + 1), rest), int(rest > 0)),
         )
-        return tuple(one for one in parts if one[1])
+        return tuple(division for division in parts if division[1])
 
     def nodes_by_level() -> Iterator[Integers]:
         for width in widths:
@@ -293,10 +293,10 @@ def sensitivities(
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
         # Kept in the object, and not by parameters: equal ones may not identify a strategy.
-        known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-        if schedule not in known:
-            known[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
-        return known[schedule]
+        saved: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
+        if schedule not in saved:
+            saved[schedule] = _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
+        return saved[schedule]
     unit = 1 << strategy.facts.lattice_bits
     steps = schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
@@ -363,9 +363,9 @@ def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
 def check_norm(norm: object) -> Norm:
     """Return ``norm`` as a Python integer, 1 or 2."""
     if is_whole(norm):
-        for known in _NORMS:
-            if norm == known:
-                return known
+        for known_norm in _NORMS:
+            if norm == known_norm:
+                return known_norm
     raise InvalidInputError(f"norm is {quote(norm)}; give 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
@@ -395,13 +395,13 @@ def _largest_sums(
 ) -> Sequence[int]:
     """Return `largest_sum` for several norms, whose common work is done once."""
     horizon = _horizon_of(strategy)
-    known = strategy.structure
-    if known.largest_sum is not None:
-        return [known.largest_sum(norm, schedule) for norm in norms]
-    if known.falling_series is not None:
-        moved = _moved_by_first_steps(known.falling_series, schedule)
+    structure = strategy.structure
+    if structure.largest_sum is not None:
+        return [structure.largest_sum(norm, schedule) for norm in norms]
+    if structure.falling_series is not None:
+        moved = _moved_by_first_steps(structure.falling_series, schedule)
         return [int(moved.sum()) if norm == 1 else exact_dot(moved, moved) for norm in norms]
-    divided = bool(known.divisions(None))
+    divided = bool(structure.divisions(None))
     if schedule.apart == 1 and schedule.steps == horizon and divided:
         return [_sensitivity_of_tree(strategy, norm) for norm in norms]
     if schedule.fixed:
@@ -455,15 +455,15 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     # A bounded change is at most a multiple of the worst column, by the definition of its norms. If
     # columns are not aligned (see `Structure`), runs and bounded changes are treated as if all
     # changes fell into one step.
-    known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-    if pattern in known:
-        return known[pattern]
-    one = sensitivities(strategy)
+    saved: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
+    if pattern in saved:
+        return saved[pattern]
+    single = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
-        l1 = one.l1 * pattern.l1
-        l2_squared = one.l2_squared * pattern.l2_squared
+        l1 = single.l1 * pattern.l1
+        l2_squared = single.l2_squared * pattern.l2_squared
         if not strategy.structure.aligned():
-            l2_squared = one.l2_squared * pattern.l1**2
+            l2_squared = single.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
         l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in _NORMS)
         of_one_cell = scaled_norms(l1, l2_squared, by=pattern.size)
@@ -472,9 +472,9 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
         l1, l2_squared = (_sensitivity_of_runs(strategy, norm, pattern) for norm in _NORMS)
         if not strategy.structure.aligned():
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
-            l2_squared = one.l2_squared * changes**2
-    known[pattern] = _either_bounds(l1, l2_squared)
-    return known[pattern]
+            l2_squared = single.l2_squared * changes**2
+    saved[pattern] = _either_bounds(l1, l2_squared)
+    return saved[pattern]
 
 
 def _sensitivity_of_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
@@ -530,8 +530,8 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
         largest = int(moved.max()) ** norm * horizon
         powers = moved.astype(np.int64 if largest < _LARGEST_SUM else object) ** norm
         return np.asarray(np.cumsum(powers)[::-1])
-    found = _sums_by_starts(strategy, (norm,), Schedule(length, 1, fixed=True))
-    return None if found is None else found[0].ravel()
+    sums = _sums_by_starts(strategy, (norm,), Schedule(length, 1, fixed=True))
+    return None if sums is None else sums[0].ravel()
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
@@ -549,9 +549,9 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
-        one = sensitivities(strategy)
+        single = sensitivities(strategy)
         every_node = _sensitivity_of_tree(strategy, norm, alternating=True)
-        return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
+        return min(changes * (single.l1 if norm == 1 else single.l2_squared), every_node)
     if _few_sets(horizon, Schedule(changes, 1, fixed=False)):
         weights = written_out(strategy)
         if math.comb(horizon, changes) * len(weights) <= _MOST_ENTRIES:
@@ -559,18 +559,20 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     bounds = [largest_sum(strategy, norm, schedule)]
     if horizon <= _MOST_WRITTEN_OUT:
         bounds += _alternating_bounds(strategy, norm, changes)
-    known = _change_bound(strategy) if norm == 2 else None
-    return min(bounds) if known is None else min(*bounds, changes * known)
+    change_bound = _change_bound(strategy) if norm == 2 else None
+    if change_bound is not None:
+        bounds.append(changes * change_bound)
+    return min(bounds)
 
 
 def _change_bound(strategy: _StepNodes) -> int | None:
     """Return the stated bound on what each change adds to the squared 2-norm; None if none is."""
     # If C is Toeplitz and its first column decreases, the bound is the largest squared norm of a
     # column, because inner products of columns only fall with their distance.
-    known = strategy.structure
-    if known.falling_series is not None:
+    structure = strategy.structure
+    if structure.falling_series is not None:
         return sensitivities(strategy).l2_squared
-    return known.change_bound() if known.change_bound is not None else None
+    return structure.change_bound() if structure.change_bound is not None else None
 
 
 def _sensitivity_by_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
@@ -627,8 +629,8 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     """Yield upper bounds of `largest_sum`, for where no faster or exact method applies."""
     k = schedule.steps
     horizon = strategy.horizon or 0
-    one = sensitivities(strategy)
-    yield k * one.l1 if norm == 1 else k * k * one.l2_squared
+    single = sensitivities(strategy)
+    yield k * single.l1 if norm == 1 else k * k * single.l2_squared
     divided = bool(strategy.structure.divisions(None))
     if divided and k <= _MOST_SHARED:
         yield _shared_out(strategy, norm, schedule)
@@ -648,7 +650,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
         beyond = np.maximum.accumulate(np.array(largest, products.dtype)[::-1])[::-1]
         overlaps = [int(beyond[j * schedule.apart]) for j in range(1, k)]
     if overlaps is not None:
-        yield k * one.l2_squared + 2 * sum(
+        yield k * single.l2_squared + 2 * sum(
             (k - j) * overlap for j, overlap in enumerate(overlaps, start=1)
         )
 
@@ -725,8 +727,10 @@ def _shared_out(
     def share_out(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
         total = _Most(np.zeros(1, of_sums))
         for division, times in divisions:
-            one = best(division)
-            more = one if one.together else _Most(_repeat(one.sums, min(times, room), room))
+            shares = best(division)
+            more = (
+                shares if shares.together else _Most(_repeat(shares.sums, min(times, room), room))
+            )
             total = _worst_of_both(total, more, room)
         return total
 
@@ -736,11 +740,11 @@ def _shared_out(
 def _worst_of_both(left: _Most, right: _Most, room: int) -> _Most:
     """Return the worst case of two parts together, for 0 to ``room`` steps."""
     # If all steps in one part is the worst case, they all go to the part with the larger sums.
-    for one, other in ((left, right), (right, left)):
+    for winner, other in ((left, right), (right, left)):
         if len(other.sums) == 1 and not other.sums[0]:
-            return one
-        if one.together and (one.sums[: len(other.sums)] >= other.sums).all():
-            return one
+            return winner
+        if winner.together and (winner.sums[: len(other.sums)] >= other.sums).all():
+            return winner
     return _Most(_best_shares(left.sums, right.sums, room))
 
 
@@ -760,7 +764,7 @@ def _sensitivity_of_tree(strategy: _StepNodes, norm: Norm, *, alternating: bool 
             held = (
                 part.nodes * weights[part.level] ** norm * (1 if alternating else part.steps**norm)
             )
-        return held + sum(times * total(one) for one, times in divisions_of(part))
+        return held + sum(times * total(divided) for divided, times in divisions_of(part))
 
     return total(None)
 
@@ -792,10 +796,10 @@ def _best_shares(left: Integers, right: Integers, room: int) -> Integers:
     bent = (_bends(left), _bends(right)) if len(left) > _FEW else ([], [])
     if 0 < 2 * (len(bent[0]) + len(bent[1])) < len(left):
         total = np.full(count, impossible, right.dtype)
-        for one, other, places in ((left, right, bent[0]), (right, left, bent[1])):
+        for longer, other, places in ((left, right, bent[0]), (right, left, bent[1])):
             for place in places:
                 sums = total[place : place + len(other)]
-                np.maximum(sums, other[: len(sums)] + one[place], out=sums)
+                np.maximum(sums, other[: len(sums)] + longer[place], out=sums)
         return total
     padded = np.full(len(left) - 1 + max(count, len(right)), impossible, right.dtype)
     padded[len(left) - 1 : len(left) - 1 + len(right)] = right
@@ -893,9 +897,9 @@ def written_out(strategy: _StepNodes) -> Integers:
     # Every sum of products is at most the square of the sum of all lengths.
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     small = (longest * horizon) ** 2 < _LARGEST_SUM
-    found = weights.astype(np.int64) if small else weights
-    found.flags.writeable = False
-    return found
+    row = weights.astype(np.int64) if small else weights
+    row.flags.writeable = False
+    return row
 
 
 def _few_sets(horizon: int, schedule: Schedule) -> bool:
@@ -1002,8 +1006,8 @@ def _sums_of_squares(numbers: Integers, count: int) -> Integers:
     total[1:, 1:] = numbers.cumsum(axis=0).cumsum(axis=1)
     first = np.arange(size)
     last = np.minimum(first + count, size)
-    beside = total[first, last] + total[last, first]
-    return np.asarray(total[last, last] - beside + total[first, first])
+    products = total[first, last] + total[last, first]
+    return np.asarray(total[last, last] - products + total[first, first])
 
 
 def _windows(node: Integers, k: int, norm: Norm) -> Integers:

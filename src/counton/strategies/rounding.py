@@ -70,10 +70,10 @@ def part_times(numbers: Integers, part: int) -> Integers:
     True
     """
     middle = (numbers >> _HALF_BITS) & ((1 << _HALF_BITS) - 1)
-    found = (numbers & ((1 << _HALF_BITS) - 1)) * part
-    found += 1 << PART_BITS - 1
-    found >>= _HALF_BITS
-    found += middle * part
-    found >>= _HALF_BITS
-    found += (numbers >> PART_BITS) * part
-    return np.asarray(found)
+    product = (numbers & ((1 << _HALF_BITS) - 1)) * part
+    product += 1 << PART_BITS - 1
+    product >>= _HALF_BITS
+    product += middle * part
+    product >>= _HALF_BITS
+    product += (numbers >> PART_BITS) * part
+    return np.asarray(product)

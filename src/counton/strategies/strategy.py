@@ -145,8 +145,8 @@ class NoiseView(NamedTuple):
 
 
 @cache  # not when a class is made: a decorator such as dataclass may add its constructor later
-def _arguments(made: type) -> tuple[str, ...]:
-    return tuple(inspect.signature(made).parameters)
+def _arguments(strategy_class: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(strategy_class).parameters)
 
 
 class Strategy(ABC):
@@ -350,8 +350,8 @@ class StreamStrategy(Strategy):
         """
         starts, stops = window_ends(self, steps, since)
         pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
-        found = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
-        return np.array(found, dtype=np.float64).reshape(starts.shape)
+        variances = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
+        return np.array(variances, dtype=np.float64).reshape(starts.shape)
 
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the exact mean or maximum of variances, in units of one node's noise variance.
@@ -376,8 +376,8 @@ class StreamStrategy(Strategy):
                 f"{_LARGEST_ENUMERATED:,} steps: use a tree such as KAry"
             )
         steps = np.arange(1, self.horizon + 1)
-        found = self.variance(steps, steps - 1 if of == "windows" else None)
-        return float(found.max() if metric == "max" else found.mean())
+        variances = self.variance(steps, steps - 1 if of == "windows" else None)
+        return float(variances.max() if metric == "max" else variances.mean())
 
     # ------------------------------------------------------------------------------- the noise
 
@@ -405,7 +405,7 @@ class StreamStrategy(Strategy):
         All rows of B and columns of C are computed; a strategy with long rows overrides this.
         """
         steps = range(1, (self.horizon or 0) + 1)
-        return widths_of(one for step in steps for one in (self.column(step), self.row(step)))
+        return widths_of(nodes for step in steps for nodes in (self.column(step), self.row(step)))
 
     def _largest_reads(self, stops: Integers) -> Floats:
         """Return, for each of ``stops``, a bound on a node's weight in the releases up to it.
@@ -756,19 +756,19 @@ def widths_of(entries: Iterable[Iterable[Node]]) -> dict[int, int]:
     >>> widths_of([(Node(0, 4, 1), Node(1, 2, 1)), (Node(0, 5, -1),)])
     {0: 6, 1: 3}
     """
-    found: dict[int, int] = {}
+    widths: dict[int, int] = {}
     for nodes in entries:
         for level, index, _ in nodes:
-            found[level] = max(found.get(level, 0), index + 1)
-    return found
+            widths[level] = max(widths.get(level, 0), index + 1)
+    return widths
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
     """Return the variance of a sum of releases (weight, step), in units of one node's variance."""
     read: dict[tuple[int, int], float | Fraction] = {}
     for weight, step in releases:
-        for level, index, own in strategy.row(step):
-            read[level, index] = read.get((level, index), 0) + weight * own
+        for level, index, node_weight in strategy.row(step):
+            read[level, index] = read.get((level, index), 0) + weight * node_weight
     return math.fsum(float(weight**2) for weight in read.values())
 
 
@@ -917,20 +917,20 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
     Raises:
         InvalidInputError: missing, unknown or wrong parameters, or a digest that differs.
     """
-    given = {name: value for name, value in description.items() if name != "strategy"}
+    parameters = {name: value for name, value in description.items() if name != "strategy"}
     make: Any = getattr(kind, "_from_description", kind)
     try:
-        made: _Made = make(**given)
+        strategy: _Made = make(**parameters)
         wrong = [
-            given[name]
-            for name, value in made.parameters.items()
-            if name.endswith("_sha256") and given[name] != value
+            parameters[name]
+            for name, value in strategy.parameters.items()
+            if name.endswith("_sha256") and parameters[name] != value
         ]
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"parameters of {kind.saved_name} are {str(given)[:200]}, which cannot be read "
+            f"parameters of {kind.saved_name} are {str(parameters)[:200]}, which cannot be read "
             f"({error!r}): give what its to_dict wrote"
         ) from error
     if wrong:
@@ -938,16 +938,16 @@ def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
             f"strategy {kind.saved_name} does not have the digest {wrong[0]!r} that was saved with "
             "it: restore it from a copy"
         )
-    return made
+    return strategy
 
 
-def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
-    """Return the name of a strategy in its ``to_dict``, if ``known`` has it."""
+def stated_kind(description: Any, known_names: Sequence[str], where: str = "") -> str:
+    """Return the name of a strategy in its ``to_dict``, if ``known_names`` has it."""
     kind = description.get("strategy") if isinstance(description, Mapping) else description
-    if isinstance(kind, str) and kind in known:
+    if isinstance(kind, str) and kind in known_names:
         return kind
     raise InvalidInputError(
-        f"strategy is {quote(kind)}, which is not known; known{where} are {', '.join(known)}"
+        f"strategy is {quote(kind)}, which is not known; known{where} are {', '.join(known_names)}"
     )
 
 
@@ -958,7 +958,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
     >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
     ['AsOf', 'Binary']
     """
-    found = []
+    classes = []
     for name in sorted(package.__all__):
         try:
             member = getattr(package, name)
@@ -966,7 +966,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
             if (gone.name or "").startswith("counton."):
                 continue  # optional upper packages may be missing
             raise
-        known = inspect.isclass(member) and issubclass(member, base)
-        if known and not inspect.isabstract(member):
-            found.append(member)
-    return tuple(found)
+        is_subclass = inspect.isclass(member) and issubclass(member, base)
+        if is_subclass and not inspect.isabstract(member):
+            classes.append(member)
+    return tuple(classes)

@@ -201,13 +201,15 @@ class Grid(TableStrategy):
             room = max(axis.cells, ends.shape[1]) * axis.measurements
             if room > _MOST_READ:
                 return None
-            found: dict[tuple[tuple[float, int], ...], int] = {}
+            places_of_reads: dict[tuple[tuple[float, int], ...], int] = {}
             reads = _reads(axis)
             kinds = [
-                found.setdefault(_distinct(reads[stop] - reads[start]), len(found))
+                places_of_reads.setdefault(
+                    _distinct(reads[stop] - reads[start]), len(places_of_reads)
+                )
                 for start, stop in ends.T.tolist()
             ]
-            sides.append([dict(each) for each in found])
+            sides.append([dict(read) for read in places_of_reads])
             places.append(np.array(kinds)[place.reshape(-1)])
         combined, which = np.unique(np.stack(places), axis=1, return_inverse=True)
         parts = [
@@ -222,13 +224,13 @@ class Grid(TableStrategy):
 
         The box has the cells low[i] .. high[i] - 1 of axis i.
         """
-        found = np.ones(1)
+        product = np.ones(1)
         for axis, first, last in zip(self.axes, low.tolist(), high.tolist(), strict=True):
             if axis.cells * axis.measurements > _MOST_READ:
                 return None
             reads = _reads(axis)
-            found = np.multiply.outer(found, reads[last] - reads[first]).ravel()
-        return found if len(found) <= _MOST_READ else None
+            product = np.multiply.outer(product, reads[last] - reads[first]).ravel()
+        return product if len(product) <= _MOST_READ else None
 
     def total(self, workloads: Sequence[Workload]) -> float:
         """Return the summed variance of all queries, each of which combines one of each axis.
@@ -344,13 +346,13 @@ def _refinements(cells: int, norm: Norm) -> list[_Weighed]:
     # the summed variance is least if the eigenvalues of C^T C are proportional to the roots of
     # those of the workload's Gram matrix.
     best = _least_laplace(cells) if norm == 1 else math.sqrt((math.sqrt(cells + 1) - 1) / cells)
-    found: list[_Weighed] = []
+    refinements: list[_Weighed] = []
     for cell in (*range(1, _SMALL + 1), *(1 << bits for bits in range(7, LATTICE_BITS + 1))):
         below = math.floor(best * cell)  # 0 leaves the sum unmeasured, which can be best
         tried = min((_error(cells, norm, cell, near), (cell, near)) for near in (below, below + 1))
-        if not found or tried[0] < found[-1][0] * (1 - 1e-9):
-            found.append(tried)
-    return found
+        if not refinements or tried[0] < refinements[-1][0] * (1 - 1e-9):
+            refinements.append(tried)
+    return refinements
 
 
 def _error(cells: int, norm: Norm, cell: int, whole: float) -> float:

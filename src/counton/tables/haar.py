@@ -133,20 +133,20 @@ class Haar(WeightedTree):
     def _pairs(self) -> list[tuple[int, int]]:
         """Return, for each height from 1 on, how many nodes are one below, and their pairs."""
         below = self.cells
-        found = []
+        pairs_by_level = []
         for _ in range(self.height):
-            found.append((below, below // 2))
+            pairs_by_level.append((below, below // 2))
             below -= below // 2
-        return found
+        return pairs_by_level
 
     def rows(self) -> list[range]:
         """Return the indices of the measurements: of the total, then of heights 1, 2, ..."""
-        found = [range(1)]
+        ranges = [range(1)]
         start = 1
         for _, pairs in self._pairs():
-            found.append(range(start, start + pairs))
+            ranges.append(range(start, start + pairs))
             start += pairs
-        return found
+        return ranges
 
     @override
     def measure(self, counts: Integers) -> Integers:
@@ -230,8 +230,10 @@ class Haar(WeightedTree):
     @cached_property
     @override
     def joint_law(self) -> TreeDistribution:
-        own = tuple(0.5 / weight**2 for weight in self.weights[1:])
-        return TreeDistribution(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
+        inner = tuple(0.5 / weight**2 for weight in self.weights[1:])
+        return TreeDistribution(
+            self.cells, (2,) * self.height, inner, inner, 1 / self.weights[0] ** 2
+        )
 
 
 #: Nodes cascaded at once, so that their noise and halves stay in the cache.

@@ -20,8 +20,8 @@ def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
     """
     asked: Any = names
     if isinstance(asked, str) or not isinstance(asked, Collection) or not len(asked):
-        given = repr(asked) if isinstance(asked, list | tuple) else quote(asked)
-        raise InvalidInputError(f"levels are {given}; give a list of at least one column name")
+        asked_text = repr(asked) if isinstance(asked, list | tuple) else quote(asked)
+        raise InvalidInputError(f"levels are {asked_text}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
         raise InvalidInputError("levels contain a value that is not a text; give names of columns")
     if len(set(names)) < len(names):
@@ -55,10 +55,10 @@ def columns_of(table: Any, names: Sequence[str]) -> list[NDArray[Any]]:
     return columns
 
 
-def _array(column: Any, what: str) -> NDArray[Any]:
+def _array(column: Any, noun: str) -> NDArray[Any]:
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
         column = column.to_numpy()
-    column = without_mask(column, what)
+    column = without_mask(column, noun)
     if isinstance(column, np.ndarray):
         return column
     values = list(column)

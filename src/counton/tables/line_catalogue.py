@@ -81,13 +81,13 @@ def line_over_time(
     """
     name = name or _best_known(workload, norm, neighbours)
     names = [
-        each for each in _OVER_TIME if each != "optimal" or workload.cells <= _LARGEST_OVER_TIME
+        name for name in _OVER_TIME if name != "optimal" or workload.cells <= _LARGEST_OVER_TIME
     ]
 
-    def error(each: str) -> float:
-        size = moved(build(each, workload, norm, _BITS_OVER_TIME), neighbours)
+    def error(name: str) -> float:
+        size = moved(build(name, workload, norm, _BITS_OVER_TIME), neighbours)
         squared = float(size.l1) ** 2 if norm == 1 else float(size.l2_squared)
-        return total_variance(each, workload, norm, _BITS_OVER_TIME) * squared
+        return total_variance(name, workload, norm, _BITS_OVER_TIME) * squared
 
     return build(name or min(names, key=error), workload, norm, _BITS_OVER_TIME)
 

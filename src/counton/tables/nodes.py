@@ -132,15 +132,15 @@ class Nodes(WeightedTree):
 
     def rows(self) -> list[range]:
         """Return the indices of each level's measurements; empty for unmeasured levels."""
-        found = []
+        ranges = []
         start = 0
         nodes = self.cells
         for radix, weight in zip((*self.radices, 1), self.weights, strict=True):
             stop = start + (nodes if weight else 0)
-            found.append(range(start, stop))
+            ranges.append(range(start, stop))
             start = stop
             nodes = -(-nodes // radix)
-        return found
+        return ranges
 
     @override
     def measure(self, counts: Integers) -> Integers:
@@ -175,8 +175,8 @@ class Nodes(WeightedTree):
             sums.append(np.add.reduceat(spread[-1], starts))
             spread.append(1 / (1 / sums[-1] + weight**2))
             if weight:
-                own = measured[rows[level].start : rows[level].stop]
-                precise = total / sums[-1][extra] + own * float(weight)
+                node_values = measured[rows[level].start : rows[level].stop]
+                precise = total / sums[-1][extra] + node_values * float(weight)
                 total = precise * spread[-1][extra]
             upward.append(total)
         final = upward[-1]
@@ -251,8 +251,8 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
     trees = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
         trees.add(_complete_radices(cells, ()))  # the root has all cells as children
-    found = [(*_weigh(workload, radices, norm), radices) for radices in sorted(trees)]
-    error, weights, radices = min(found, key=lambda entry: entry[0])
+    weighed = [(*_weigh(workload, radices, norm), radices) for radices in sorted(trees)]
+    error, weights, radices = min(weighed, key=lambda entry: entry[0])
     for place in range(min(2, len(radices) - 1)):
         for radix in branching:
             changed = _complete_radices(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
@@ -272,13 +272,13 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
     [(10, 12, 9), (12, 10, 9), (14, 10, 8), (16, 10, 7)]
     """
     cells = workload.cells
-    found = dict([best_branching(workload, norm)])
+    best_trees = dict([best_branching(workload, norm)])
     for low in _WIDE:
         trees = sorted({_complete_radices(cells, (low, radix, 64)) for radix in _WIDE})
         tried = {radices: _weigh(workload, radices, norm) for radices in trees}
         least = min(tried, key=lambda radices: tried[radices][0])
-        found[least] = tried[least][1]
-    return sorted(found.items(), key=lambda entry: entry[0])
+        best_trees[least] = tried[least][1]
+    return sorted(best_trees.items(), key=lambda entry: entry[0])
 
 
 def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
@@ -287,12 +287,12 @@ def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
     Levels that are not needed are left out; the root has as many children as needed.
     """
     kept: list[int] = []
-    left = cells
+    nodes_left = cells
     for radix in radices:
-        if left > radix:
+        if nodes_left > radix:
             kept.append(radix)
-            left = -(-left // radix)
-    return (*kept, left) if left > 1 else tuple(kept)
+            nodes_left = -(-nodes_left // radix)
+    return (*kept, nodes_left) if nodes_left > 1 else tuple(kept)
 
 
 @lru_cache(maxsize=1024)

@@ -95,8 +95,8 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """
     _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
     rows = laplace_rows(workload)
-    own = 1 / (1 + rows.sum(axis=0))
-    matrix = _rounded_columns(np.vstack([np.diag(own), rows * own]), 1, bits)
+    diagonal = 1 / (1 + rows.sum(axis=0))
+    matrix = _rounded_columns(np.vstack([np.diag(diagonal), rows * diagonal]), 1, bits)
     return Dense(matrix[matrix.any(axis=1)], "optimal")
 
 
@@ -167,7 +167,10 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
         multipliers = finer / finer.sum()
     best: tuple[float, Floats, Floats] | None = None
     # Each iteration takes time proportional to the cube of the cells.
-    for _ in range(100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4):
+    iterations = 100
+    if cells > 2 * _COARSE:
+        iterations = 12 if cells <= LARGEST_DENSE // 2 else 4
+    for _ in range(iterations):
         root = np.sqrt(multipliers)
         inner = _square_root(root[:, None] * gram * root)
         diagonal = inner.diagonal() / multipliers
@@ -185,7 +188,9 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
 
 def _gap(cells: int) -> float:
     """Return the relative gap to the bound at which `_fixed_point` ends, larger for many cells."""
-    return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
+    if cells <= 2 * _COARSE:
+        return 1e-4
+    return 1e-3 if cells <= 4 * _COARSE else 5e-3
 
 
 def _square_root(matrix: Floats) -> Floats:
@@ -255,7 +260,7 @@ def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple
     queried = workload.gram_times(rows * sizes) * sizes
     inverse = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T)
     carried = inverse @ queried
-    own = squares * sizes**2
+    row_squares = squares * sizes**2
     saved = (rows * carried).sum(axis=0)
-    slope = 2 / sizes * (own - saved) - 2 * (carried - carried @ rows.T @ inverse @ rows)
-    return float(own.sum() - saved.sum()), np.asarray(slope)
+    slope = 2 / sizes * (row_squares - saved) - 2 * (carried - carried @ rows.T @ inverse @ rows)
+    return float(row_squares.sum() - saved.sum()), np.asarray(slope)

@@ -40,15 +40,15 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: ContributionBoun
             "of cells that a unit may change, or release a stream"
         )
     most = contribution.cells * contribution.per_cell
-    one = strategy.sensitivities()
+    sensitivity = strategy.sensitivities()
     if contribution.relation == "add_remove":
         entries = None
-        if one.entries is not None and contribution.cells == 1:
-            entries = tuple((most * magnitude, count) for magnitude, count in one.entries)
-        return Sensitivity(*scaled_norms(one.l1, one.l2_squared, by=most), entries)
+        if sensitivity.entries is not None and contribution.cells == 1:
+            entries = tuple((most * magnitude, count) for magnitude, count in sensitivity.entries)
+        return Sensitivity(*scaled_norms(sensitivity.l1, sensitivity.l2_squared, by=most), entries)
     moved = strategy.sensitivities("move")
-    l1 = max(one.l1, moved.l1)
-    l2_squared = max(one.l2_squared, moved.l2_squared)
+    l1 = max(sensitivity.l1, moved.l1)
+    l2_squared = max(sensitivity.l2_squared, moved.l2_squared)
     return Sensitivity(*scaled_norms(l1, l2_squared, by=most))
 
 
@@ -78,13 +78,13 @@ def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float
 
     Those that raise `InvalidInputError` are left out. If all raise it, so does this.
     """
-    found: list[T] = []
+    results: list[T] = []
     reason = InvalidInputError("the number of attempts is 0: give at least 1")
     for attempt in attempts:
         try:
-            found.append(attempt())
+            results.append(attempt())
         except InvalidInputError as error:
             reason = error
-    if not found:
+    if not results:
         raise reason
-    return sorted(found, key=cost)
+    return sorted(results, key=cost)

@@ -183,12 +183,12 @@ class Tree:
         Raises:
             InvalidInputError: an unknown node.
         """
-        wanted = in_parts(path)
+        parts = in_parts(path)
         try:
-            return self._places[wanted]
+            return self._places[parts]
         except (KeyError, TypeError):
             raise InvalidInputError(
-                f"node {wanted!r} is not in the domain; give its path from the coarsest level on, "
+                f"node {parts!r} is not in the domain; give its path from the coarsest level on, "
                 f"such as {self.path(len(self.levels) - 1, 0)!r}"
             ) from None
 
@@ -251,12 +251,12 @@ class Tree:
         Columns are named like levels, coarsest first. Nodes are in the order in which they were
         declared.
         """
-        found: dict[str, NDArray[Any]] = {}
+        columns: dict[str, NDArray[Any]] = {}
         node = self.order[level]
         for depth in range(level, 0, -1):
-            found[self.levels[depth]] = self.labels[depth - 1][node]
+            columns[self.levels[depth]] = self.labels[depth - 1][node]
             node = self.parents[depth - 1][node]
-        return dict(reversed(found.items()))
+        return dict(reversed(columns.items()))
 
 
 def _refuse_double_leaves(

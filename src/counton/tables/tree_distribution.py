@@ -138,12 +138,12 @@ class TreeDistribution:
         counts = self.counts()
         shares = weights.T
         for level, radix in enumerate(self.radices):
-            own = np.full((counts[level], 1), self.complete[level])
-            own[-1] = self.last[level]
+            node_weights = np.full((counts[level], 1), self.complete[level])
+            node_weights[-1] = self.last[level]
             starts = np.arange(0, counts[level], radix)
-            total = np.add.reduceat(own, starts)
-            covered = np.add.reduceat(own * shares, starts)
-            squares = np.add.reduceat(own * shares**2, starts)
+            total = np.add.reduceat(node_weights, starts)
+            covered = np.add.reduceat(node_weights * shares, starts)
+            squares = np.add.reduceat(node_weights * shares**2, starts)
             yield max(float((squares - covered**2 / total).sum()), 0.0)
             shares = covered / total
         yield self.root * float((shares**2).sum())
@@ -225,12 +225,12 @@ class _Profile:
 class _Family:
     """The children of one node, and what they add to the variances of prefixes that end there."""
 
-    def __init__(self, children: list[_Profile], own: list[float]) -> None:
-        weight = np.array(own)
+    def __init__(self, children: list[_Profile], own_weights: list[float]) -> None:
+        weight = np.array(own_weights)
         length = np.array([child.length for child in children], dtype=np.float64)
         sums = np.array([child.sums for child in children])
         squares = np.array([child.squares for child in children])
-        total = math.fsum(own)
+        total = math.fsum(own_weights)
         before = np.concatenate([[0.0], np.cumsum(weight)[:-1]])
         later = np.concatenate([np.cumsum(length[::-1])[::-1][1:], [0.0]])
         covered = length * before + weight * sums

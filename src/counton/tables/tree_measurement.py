@@ -35,13 +35,13 @@ class Measuring:
     @cached_property
     def _measured_nodes(self) -> tuple[Integers, ...]:
         """For each level below the total, the indices of the nodes that have a measurement."""
-        found = []
+        nodes_by_level = []
         for level, parents in enumerate(self.tree.parents):
             size = self.tree.children[level]
             measured = (size > 2)[parents]
             measured[self.tree.starts[level][size == 2]] = True
-            found.append(np.flatnonzero(measured))
-        return tuple(found)
+            nodes_by_level.append(np.flatnonzero(measured))
+        return tuple(nodes_by_level)
 
     @cached_property
     def size(self) -> int:
@@ -58,18 +58,18 @@ class Measuring:
         tree = self.tree
         steps = len(leaves)
         ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
-        found = []
+        sums = []
         for nodes, part, size in zip(
             tree.leaves, np.split(leaves, ends, axis=1), tree.sizes, strict=True
         ):
-            found.append(np.zeros((steps, size), np.int64))
-            found[-1][:, nodes] = part
-        for level in range(len(found) - 2, -1, -1):
+            sums.append(np.zeros((steps, size), np.int64))
+            sums[-1][:, nodes] = part
+        for level in range(len(sums) - 2, -1, -1):
             inner = tree.children[level] > 0
             if inner.any():
                 starts = tree.starts[level][inner]
-                found[level][:, inner] += np.add.reduceat(found[level + 1], starts, axis=1)
-        return found
+                sums[level][:, inner] += np.add.reduceat(sums[level + 1], starts, axis=1)
+        return sums
 
     def cells(self, leaves: Integers) -> Integers:
         """Return the exact measurements of ``(steps, leaves)``: int64, shape ``(steps, size)``."""
@@ -88,13 +88,13 @@ class Measuring:
 
         Children add up to their parents, apart from rounding.
         """
-        given = np.asarray(cells, np.float64)
-        found = [given[:, :1] / self.strategy.total]
-        for level, away in enumerate(self.differences(given)):
+        cell_values = np.asarray(cells, np.float64)
+        estimates = [cell_values[:, :1] / self.strategy.total]
+        for level, away in enumerate(self.differences(cell_values)):
             parents = self.tree.parents[level]
-            fair = found[-1] / np.maximum(self.tree.children[level], 1)
-            found.append(fair.take(parents, axis=1) + away)
-        return found
+            fair = estimates[-1] / np.maximum(self.tree.children[level], 1)
+            estimates.append(fair.take(parents, axis=1) + away)
+        return estimates
 
     def reads(self, level: int, node: int) -> dict[int, float]:
         """Return the weights of cells in the estimate of one node, by index; without weights 0.
@@ -103,25 +103,27 @@ class Measuring:
         """
         tree = self.tree
         strategy = self.strategy
-        found = dict[int, float]()
+        weights = dict[int, float]()
         share = 1.0
         while level:
             parent = int(tree.parents[level - 1][node])
             size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
-            own = int(strategy.own[level - 1][parent])
+            node_weight = int(strategy.own[level - 1][parent])
             measured = self._measured_nodes[level - 1]
             begin = 1 + sum(map(len, self._measured_nodes[: level - 1]))
             begin += int(np.searchsorted(measured, first))
-            if own and size == 2:
-                found[begin] = share / own * (1.0 if node == first else -1.0)
-            elif own and size > 2:
+            if node_weight and size == 2:
+                weights[begin] = share / node_weight * (1.0 if node == first else -1.0)
+            elif node_weight and size > 2:
                 for place in range(size):
-                    found[begin + place] = share / own * ((first + place == node) - 1 / size)
+                    weights[begin + place] = (
+                        share / node_weight * ((first + place == node) - 1 / size)
+                    )
             share = share / size
             node = parent
             level = level - 1
-        found[0] = share / strategy.total
-        return found
+        weights[0] = share / strategy.total
+        return weights
 
     def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
         """Return estimates of one step, as integers in units of 2^-bits that add up exactly.
@@ -131,26 +133,26 @@ class Measuring:
         Raises:
             SumOverflowError: an estimate is 2^53 units or more, which float64 does not hold ...
         """
-        given = np.asarray(cells, np.float64)[None]
-        total = round(float(given[0, 0]) * 2.0**bits / self.strategy.total)
+        cell_values = np.asarray(cells, np.float64)[None]
+        total = round(float(cell_values[0, 0]) * 2.0**bits / self.strategy.total)
         refuse_beyond_exact(abs(total), bits)
-        found = [np.array([total], np.int64)]
-        for level, away in enumerate(self.differences(given)):
+        shares = [np.array([total], np.int64)]
+        for level, away in enumerate(self.differences(cell_values)):
             size = self.tree.children[level]
             units = away[0] * 2.0**bits
             inner = size > 0
-            above = found[-1][inner]
+            above = shares[-1][inner]
             most = max(units.max(initial=0), -units.min(initial=0))
             refuse_beyond_exact(float(most + np.abs(above).max(initial=0)), bits)
-            found.append(shared_out(above, units, self.tree.starts[level][inner], size[inner]))
-        return found
+            shares.append(shared_out(above, units, self.tree.starts[level][inner], size[inner]))
+        return shares
 
     def differences(self, cells: Floats) -> list[Floats]:
         """Return by level, ``(steps, nodes)``, each estimate minus the mean of its siblings."""
         tree = self.tree
         strategy = self.strategy
         begin = 1
-        found = []
+        differences = []
         for level, nodes in enumerate(self._measured_nodes):
             children = tree.children[level]
             starts = tree.starts[level]
@@ -165,8 +167,8 @@ class Measuring:
                 mean[:, inner] = np.add.reduceat(y, starts[inner], axis=1) / children[inner]
             y -= mean.repeat(children, axis=1)
             y /= np.where(strategy.own[level] > 0, strategy.own[level], np.inf).repeat(children)
-            found.append(y)
-        return found
+            differences.append(y)
+        return differences
 
 
 def refuse_beyond_exact(largest: float, bits: int) -> None:
@@ -195,19 +197,19 @@ def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) 
     away -= whole
     fractions = away[first]
     running = np.cumsum(away, out=away)
-    each, left = np.divmod(totals, size)
+    quotients, remainders = np.divmod(totals, size)
     fair = np.arange(1, len(away) + 1, dtype=np.float64)  # the number of siblings up to each child
     fair -= np.repeat(first.astype(np.float64), size)
-    fair *= np.repeat(left / size, size)
+    fair *= np.repeat(remainders / size, size)
     running -= np.repeat(running[first] - fractions, size)
     running += fair
     np.rint(running, out=running)
     shares = whole.astype(np.int64)
     # All siblings together get the rest exactly, without rounding error.
-    running[first + size - 1] = left - np.add.reduceat(shares, first)
+    running[first + size - 1] = remainders - np.add.reduceat(shares, first)
     fair[0] = 0
     np.subtract(running[1:], running[:-1], out=fair[1:])
     fair[first] = running[first]
-    shares += np.repeat(each, size)
+    shares += np.repeat(quotients, size)
     shares += fair.astype(np.int64)
     return shares

@@ -76,12 +76,12 @@ class HierarchyDistribution:
     @cached_property
     def variances(self) -> tuple[Floats, ...]:
         """For each level, the variance of every node's estimate: shape (nodes,)."""
-        found = [np.array([self.root])]
+        variances = [np.array([self.root])]
         for level, parents in enumerate(self.tree.parents):
             m = np.maximum(self.tree.children[level], 1).astype(np.float64)
-            child = found[-1] / m**2 + self.spread[level] * (1 - 1 / m)
-            found.append(child[parents])
-        return tuple(found)
+            child = variances[-1] / m**2 + self.spread[level] * (1 - 1 / m)
+            variances.append(child[parents])
+        return tuple(variances)
 
 
 class TreeStrategy(TableStrategy):
@@ -166,31 +166,31 @@ class TreeStrategy(TableStrategy):
             InvalidInputError: another tree, a missing part, or weights that differ from the ...
         """
         try:
-            parts = [
+            own, shared = (
                 [
                     integers_from_text(text, (size,))
                     for text, size in zip(description[part], tree.sizes, strict=True)
                 ]
                 for part in ("own", "shared")
-            ]
-            strategy = cls(tree, int(description["total"]), *parts)
-            stated = description["tree_sha256"], description["weights"]
+            )
+            strategy = cls(tree, total=int(description["total"]), own=own, shared=shared)
+            saved_digests = description["tree_sha256"], description["weights"]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(
                 f"a strategy for a tree cannot be read ({error!r}): give what "
                 f"TreeStrategy.to_dict wrote, and the tree it was made for"
             ) from error
-        if stated != (tree.digest, strategy.digest):
+        if saved_digests != (tree.digest, strategy.digest):
             raise InvalidInputError(
-                f"the strategy was made for the tree {stated[0]!r} with the weights {stated[1]!r}, "
-                "and this tree is another: give the tree it was made for"
+                f"the strategy was made for the tree {saved_digests[0]!r} with the weights "
+                f"{saved_digests[1]!r}, and this tree is another: give the tree it was made for"
             )
         return strategy
 
     @cached_property
     def largest_entry(self) -> int:
         """Upper bound of the magnitude of any entry: of the total's weight and all of ``own``."""
-        return max(self.total, *(int(own.max(initial=0)) for own in self.own))
+        return max(self.total, *(int(weights.max(initial=0)) for weights in self.own))
 
     @cached_property
     def digest(self) -> str:
@@ -229,14 +229,14 @@ class TreeStrategy(TableStrategy):
         for level in range(len(self.own) - 2, -1, -1):
             # How far a unit moves the measurements of a node's children at most: if it is added
             # below the node (single), and if it moves from child to child (move).
-            own = self.own[level]
+            weights = self.own[level]
             shared = self.shared[level]
             children = self.tree.children[level]
             starts = self.tree.starts[level]
             pair = children == 2
-            single = np.where(pair, shared, own - shared) ** power
+            single = np.where(pair, shared, weights - shared) ** power
             single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
-            move = np.where(pair, own**power, 2 * own**power)
+            move = np.where(pair, weights**power, 2 * weights**power)
             inner = children > 0
             first = np.zeros(len(children), np.int64)
             second = np.zeros(len(children), np.int64)
@@ -258,10 +258,10 @@ class TreeStrategy(TableStrategy):
     def joint_law(self, noise_variance: float) -> HierarchyDistribution:
         """Return the joint distribution of all estimates for a noise variance of measurements."""
         spread = []
-        for own, children in zip(self.own, self.tree.children, strict=True):
-            alpha = np.zeros(len(own))
-            measured = own > 0
-            alpha[measured] = noise_variance / own[measured].astype(np.float64) ** 2
+        for weights, children in zip(self.own, self.tree.children, strict=True):
+            alpha = np.zeros(len(weights))
+            measured = weights > 0
+            alpha[measured] = noise_variance / weights[measured].astype(np.float64) ** 2
             alpha[children == 2] *= 2
             spread.append(alpha)
         return HierarchyDistribution(self.tree, noise_variance / self.total**2, tuple(spread))
@@ -269,7 +269,7 @@ class TreeStrategy(TableStrategy):
 
 def tree_strategy_for(
     tree: Tree,
-    wanted: list[float],
+    targets: list[float],
     norm: Norm,
     *,
     unit: float = 1.0,
@@ -280,7 +280,7 @@ def tree_strategy_for(
     With it every variance is at most its target.
 
     Args:
-        wanted: target variance of each level, beginning with the total.
+        targets: target variance of each level, beginning with the total.
         norm: 1 for Laplace, 2 for Gaussian noise.
         unit: a standard deviation of 1 in the user's units, for messages.
         least_weight: with larger weights rounding changes variances less, but only smaller counts
@@ -296,10 +296,10 @@ def tree_strategy_for(
     [[1.0], [1.0, 1.0, 1.0]]
     """
     # Weights are integers, rounded towards accuracy.
-    variance = np.array([wanted[0]])
+    variance = np.array([targets[0]])
     spreads: list[Floats] = []
     for level, children in enumerate(tree.children[:-1]):
-        target = wanted[level + 1]
+        target = targets[level + 1]
         _refuse_impossible(tree, level, variance, target, unit)
         several = children > 1
         m = np.maximum(children, 2).astype(np.float64)
@@ -313,9 +313,9 @@ def tree_strategy_for(
         np.sqrt(1 / np.where(alpha > 0, alpha * pair, np.inf))
         for alpha, pair in zip(spreads, pairs, strict=True)
     ]
-    largest = max([1 / math.sqrt(wanted[0]), *(float(part.max()) for part in inverse)])
+    largest = max([1 / math.sqrt(targets[0]), *(float(part.max()) for part in inverse)])
     positive = [float(part[part > 0].min()) for part in inverse if (part > 0).any()]
-    least = min([1 / math.sqrt(wanted[0]), *positive])
+    least = min([1 / math.sqrt(targets[0]), *positive])
     # Squares of the weights, summed over all ancestors, must fit into int64.
     most = min(_LARGEST_WEIGHT, math.isqrt(2**60 // len(tree.levels)))
     if largest / least > most / 2**10:
@@ -330,18 +330,18 @@ def tree_strategy_for(
             f"the wanted accuracy is {unit / largest:.3g}, but weights above {most:,} cannot be "
             "measured exactly: give larger targets"
         )
-    own = []
+    own_weights = []
     shared = []
     for part, children in zip(inverse, tree.children[:-1], strict=True):
         p = np.ceil(scale * part).astype(np.int64)
         p += np.where(children == 2, p & 1, 0)  # a pair is measured as r (X_1 - X_2), p = 2 r
         q = (2 * p + children) // np.maximum(2 * children, 1)
-        own.append(p)
+        own_weights.append(p)
         shared.append(np.where((children == 2) | (norm == 2), q, 0))
-    for weights in (own, shared):
+    for weights in (own_weights, shared):
         weights.append(np.zeros(tree.sizes[-1], np.int64))  # nodes of the lowest level are leaves
-    total = math.ceil(scale / math.sqrt(wanted[0]))
-    return TreeStrategy(tree, total, tuple(own), tuple(shared)), scale
+    total = math.ceil(scale / math.sqrt(targets[0]))
+    return TreeStrategy(tree, total, tuple(own_weights), tuple(shared)), scale
 
 
 def _refuse_impossible(

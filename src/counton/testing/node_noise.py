@@ -72,8 +72,8 @@ class ShiftedNoise:
         values = self._table.run(level, nodes).copy()
         flat = values.reshape(len(nodes), math.prod(self.shape))
         of_level = self._by_level.get(level, {})
-        known = of_level if len(of_level) <= len(nodes) else nodes
-        for node in known:
+        shifted_nodes = of_level if len(of_level) <= len(nodes) else nodes
+        for node in shifted_nodes:
             if node in nodes and node in of_level:
                 for place, shift in of_level[node].items():
                     flat[node - nodes.start, place] += shift

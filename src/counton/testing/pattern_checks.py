@@ -77,7 +77,7 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
     On short horizons all sets of steps are tried; on long ones, equally spaced steps.
     """
     horizon = matrix.shape[1]
-    found = []
+    norms = []
     best = (0, 0)
     for changes in range(1, min(most, horizon) + 1):
         if horizon <= _SHORT:
@@ -85,13 +85,13 @@ def _change_norms(matrix: Integers, most: int) -> list[tuple[int, int]]:
         else:
             gaps = range(1, (horizon - 1) // max(changes - 1, 1) + 1)
             spread = [np.arange(changes) * gap + i for gap in gaps for i in (0, 1, gap - 1)]
-            sets = np.array([one for one in spread if one[-1] < horizon])
+            sets = np.array([positions for positions in spread if positions[-1] < horizon])
         signs = (-1) ** np.arange(changes)
         moved = (matrix[:, sets] * signs).sum(axis=2)
         l1, squared = _norms(moved)
         best = max(best[0], l1), max(best[1], squared)
-        found.append(best)
-    return found
+        norms.append(best)
+    return norms
 
 
 @names_subject

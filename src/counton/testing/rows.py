@@ -50,12 +50,12 @@ def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
     """Begin the message of a broken law with the check's first argument."""
 
     @wraps(check)
-    def run(*given: _Given.args, **more: _Given.kwargs) -> None:
+    def run(*arguments: _Given.args, **more: _Given.kwargs) -> None:
         try:
-            check(*given, **more)
+            check(*arguments, **more)
         except PropertyViolationError as error:
             if error.subject is None:
-                error.subject = next(iter((*given, *more.values())))
+                error.subject = next(iter((*arguments, *more.values())))
             raise
 
     return run
@@ -124,13 +124,13 @@ def _once(
     """Call a function once for the same arguments within `tables_kept`."""
 
     @wraps(write)
-    def run(strategy: StreamStrategy, /, *given: _Given.args, **more: _Given.kwargs) -> _Table:
+    def run(strategy: StreamStrategy, /, *arguments: _Given.args, **more: _Given.kwargs) -> _Table:
         subject, tables = _KEPT.get() or (None, {})
         if subject is not strategy:
-            return write(strategy, *given, **more)
-        which = (write.__name__, given, *more.items())
+            return write(strategy, *arguments, **more)
+        which = (write.__name__, arguments, *more.items())
         if which not in tables:
-            tables[which] = write(strategy, *given, **more)
+            tables[which] = write(strategy, *arguments, **more)
         table: _Table = tables[which]
         return table
 
@@ -190,7 +190,7 @@ class Reads(NamedTuple):
         some = np.arange(count)
         if count > most:
             some = np.unique(np.concatenate([some[:4], some[:: max(1, count // most)], some[-2:]]))
-        first, last = (each.ravel() for each in np.meshgrid(some, some, indexing="ij"))
+        first, last = (axis.ravel() for axis in np.meshgrid(some, some, indexing="ij"))
         return first[first <= last], last[first <= last]
 
 

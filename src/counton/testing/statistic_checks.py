@@ -61,11 +61,11 @@ def check_statistic(
     steps = len(batches)
     promises = PureDP(1), ZCDP(Fraction(1, 2))
     first, second = (statistic.settle(promise, steps) for promise in promises)
-    for one in [first] if first == second else [first, second]:
-        if not one.ordered:
-            check_statistic_rows(one, batches)
-        check_statistic_counts(one, batches)
-        check_statistic_neighbours(one, batches, unit_of=unit_of)
+    for resolved in [first] if first == second else [first, second]:
+        if not resolved.ordered:
+            check_statistic_rows(resolved, batches)
+        check_statistic_counts(resolved, batches)
+        check_statistic_neighbours(resolved, batches, unit_of=unit_of)
     check_statistic_reading(statistic, batches)
 
 
@@ -90,15 +90,15 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
         statistic.allows(settled),
         f"allows() must accept the result of settle(), {settled}, but refuses it",
     )
-    for one in (statistic, settled):
-        saved: Any = json.loads(json.dumps(statistic_to_dict(one)))
-        rebuilt = statistic_of_kind(type(one), saved)
+    for variant in (statistic, settled):
+        saved: Any = json.loads(json.dumps(statistic_to_dict(variant)))
+        rebuilt = statistic_of_kind(type(variant), saved)
         require(
-            rebuilt == one,
+            rebuilt == variant,
             f"building it again from its saved parameters {saved} gives another statistic, "
             f"{rebuilt}; the parameters must decide all of it",
         )
-        alike = np.array_equal(cell_changes(rebuilt, batches), cell_changes(one, batches))
+        alike = np.array_equal(cell_changes(rebuilt, batches), cell_changes(variant, batches))
         require(
             alike,
             f"the statistic built again from its saved parameters {saved} counts the events "
@@ -109,7 +109,7 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
                 f"the statistic built again from its saved parameters {saved} has another "
                 "contribution()"
             )
-            same = rebuilt.contribution(batched=batched) == one.contribution(batched=batched)
+            same = rebuilt.contribution(batched=batched) == variant.contribution(batched=batched)
             require(same, message)
     numbers: Sequence[Any] = statistic.number_names
     place_of: Callable[[Any], int] = partial(place_of_name, statistic)
@@ -118,12 +118,12 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
         place_of = statistic.cell
     for place, name in enumerate([*numbers][:NAMES] if [*numbers] != [None] else ()):
         try:
-            found = place_of(name)
+            number = place_of(name)
         except InvalidInputError:
             break  # asked for in another way, as a pair of nodes
         require(
-            found == place,
-            f"name_of({place}) is the name of cell {found}: names and cells must belong "
+            number == place,
+            f"name_of({place}) is the name of cell {number}: names and cells must belong "
             "together one to one",
         )
     require_description(statistic.sources, None)
@@ -209,10 +209,10 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     adds = np.zeros((len(codes), statistic.places), np.int64)
     for place, amount in pairs:
         places = np.broadcast_to(place, codes.shape)
-        known = (places >= 0) & (places < statistic.places)
+        is_place = (places >= 0) & (places < statistic.places)
         require(
-            known.all(),
-            f"entries() names the sum {places[~known][:1]}, but sums are numbered from 0 to "
+            is_place.all(),
+            f"entries() names the sum {places[~is_place][:1]}, but sums are numbered from 0 to "
             "places - 1",
         )
         np.add.at(adds, (rows, places), amount)
@@ -223,17 +223,20 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
             f"{most}"
         )
         require(within.all(), complaint)
-        one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
+        counts_single_rows = not statistic.counts_rows or (
+            len(pairs) == 1 and bool((amounts == 1).all())
+        )
         require(
-            one, "counts_rows is True, but entries() does not add exactly 1 to one sum for each row"
+            counts_single_rows,
+            "counts_rows is True, but entries() does not add exactly 1 to one sum for each row",
         )
     _check_codes(statistic, codes, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.additive or np.array_equal(measured, units)
     require(additive, "additive is True, but measure() does not return the sums themselves")
-    each = statistic.measure(units if statistic.counts_rows else adds)
-    largest = int(np.abs(each).max(initial=0))
+    measurements = statistic.measure(units if statistic.counts_rows else adds)
+    largest = int(np.abs(measurements).max(initial=0))
     entry = statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
     complaint = (
@@ -248,9 +251,9 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         f"row_total is {total}, but a row raises the sum of all cells by "
         f"{raised[raised != total][:1]}",
     )
-    rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
-    for own, sizes in rows_alone:
-        cells = statistic.measure(own[None])
+    rows_alone = [(sums, np.abs(sums).astype(np.float64)) for sums in (*adds, adds.sum(axis=0))]
+    for sums, sizes in rows_alone:
+        cells = statistic.measure(sums[None])
         most_told = statistic.largest_measured(sizes)
         complaint = (
             f"largest_measured() returns {most_told:g}, but measure() gives a larger cell for "
@@ -280,7 +283,11 @@ def check_statistic_neighbours(
     """
     # Events are processed first in the given batches (``batched``), then one in each step.
     nothing: Batches = [] if statistic.of_letters else [[]]  # for a step without an event
-    alone = [one for batch in batches for one in [[event] for event in batch] or nothing]
+    alone = [
+        single_event
+        for batch in batches
+        for single_event in [[event] for event in batch] or nothing
+    ]
     for batched, stream in ((True, batches), (False, alone)):
         if stream:
             _check_neighbours(statistic, stream, batched, unit_of)
@@ -299,16 +306,16 @@ def _check_neighbours(
     require(falls, "a cell is negative, but contribution() has signed=False")
     claims: list[tuple[StreamStrategy, Integers, Sensitivity]] = []
     for tried in (known.Binary(steps), Independent(steps)):
-        stated = sensitivity_of(tried, contribution, statistic.cells)
-        claims.append((tried, np.asarray(matrices(tried)[1], np.int64), stated))
+        bound = sensitivity_of(tried, contribution, statistic.cells)
+        claims.append((tried, np.asarray(matrices(tried)[1], np.int64), bound))
     for who, other in near:
         change = whole - cell_changes(statistic, other).reshape(steps, -1)
-        for strategy, matrix, stated in claims:
+        for strategy, matrix, bound in claims:
             moved = matrix @ change
             norms = int(np.abs(moved).sum()), int((moved**2).sum())
             for norm, true, claimed in (
-                ("1-norm", norms[0], stated.l1),
-                ("squared 2-norm", norms[1], stated.l2_squared),
+                ("1-norm", norms[0], bound.l1),
+                ("squared 2-norm", norms[1], bound.l2_squared),
             ):
                 complaint = f"{who} changes {strategy} by {true} ({norm})"
                 require(true <= claimed, f"{complaint}, but {claimed:g} is stated by {name}")
@@ -391,8 +398,8 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         cell_changes(this, stream)
         shown = _shown_results(this, release)
         now, before = (
-            {name: np.asarray(values).astype(str) for name, values in one.items()}
-            for one in (shown, expected)
+            {name: np.asarray(values).astype(str) for name, values in columns.items()}
+            for columns in (shown, expected)
         )
         require(
             now.keys() == before.keys()
@@ -425,14 +432,14 @@ def one_release(this: Any, batches: Batches) -> tuple[Any, StepRelease, Any]:
 def _shown_results(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
     """Return everything that a release shows, by name."""
     reading = read_release(statistic, release)
-    found: dict[str, Any] = dict(reading.table_columns(0.9))
-    found[" words"] = np.array([reading.describe(), repr(reading)])
+    results: dict[str, Any] = dict(reading.table_columns(0.9))
+    results[" words"] = np.array([reading.describe(), repr(reading)])
     for name in [*reading.number_names][:NAMES]:
         try:
-            found[f" number {name}"] = np.array([reading[name], *reading.interval(name, 0.9)])
+            results[f" number {name}"] = np.array([reading[name], *reading.interval(name, 0.9)])
         except InvalidInputError:
             break
-    return found
+    return results
 
 
 def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
@@ -447,7 +454,7 @@ def columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
         f"columns_of() must return a column for each of the {len(parts)} parts, but returns "
         f"{len(columns)}",
     )
-    return [_column(*each) for each in zip(columns, parts, strict=True)]
+    return [_column(*pair) for pair in zip(columns, parts, strict=True)]
 
 
 def _column(values: Any, part: Any) -> Any:
@@ -469,8 +476,8 @@ def _without(
     if unit_of is None:
         for step, batch in enumerate(batches):
             for place, event in enumerate(batch):
-                left = [*batch[:place], *batch[place + 1 :]]
-                yield f"event {event!r}", [*batches[:step], left, *batches[step + 1 :]]
+                remaining = [*batch[:place], *batch[place + 1 :]]
+                yield f"event {event!r}", [*batches[:step], remaining, *batches[step + 1 :]]
         return
     units = dict.fromkeys(unit_of(event) for batch in batches for event in batch)
     for unit in units:
@@ -510,10 +517,10 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
         before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
-        found: Integers = np.asarray(exact.take(events, stops))
+        changes: Integers = np.asarray(exact.take(events, stops))
         if before is not None:
             require(
-                found.shape == (len(batches), 0),
+                changes.shape == (len(batches), 0),
                 "on_demand is True, so take() must return no cells, but it returns some",
             )
             _on_demand(statistic, exact, first)
@@ -529,15 +536,15 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
         raise PropertyViolationError(f"take() cannot count these events: {error!r}") from error
     if before is not None:
         counts = [_on_demand(statistic, exact, first + i) for i in range(len(batches))]
-        found = np.diff(np.array([before, *counts]), axis=0)
-        found = found.reshape(len(batches), *statistic.cells)
+        changes = np.diff(np.array([before, *counts]), axis=0)
+        changes = changes.reshape(len(batches), *statistic.cells)
     shape = (len(batches), *statistic.cells)
     require(
-        found.shape == shape,
-        f"take() must return changes of shape {shape}, but returns {found.shape}",
+        changes.shape == shape,
+        f"take() must return changes of shape {shape}, but returns {changes.shape}",
     )
-    require(found.dtype == np.int64, f"take() must return int64, but returns {found.dtype}")
-    return found
+    require(changes.dtype == np.int64, f"take() must return int64, but returns {changes.dtype}")
+    return changes
 
 
 def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
@@ -545,11 +552,11 @@ def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
     cells = np.arange(math.prod(statistic.cells))
     if not step:
         return np.zeros(len(cells), np.int64)
-    found = np.asarray(exact.counts(cells, step))
-    most = int(np.abs(found).max(initial=0))
+    counts = np.asarray(exact.counts(cells, step))
+    most = int(np.abs(counts).max(initial=0))
     largest = exact.largest
     require(
         most <= largest,
         f"largest is {largest}, but counts() returns {most} for a cell; return an upper bound",
     )
-    return found
+    return counts

@@ -132,22 +132,23 @@ def check_parameters(strategy: StreamStrategy) -> None:
     )
 
 
-def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
+def _alike(strategy: StreamStrategy, other: StreamStrategy) -> bool:
     """Return True for equal attributes, and equal matrices and noise on some steps."""
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
-    columns = [[column_of(each, step, last) for step in steps] for each in (one, other)]
+    columns = [[column_of(member, step, last) for step in steps] for member in (strategy, other)]
     levels = sorted({node.level for column in columns[1] for node in column})
     laws = [
-        [law_or_none(each, law, level) for law in LAWS for level in levels] for each in (one, other)
+        [law_or_none(member, law, level) for law in LAWS for level in levels]
+        for member in (strategy, other)
     ]
     return (
-        one == other
-        and hash(one) == hash(other)
+        strategy == other
+        and hash(strategy) == hash(other)
         and columns[0] == columns[1]
         and laws[0] == laws[1]
-        and all(one.row(step) == row_of(other, step) for step in steps)
-        and all(getattr(one, name) == getattr(other, name) for name in _STATED)
+        and all(strategy.row(step) == row_of(other, step) for step in steps)
+        and all(getattr(strategy, name) == getattr(other, name) for name in _STATED)
     )
 
 
@@ -192,11 +193,11 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
             enters[[place[node] for node in column], step - 1] = list(column.values())
         if count <= _ALL_MATRICES:
-            made = matrices(strategy, count)
-            for one, other in zip(made, (reads, enters), strict=True):
-                order = np.array_equal(one, other[: len(one), : one.shape[1]])
+            built = matrices(strategy, count)
+            for matrix, other in zip(built, (reads, enters), strict=True):
+                order = np.array_equal(matrix, other[: len(matrix), : matrix.shape[1]])
                 require(
-                    one.shape == other.shape and order,
+                    matrix.shape == other.shape and order,
                     "matrices() returns other numbers than row() and column()",
                 )
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
@@ -279,16 +280,16 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     slack = 1 if strategy.facts.attained else _SLACK
     norms = []
-    for norm, stated in (
+    for norm, stated_bound in (
         (1, strategy.l1_sensitivity()),
         (2, strategy.squared_sensitivity()),
     ):
         largest = max(sum(abs(w) ** norm for w in column.values()) for column in columns)
         worst = Fraction(largest, 2 ** (norm * strategy.facts.lattice_bits))
         require(
-            worst <= stated <= slack * worst,
+            worst <= stated_bound <= slack * worst,
             f"the largest {'1-norm' if norm == 1 else 'squared 2-norm'} of a column is {worst}, "
-            f"but {stated} is stated; return {'1 to 1.25 times it' if slack > 1 else 'it'}",
+            f"but {stated_bound} is stated; return {'1 to 1.25 times it' if slack > 1 else 'it'}",
         )
         norms.append(float(worst) if norm == 1 else math.sqrt(worst))
     claimed = [sensitivity(strategy, 1), sensitivity(strategy, 2)]  # which refuse impossible norms
@@ -392,10 +393,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
     def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
         """Return both norms of the change by a unit in each set of steps: (sets, 2)."""
-        members = np.array([len(one) for one in chosen])
+        members = np.array([len(positions) for positions in chosen])
         norms = np.zeros((len(chosen), 2), products.dtype)
         for size in set(members.tolist()):
-            at = np.array([one for one in chosen if len(one) == size])
+            at = np.array([positions for positions in chosen if len(positions) == size])
             norms[members == size, 0] = lengths[at].sum(axis=1)
             norms[members == size, 1] = products[at[:, :, None], at[:, None, :]].sum(axis=(1, 2))
         return norms
@@ -410,7 +411,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     apart = np.array([min((b - a for a, b in pairwise(s)), default=separation) for s in sets])
     members = np.array([len(s) for s in sets])
     norms = norms_moved(sets)
-    one = sensitivities(strategy)
+    single = sensitivities(strategy)
 
     def check_stated(claimed: Sensitivity, l1: int, squared: int, which: str) -> None:
         message = (
@@ -425,10 +426,10 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
         check_stated(claimed, l1, squared, f"{k} steps, {b} apart")
-        tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
+        tight = claimed.l1 <= k * single.l1 and claimed.l2_squared <= k * k * single.l2_squared
         require(
-            tight and (k > 1 or claimed == one),
-            f"sensitivities(steps={k}) returns {claimed}, which is more than {k} times {one}, "
+            tight and (k > 1 or claimed == single),
+            f"sensitivities(steps={k}) returns {claimed}, which is more than {k} times {single}, "
             "the result for one step",
         )
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
@@ -553,7 +554,8 @@ def check_shift(
     some = sorted({1, count, *rng.integers(1, count + 1, 2).tolist()})
     # One coordinate for each item where there are many: then all are tried at once.
     size = math.prod(shape)
-    items = list(range(1, count + 1)) if count <= (size if size > 1 else 32) else some
+    most_items = size if size > 1 else 32
+    items = list(range(1, count + 1)) if count <= most_items else some
     at_once = [items] if size >= len(items) else [[item] for item in items]
     for difference, width in ((1, 1000), (-3, 2**30)):
         table = HashedNoise(shape, width, seed=count % 7)

@@ -168,10 +168,10 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
         # noise for less than delta is wider, and then less is lost
         narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-        left = delta_left(
+        delta_rest = delta_left(
             guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
         )
-        return analytic_gaussian_sigma(guarantee.epsilon, left)
+        return analytic_gaussian_sigma(guarantee.epsilon, delta_rest)
     raise InvalidInputError(
         f"{guarantee!r} cannot be kept with Gaussian noise; give ZCDP(rho) or ApproxDP(epsilon, "
         "delta)"
@@ -210,8 +210,8 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     epsilon = float_below(guarantee.epsilon)
     delta = float_below(guarantee.delta)
     narrowest = _poisson(epsilon, delta, rate, steps)
-    left = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
-    return _poisson(epsilon, left, rate, steps)
+    delta_rest = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
+    return _poisson(epsilon, delta_rest, rate, steps)
 
 
 @lru_cache(maxsize=1024)

@@ -44,15 +44,17 @@ def in_order(name: str, values: object) -> list[Any]:
     >>> in_order("people", np.array([4, 2])), in_order("people", range(2))
     ([4, 2], [0, 1])
     """
-    methods = (getattr(values, each, None) for each in ("tolist", "to_list", "to_pylist"))
-    method = next((each for each in methods if callable(each)), None)
-    found = values if method is None else method()
-    if isinstance(found, Mapping | Set | str | bytes) or not isinstance(found, Sequence):
+    methods = (getattr(values, name, None) for name in ("tolist", "to_list", "to_pylist"))
+    method = next((method for method in methods if callable(method)), None)
+    values_list = values if method is None else method()
+    if isinstance(values_list, Mapping | Set | str | bytes) or not isinstance(
+        values_list, Sequence
+    ):
         raise InvalidInputError(
             f"{name} is {quote(values)}; it must be a list, a flat array or one column, whose "
             "values are taken by position"
         )
-    return list(found)
+    return list(values_list)
 
 
 def check_positions(name: str, values: object) -> Examples:
@@ -69,11 +71,11 @@ def check_positions(name: str, values: object) -> Examples:
     counton.base.errors.InvalidInputError: a position in batch 1 is -1; it must be an integer ...
     """
     remedy = "positions count from 0; make them from a mask by numpy.flatnonzero(mask)"
-    found = [
-        check_integer(f"a position in {name}", one, 0, LARGEST - 1, remedy)
-        for one in in_order(name, values)
+    positions = [
+        check_integer(f"a position in {name}", position, 0, LARGEST - 1, remedy)
+        for position in in_order(name, values)
     ]
-    return np.array(found, np.int64)
+    return np.array(positions, np.int64)
 
 
 def check_people(values: object, examples: int) -> list[str]:
@@ -97,14 +99,14 @@ def check_people(values: object, examples: int) -> list[str]:
             f"people are given for {len(names)} examples, but there are {examples}: give one for "
             "each"
         )
-    for place, one in enumerate(names):
-        if not is_whole(one) and not (isinstance(one, str) and one.strip()):
+    for place, name in enumerate(names):
+        if not is_whole(name) and not (isinstance(name, str) and name.strip()):
             raise InvalidInputError(
                 f"people has no whole number or text for example {place}, but a value of type "
-                f"{type(one).__name__}: give each example its value, because one that is missing "
+                f"{type(name).__name__}: give each example its value, because one that is missing "
                 "would be a unit of its own"
             )
-    return [str(one) for one in names]
+    return [str(name) for name in names]
 
 
 class Sampler(ABC):
@@ -183,7 +185,7 @@ class Sampler(ABC):
 
         If the guarantee hides whether an example is there, it does not contain their number.
         """
-        found: dict[str, Any] = {
+        description: dict[str, Any] = {
             "sampler": type(self).__name__,
             "steps": self.steps,
             "schedule": list(self.schedule),
@@ -191,8 +193,8 @@ class Sampler(ABC):
             "chance": self.chance,
         }
         if self.neighbours == Sampler.neighbours:
-            found["examples"] = self.examples
-        return found
+            description["examples"] = self.examples
+        return description
 
     def serve(self, run: str, session: str) -> None:
         """Bind the sampler to one run, because secret batches may be used only once.
@@ -346,8 +348,10 @@ class MinSeparation(FixedEpochs):
         epoch, place = divmod(self.check_step(step) - 1, self.steps_per_epoch)
         number, within = divmod(place, self.window)
         members = self.window * self.batch_size
-        own = self._order[number * members : (number + 1) * members]
-        shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(own)
+        members_in_order = self._order[number * members : (number + 1) * members]
+        shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(
+            members_in_order
+        )
         return shuffled[within * self.batch_size : (within + 1) * self.batch_size]
 
 
@@ -603,7 +607,9 @@ class GivenBatches(Sampler):
             self._schedule = Schedule(epochs, apart, fixed=True)
         else:
             times = max(map(len, seen.values()), default=1)
-            gaps = (b - a for own in seen.values() for a, b in pairwise(own))
+            gaps = (
+                b - a for steps_of_member in seen.values() for a, b in pairwise(steps_of_member)
+            )
             self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
         self.epochs = self._schedule.steps
 

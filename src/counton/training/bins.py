@@ -159,11 +159,11 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
     apart = [float(gram.diagonal(lag).max()) * (1 + SLACK) for lag in range(places)]
     if apart[0] > 1 + 2 * SLACK:  # the sensitivity is not that of places which are kept
         return alone
-    found = []
+    bounds = []
     for step in sorted({-(-places // 2**power) for power in range(places.bit_length())}):
         if step < places and (shared := max(apart[step::step])) < 1:
-            found.append(PlaceBound(places // step, shared))
-    return (*found, *alone)
+            bounds.append(PlaceBound(places // step, shared))
+    return (*bounds, *alone)
 
 
 def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: int = 256) -> float:
@@ -186,18 +186,18 @@ def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: in
     variance = multiplier**-2
     places = bound.places
     shared = bound.shared * variance
-    own = (1 - bound.shared) * variance
+    own_variance = (1 - bound.shared) * variance
     if places == 1:
         shared = variance
-        own = 0.0
+        own_variance = 0.0
     if variance > _WIDEST:
         return 1.0
     from scipy.special import ndtr
 
     atoms = _Atoms(np.ones(1), np.ones(1), 0.0)
-    if own > 0:
+    if own_variance > 0:
         cut = _CUT * _gaussian_delta(epsilon, variance)
-        atoms = _mean_of_many(own, places, points, max(cut, 1e-300))
+        atoms = _mean_of_many(own_variance, places, points, max(cut, 1e-300))
     values, masses, over = atoms
     limit = math.exp(epsilon)
     if shared == 0:
@@ -231,16 +231,16 @@ def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Ato
     # Built from means of two.
     doubled = _log_normal(variance, points)
     reached = 1
-    found: _Atoms | None = None
+    total: _Atoms | None = None
     done = 0
     while True:
         if number & reached:
             share = done / (done + reached)
-            found = doubled if found is None else _mean_of_two(found, doubled, share, points, cut)
+            total = doubled if total is None else _mean_of_two(total, doubled, share, points, cut)
             done += reached
         reached *= 2
         if reached > number:
-            return found or doubled
+            return total or doubled
         doubled = _mean_of_two(doubled, doubled, 0.5, points, cut)
 
 
@@ -269,13 +269,13 @@ def _log_normal(variance: float, points: int) -> _Atoms:
     return _Atoms(values, masses, max(rest, 0.0))
 
 
-def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
-    """Return a grid distribution that bounds share * one + (1 - share) * other, independent.
+def _mean_of_two(first: _Atoms, second: _Atoms, share: float, points: int, cut: float) -> _Atoms:
+    """Return a grid distribution that bounds share * first + (1 - share) * second, independent.
 
     Mass above the grid is moved to ``beyond``, if its part of the mean is below ``cut``.
     """
-    values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
-    masses = np.multiply.outer(one.masses, other.masses).ravel()
+    values = np.add.outer(share * first.values, (1 - share) * second.values).ravel()
+    masses = np.multiply.outer(first.masses, second.masses).ravel()
     order = np.argsort(values, kind="stable")
     values = values[order]
     masses = masses[order]
@@ -287,7 +287,7 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
     grid[-1] = high
     rest = float(np.maximum(values - high, 0) @ masses)
     placed = _on_grid(np.minimum(values, high), masses, grid)
-    return _Atoms(grid, placed, share * one.beyond + (1 - share) * other.beyond + rest)
+    return _Atoms(grid, placed, share * first.beyond + (1 - share) * second.beyond + rest)
 
 
 def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
@@ -334,14 +334,14 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     lost = places * beyond(narrowest, strategy.steps, above)
     lost += math.exp(min(float_above(guarantee.epsilon), 700.0)) * places * 2.0**-64  # of the draw
     try:
-        left = delta_left(guarantee, strategy.steps, lost)
+        delta_rest = delta_left(guarantee, strategy.steps, lost)
     except InvalidInputError:
         return widest
     # A little more noise makes up for what is lost, except where that is nearly half of delta.
-    found = _least_multiplier(epsilon, left, best, narrowest, 1.01 * narrowest, _POINTS)
-    if math.isinf(found):
-        found = _least_multiplier(epsilon, left, best, narrowest, widest, _POINTS)
-    return min(widest, found)
+    multiplier = _least_multiplier(epsilon, delta_rest, best, narrowest, 1.01 * narrowest, _POINTS)
+    if math.isinf(multiplier):
+        multiplier = _least_multiplier(epsilon, delta_rest, best, narrowest, widest, _POINTS)
+    return min(widest, multiplier)
 
 
 def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
@@ -419,13 +419,15 @@ def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
     delta = float_below(guarantee.delta)
 
     def least(delta: float, low: float, high: float) -> float:
-        return _least(lambda one: anew_delta(epsilon, places, epochs, one) <= delta, low, high)
+        return _least(
+            lambda multiplier: anew_delta(epsilon, places, epochs, multiplier) <= delta, low, high
+        )
 
     narrowest = least(delta, widest / 256, widest)
     lost = steps * beyond(narrowest, epsilon=float_above(guarantee.epsilon))
     drawn = math.exp(min(float_above(guarantee.epsilon), 700.0)) * steps * 2.0**-64
-    left = delta_left(guarantee, steps, lost + drawn)
-    return min(widest, least(left, narrowest, 1.01 * narrowest))
+    delta_rest = delta_left(guarantee, steps, lost + drawn)
+    return min(widest, least(delta_rest, narrowest, 1.01 * narrowest))
 
 
 @lru_cache(maxsize=1024)
@@ -438,15 +440,17 @@ def _narrowest(
     If none improves on ``widest``, which is known to suffice, return that and the bound for one
     place.
     """
-    found = widest
+    multiplier = widest
     best = PlaceBound(1, 0.0)
     for bound in bounds:
-        if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
-            found = _least_multiplier(epsilon, delta, bound, found / 16, 0.99 * found, _FEW)
+        if bound.places > 1 and place_delta(epsilon, bound, 0.99 * multiplier, _FEW) <= delta:
+            multiplier = _least_multiplier(
+                epsilon, delta, bound, multiplier / 16, 0.99 * multiplier, _FEW
+            )
             best = bound
     if best.places > 1:
-        found = _least_multiplier(epsilon, delta, best, 0.9 * found, found, _POINTS)
-    return found, best
+        multiplier = _least_multiplier(epsilon, delta, best, 0.9 * multiplier, multiplier, _POINTS)
+    return multiplier, best
 
 
 @lru_cache(maxsize=1024)

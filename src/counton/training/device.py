@@ -95,7 +95,7 @@ def normals_inside(
 
     taps = [strategy.taps(step) for step in range(1, strategy.steps + 1)]
     ends = np.cumsum([0, *map(len, taps)]).astype(np.int32)
-    flat = [tap for own in taps for tap in own]
+    flat = [tap for taps_of_step in taps for tap in taps_of_step]
     nodes = np.array([(tap.level, tap.index) for tap in flat], np.uint32)
     firsts = np.array([strategy.first_step(tap.level, tap.index) for tap in flat], np.uint32)
     weights = np.array([tap.weight for tap in flat], np.float32)

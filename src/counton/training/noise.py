@@ -107,8 +107,8 @@ class TrainingNoise:
         sampler: Sampler | None = None,
         where: str = "host",
     ) -> None:
-        given: object = name
-        if not isinstance(given, str) or not given:
+        untyped_name: object = name
+        if not isinstance(untyped_name, str) or not untyped_name:
             raise InvalidInputError(f"name is {quote(name)}; it must be a text that names the run")
         bound = check_positive("clip", clip, "the largest gradient norm")
         if sampler is not None:
@@ -253,7 +253,7 @@ class TrainingNoise:
             )
         run: dict[str, Any] = {
             "identity": self._identity,
-            "sessions": [list(each) for each in self._sessions],
+            "sessions": [list(session) for session in self._sessions],
             "terms": dict(self._all_terms),
             "std": self.std,
         }
@@ -289,21 +289,21 @@ class TrainingNoise:
             StateError: another run with this name has begun under the key.
         """
         self.check_step(step)
-        found = trees.distinct_leaves(gradients)
-        unknown = set(shards or ()) - {name for name, _ in found}
+        named_arrays = trees.distinct_leaves(gradients)
+        unknown = set(shards or ()) - {name for name, _ in named_arrays}
         if unknown:
             raise InvalidInputError(
                 f"shards name {sorted(unknown)[0]!r}, which is not a gradient: leave it out"
             )
-        for name, array in found:
+        for name, array in named_arrays:
             trees.check_floats(array, name)
             trees.check_finite(array, name)
         if not shards and self.sampler is not None:
-            squares = sum(trees.squared_norm(array) for _, array in found)
+            squares = sum(trees.squared_norm(array) for _, array in named_arrays)
             self.check_length(step, math.sqrt(squares))
         places = {}  # for each parameter its size, and the range of coordinates here
-        self._find_device([array for _, array in found])
-        for name, array in found:
+        self._find_device([array for _, array in named_arrays])
+        for name, array in named_arrays:
             here = math.prod(array.shape)
             first, size = (shards or {}).get(name, (0, here))
             places[name] = size, first, first + here
@@ -335,8 +335,8 @@ class TrainingNoise:
         self._find_device([None])
         stop = size if stop is None else stop
         size = check_integer("size", size, 1)
-        found: Singles = self._next(step, {name: (size, first, stop)})[name].noise(step)
-        return found
+        normals: Singles = self._next(step, {name: (size, first, stop)})[name].noise(step)
+        return normals
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
         """Return the new random part of a step's noise for one parameter: the weighted sum of the
@@ -370,12 +370,12 @@ class TrainingNoise:
         """
         if self.sampler is None:
             return
-        wanted = len(self.sampler.batch(step))
+        in_batch = len(self.sampler.batch(step))
         counted = rows if present is None else present
-        if rows < wanted or counted > wanted:
+        if rows < in_batch or counted > in_batch:
             raise InvalidInputError(
-                f"step {step} has the gradients of {counted if counted > wanted else rows} "
-                f"examples, but the sampler's batch has {wanted}, on which the guarantee relies: "
+                f"step {step} has the gradients of {counted if counted > in_batch else rows} "
+                f"examples, but the sampler's batch has {in_batch}, on which the guarantee relies: "
                 f"take sampler.batch({step})"
             )
 
@@ -462,9 +462,9 @@ class TrainingNoise:
                 "join must be called before the first step, but noise was drawn already: call it "
                 "first"
             )
-        found = *read_run(run), self._check_terms(run)
+        resumed = *read_run(run), self._check_terms(run)
         self._keep_places(run)
-        self._identity, self._sessions, self.std = found
+        self._identity, self._sessions, self.std = resumed
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
@@ -546,7 +546,7 @@ class TrainingNoise:
             last = check_integer("step", state["step"], 0, self.strategy.steps)
             if not self.seeded:
                 sessions = renew(sessions, last, drawn_identity())
-            found: dict[tuple[str, int, int], _Parameter] = {}
+            parameters: dict[tuple[str, int, int], _Parameter] = {}
             for entry in state["parameters"]:
                 name = entry["name"]
                 first = int(entry["first"])
@@ -562,14 +562,14 @@ class TrainingNoise:
                     )
                 parameter.buffers = buffers
                 parameter.step = int(entry["step"])
-                found[name, first, stop] = parameter
+                parameters[name, first, stop] = parameter
         except (KeyError, TypeError, ValueError) as error:
             raise _unreadable(error) from error
         self._keep_places(state["run"])
         self._identity = identity
         self._sessions = sessions
         self.std = std
-        self._parameters = found
+        self._parameters = parameters
         self._resumed = last
         self._last = last
         self._drawn = False
@@ -584,13 +584,13 @@ class TrainingNoise:
     @cached_property
     def _all_terms(self) -> dict[str, Any]:
         """All parameters, as JSON values, that must be equal in a run and in its continuation."""
-        found = {
+        terms = {
             **self._terms,
             "strategy": self.strategy.to_dict(),
             "key": self._key.fingerprint,
             "sampler": None if self.sampler is None else self.sampler.description,
         }
-        return dict(json.loads(json.dumps(found)))
+        return dict(json.loads(json.dumps(terms)))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -619,13 +619,13 @@ class TrainingNoise:
             here = here | {"device": there.get("device") or "not known"}
         other = [name for name in here | there if there.get(name, there) != here.get(name, here)]
         if other:
-            stated, wanted = (
+            saved, current = (
                 shorten(str(({"device": "the host"} | terms).get(other[0])))
                 for terms in (there, here)
             )
             raise StateError(
                 f"the run belongs to another noise than {self.name!r}, or to other settings: its "
-                f"{other[0]} is {stated}, but here it is {wanted}; with two settings neither "
+                f"{other[0]} is {saved}, but here it is {current}; with two settings neither "
                 "guarantee would hold: make the noise with TrainingNoise.of_run(run, key=..., "
                 "sampler=...) from that run"
             )
@@ -694,7 +694,10 @@ class TrainingNoise:
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
             self._drawn = True
-            parameters = {name: self._parameter(name, *place) for name, place in places.items()}
+            parameters = {
+                name: self._parameter(name, size, first, stop)
+                for name, (size, first, stop) in places.items()
+            }
             for parameter in parameters.values():
                 parameter.check_next(step)
                 if step in parameter.released or step <= self._resumed:
@@ -713,8 +716,8 @@ class TrainingNoise:
                 f"coordinates {first} to {stop} are not all among the {size} coordinates of "
                 f"{name!r}: give coordinates among these"
             )
-        known = self._parameters.get((name, first, stop))
-        if known is None:
+        parameter = self._parameters.get((name, first, stop))
+        if parameter is None:
             for other, low, high in self._parameters:
                 if other == name and max(low, first) < min(high, stop):
                     raise InvalidInputError(
@@ -722,16 +725,16 @@ class TrainingNoise:
                         "have noise in this step already; a parameter must keep its shape, and its "
                         "shards their places: give each coordinate once"
                     )
-            known = self._make_parameter(name, size, first, stop)
-            known.step = self._resumed
-            known.behind = self._resumed
-            self._parameters[name, first, stop] = known
-        elif known.field.size != size:
+            parameter = self._make_parameter(name, size, first, stop)
+            parameter.step = self._resumed
+            parameter.behind = self._resumed
+            self._parameters[name, first, stop] = parameter
+        elif parameter.field.size != size:
             raise InvalidInputError(
-                f"{name!r} has {size} coordinates, but had {known.field.size} before: keep the "
+                f"{name!r} has {size} coordinates, but had {parameter.field.size} before: keep the "
                 "shape of a parameter"
             )
-        return known
+        return parameter
 
     def _make_parameter(
         self,
@@ -775,15 +778,15 @@ class TrainingNoise:
         Raises:
             StateError: earlier steps, or two of the devices, had another one.
         """
-        stated = self._terms["device"] or next(iter(devices), None)
+        bound = self._terms["device"] or next(iter(devices), None)
         for device in devices:
-            if device != stated:
+            if device != bound:
                 raise StateError(
-                    f"the normals of {self.name!r} were drawn by {stated}, but here {device} "
+                    f"the normals of {self.name!r} were drawn by {bound}, but here {device} "
                     "draws, which cannot draw them again: continue with that one, or begin a run "
                     "under another name"
                 )
-        self._terms["device"] = stated
+        self._terms["device"] = bound
         for of_terms in ("_all_terms", "fingerprint"):
             vars(self).pop(of_terms, None)
 
@@ -819,7 +822,9 @@ def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
     """
     try:
         identity = str(run["identity"])
-        sessions = tuple((int(first), str(each)) for first, each in run["sessions"])
+        sessions = tuple(
+            (int(first), str(drawn_identity_text)) for first, drawn_identity_text in run["sessions"]
+        )
         starts = [first for first, _ in sessions]
         if not starts or starts[0] != 1 or starts != sorted(set(starts)):
             raise ValueError
@@ -839,7 +844,10 @@ def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
     >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
     """
-    return (*((first, each) for first, each in sessions if first <= last), (last + 1, identity))
+    return (
+        *((first, session) for first, session in sessions if first <= last),
+        (last + 1, identity),
+    )
 
 
 class _Parameter:
@@ -885,13 +893,13 @@ class _Parameter:
 
         On a device it is a tensor on the device of the gradient ``like``.
         """
-        made = self._on_host if isinstance(self.field, NormalField) else self._on_device
+        draw = self._on_host if isinstance(self.field, NormalField) else self._on_device
         again = range(1, self.behind + 1 if self.strategy.buffers else 1)
         self.behind = 0
         for earlier in again:
-            made(earlier, like)
+            draw(earlier, like)
         self.step = step
-        return made(step, like)
+        return draw(step, like)
 
     def _on_device(self, step: int, like: Any) -> Any:
         torch = sys.modules["torch"]
@@ -965,10 +973,10 @@ class _Parameter:
         begun = self.strategy.first_step(tap.level, tap.index)
         if begun >= self._sessions[-1][0]:
             return self.field
-        own = next(each for first, each in reversed(self._sessions) if first <= begun)
-        if own not in self._earlier:
-            self._earlier[own] = self._make(own)
-        return self._earlier[own]
+        session = next(session for first, session in reversed(self._sessions) if first <= begun)
+        if session not in self._earlier:
+            self._earlier[session] = self._make(session)
+        return self._earlier[session]
 
     def take_over(self, other: _Parameter) -> None:
         self._sessions = other._sessions

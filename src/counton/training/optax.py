@@ -156,14 +156,14 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
         squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
         length = jnp.sqrt(sum(squares, start=jnp.zeros(())))  # 2-norm of all numbers together
-        found = (step, state.run, _digest(arrays), length, jnp.asarray(present))
+        arguments = (step, state.run, _digest(arrays), length, jnp.asarray(present))
         # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
         # waits for effects when a program ends, and not for what is pure: threads which then call
         # Python would abort the process. Secret words come from here too: constants
         # of a compiled program can be read in it.
         pair = jax.ShapeDtypeStruct((2,), jnp.uint32)
         kinds = jax.ShapeDtypeStruct((), jnp.int32), dict.fromkeys(words, pair)
-        given, secret = jax.experimental.io_callback(check, kinds, *found)
+        known_step, secret = jax.experimental.io_callback(check, kinds, *arguments)
         buffers: dict[str, Any] = {}
 
         def noisy(name: str, array: Any) -> Any:
@@ -172,10 +172,10 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
                 return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
 
             if normals is not None:
-                drawn = normals(secret[name], array.shape, given, state.run)
+                drawn = normals(secret[name], array.shape, known_step, state.run)
             else:
                 result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
-                drawn = jax.experimental.io_callback(fresh, result, given, state.run)
+                drawn = jax.experimental.io_callback(fresh, result, known_step, state.run)
             held = state.buffers[name]
             total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
             shape = (-1,) + (1,) * array.ndim
@@ -217,25 +217,25 @@ def resume(state: Any, identity: str | None = None) -> Any:
             "to all of them"
         )
 
-    def one(found: Any) -> Any:
-        if not isinstance(found, NoiseState):
-            return found
-        run = _from_numbers(np.asarray(found.run))
-        last = int(found.step)
+    def one(state: Any) -> Any:
+        if not isinstance(state, NoiseState):
+            return state
+        run = _from_numbers(np.asarray(state.run))
+        last = int(state.step)
         if run["identity"] == SEEDED:
-            return found
-        own = drawn_identity() if identity is None else identity
-        sessions = renew(tuple(map(tuple, run["sessions"])), last, own)
+            return state
+        session = drawn_identity() if identity is None else identity
+        sessions = renew(tuple(map(tuple, run["sessions"])), last, session)
         rows = _as_numbers(run | {"sessions": sessions})
         with _giving:
-            if own in _given:
+            if session in _given:
                 raise InvalidInputError(
                     "another run of this process has this identity, and would have equal noise: "
                     "give identity= 32 other hexadecimal digits, the same to all processes of a "
                     "run; where JAX runs in one process, leave it out"
                 )
-            _given[own] = {}
-        return found._replace(run=jnp.asarray(rows))
+            _given[session] = {}
+        return state._replace(run=jnp.asarray(rows))
 
     return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
 
@@ -296,17 +296,17 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
     if run["identity"] == SEEDED and noise.seeded:
         return
     with _giving:
-        given = _given.get(run["sessions"][-1][1])
-        if given is None:
+        digests = _given.get(run["sessions"][-1][1])
+        if digests is None:
             raise StateError(
                 f"the state of {noise.name!r} at step {step} belongs to another process, which may "
                 "have gone on from it: continue with counton.training.optax.resume(state), which "
                 "draws its own noise"
             )
-        if step not in given and step > max(given, default=0):
-            given[step] = digest
-            given.pop(step - _REMEMBERED, None)
-        elif given.get(step) != digest:
+        if step not in digests and step > max(digests, default=0):
+            digests[step] = digest
+            digests.pop(step - _REMEMBERED, None)
+        elif digests.get(step) != digest:
             raise InvalidInputError(
                 f"step {step} of {noise.name!r} has its noise already; equal noise on other "
                 "gradients would reveal their difference: use each state once, make one state for "
@@ -366,11 +366,12 @@ def _check_updates(updates: Any, state: NoiseState, per_example: bool) -> None:
         trees.check_floats(array, name)
         shape = tuple(array.shape[1:] if per_example else array.shape)
         if shape != shapes[name] or (per_example and not array.ndim):
-            wanted = f"(examples, *{shapes[name]})" if per_example else str(shapes[name])
+            expected = f"(examples, *{shapes[name]})" if per_example else str(shapes[name])
             raise InvalidInputError(
                 f"the update of {name!r} has shape {tuple(array.shape)}, but with "
-                f"per_example={per_example} it must be {wanted}. Give gradients of single examples "
-                "(jax.vmap) with per_example=True, and clipped sums with per_example=False."
+                f"per_example={per_example} it must be {expected}. Give gradients of single "
+                "examples (jax.vmap) with per_example=True, and clipped sums with "
+                "per_example=False."
             )
         if per_example:
             rows[name] = array.shape[0]

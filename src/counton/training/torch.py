@@ -286,8 +286,8 @@ class PrivateSteps:
     # ---------------------------------------------------------------------------------- each step
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        given = (*args, *kwargs.values())  # the optimizer itself is the first
-        if any(argument is not None and argument is not optimizer for argument in given):
+        values = (*args, *kwargs.values())  # the optimizer itself is the first
+        if any(argument is not None and argument is not optimizer for argument in values):
             raise InvalidInputError(
                 "the optimizer was given a closure, which would compute gradients after their "
                 "noise was added: call step() without it"
@@ -411,18 +411,18 @@ class PrivateSteps:
         held = self._gradients_of_examples()
         if not held:
             return  # an empty batch
-        squares = [each.float().flatten(1).square().sum(1) for each in held.values()]
+        squares = [gradient.float().flatten(1).square().sum(1) for gradient in held.values()]
         norms = torch.stack(squares).sum(0).sqrt()
         self._rows += len(norms)
         # an example whose gradient is not finite counts for nothing
         factors = (self._noise.clip / norms.clamp_min(self._noise.clip)).where(
             norms.isfinite(), torch.zeros_like(norms)
         )
-        for name, each in held.items():
-            finite = each.float().nan_to_num(0.0, 0.0, 0.0)
+        for name, gradient in held.items():
+            finite = gradient.float().nan_to_num(0.0, 0.0, 0.0)
             total = torch.tensordot(factors, finite, dims=1)
-            known = self._sums.get(name)
-            self._sums[name] = total if known is None else known + total
+            total_before = self._sums.get(name)
+            self._sums[name] = total if total_before is None else total_before + total
         self._clear_gradients()
 
     def _gradients_of_examples(self) -> dict[str, Any]:
@@ -453,7 +453,7 @@ class PrivateSteps:
                     "make_private: torch.autograd.grad of a loss also writes grad_sample. Call "
                     "model.disable_hooks() before such a gradient, and backward() once for a step."
                 )
-        passes = {each for name in held for each in self._passes.get(name, ())}
+        passes = {layer_pass for name in held for layer_pass in self._passes.get(name, ())}
         if len(passes) > 1:
             raise _several_passes(next(iter(held)))
         first = next(iter(held), "")
@@ -520,12 +520,12 @@ class PrivateSteps:
             sums[name] = local.float()
         noisy = self._noise.add(step, sums, shards)
         for name, parameter in self._parameters.items():
-            found = (noisy[name] / self._batch_size).to(parameter.dtype)
+            gradient = (noisy[name] / self._batch_size).to(parameter.dtype)
             if name in shards:
                 local, _ = local_part(parameter.grad)
-                local.copy_(found)
+                local.copy_(gradient)
             else:
-                parameter.grad = found
+                parameter.grad = gradient
 
 
 def _parameters_of(optimizer: Any) -> list[Any]:
@@ -575,9 +575,9 @@ def _is_zero(gradient: Any) -> bool:
     return not bool(numbers.any())
 
 
-def _changed(what: str) -> InvalidInputError:
+def _changed(change: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{what} after make_private. Only the parameters of then are clipped and get noise. Make "
+        f"{change} after make_private. Only the parameters of then are clipped and get noise. Make "
         "an optimizer with all parameters that this run trains. Then call make_private with new "
         "noise under another name."
     )

@@ -197,19 +197,19 @@ class _Candidates(NamedTuple):
 
 def _find_buffered(run: _Run) -> list[TrainingStrategy]:
     """Return BLT noise, plain and with scaled steps."""
-    found: list[TrainingStrategy] = []
+    strategies: list[TrainingStrategy] = []
     scalings: list[Scaling] = ["none"]
     if run.steps <= LARGEST_DENSE:
         scalings.append(run.scaling)
     elif run.epochs == 1 and run.steps <= _MOST_FOR_EQUAL_SCALES:
         scalings.append("equal")
     for scaling in scalings:
-        found.append(
+        strategies.append(
             BufferedToeplitz.fit(
                 *run.place, buffers=run.buffers, scaling=scaling, optimizer=run.optimizer
             )
         )
-    return found
+    return strategies
 
 
 def _find_cut(run: _Run, reaches: Sequence[int]) -> list[TrainingStrategy]:
@@ -222,14 +222,14 @@ def _find_cut(run: _Run, reaches: Sequence[int]) -> list[TrainingStrategy]:
         run: the run.
         reaches: the numbers of steps.
     """
-    found: list[TrainingStrategy] = []
+    strategies: list[TrainingStrategy] = []
     constant = None if run.optimizer is None else SGD(run.optimizer.momentum)
     for reach in reaches:
         if 4 <= reach < run.steps <= LARGEST_DENSE:
             cut = BufferedToeplitz.fit(reach, buffers=run.buffers, optimizer=constant)
             whole = BufferedToeplitz(run.steps, cut.theta, cut.thetahat, run.schedule)
-            found.append(whole.under(run.optimizer))
-    return found
+            strategies.append(whole.under(run.optimizer))
+    return strategies
 
 
 def _find_independent(run: _Run) -> list[TrainingStrategy]:
@@ -284,13 +284,13 @@ def _find_few(run: _Run) -> list[TrainingStrategy]:
     scaled = plain
     if run.steps > _MOST_FOR_THREE_QUICK_SCALES:
         scaled = [min(plain, key=lambda strategy: strategy.rmse)]
-    found: list[TrainingStrategy] = [*plain]
+    strategies: list[TrainingStrategy] = [*plain]
     if run.steps <= _MOST_FOR_ONE_QUICK_SCALE:
-        found += [strategy.with_scaling(run.scaling, run.search) for strategy in scaled]
+        strategies += [strategy.with_scaling(run.scaling, run.search) for strategy in scaled]
     elif run.epochs == 1 and run.optimizer is None:
         # The error of equal scales takes time in proportion to the steps, not to their square.
-        found.append(plain[0].with_scaling("equal"))
-    return found
+        strategies.append(plain[0].with_scaling("equal"))
+    return strategies
 
 
 def _takes_echo(run: _Run) -> bool:
@@ -327,38 +327,40 @@ def _candidates(run: _Run) -> list[_Candidates]:
     if _MOST_FOR_QUICK_SCALES < run.steps <= LARGEST_DENSE and run.search == "quick":
         return [_Candidates("BLT and Echo", lambda: _find_few(run))]
     scaling: Scaling = run.scaling if run.steps <= LARGEST_DENSE else "none"
-    found = [_Candidates("BLT", lambda: _find_buffered(run))]
+    candidates = [_Candidates("BLT", lambda: _find_buffered(run))]
     if run.steps <= LARGEST_DENSE:
-        found.append(
+        candidates.append(
             _Candidates("banded inverse square root", lambda: _find_banded_root(run, scaling))
         )
     if _takes_echo(run):
-        found.append(_Candidates("Echo", lambda: _find_echo(run, scaling)))
+        candidates.append(_Candidates("Echo", lambda: _find_echo(run, scaling)))
     if _takes_bands(run):
-        found.append(_Candidates("banded optimum", lambda: _find_bands(run)))
+        candidates.append(_Candidates("banded optimum", lambda: _find_bands(run)))
     if run.steps <= _MOST_FOR_OCTAVE and run.optimizer is None:
-        found.append(_Candidates("Octave", lambda: _find_octave(run)))
+        candidates.append(_Candidates("Octave", lambda: _find_octave(run)))
     if places is not None:
         reaches = [places // 2, places, 2 * places]
-        found.append(_Candidates("independent noise", lambda: _find_independent(run)))
-        found.append(_Candidates("BLT cut", lambda: _find_cut(run, reaches)))
-    return found
+        candidates.append(_Candidates("independent noise", lambda: _find_independent(run)))
+        candidates.append(_Candidates("BLT cut", lambda: _find_cut(run, reaches)))
+    return candidates
 
 
 def _find_all(run: _Run) -> list[TrainingStrategy]:
     """Return all candidates of a plan, and write the progress of a long search."""
     searches = _candidates(run)
-    found: list[TrainingStrategy] = []
+    strategies: list[TrainingStrategy] = []
     for number, candidates in enumerate(searches, 1):
         _tell(run, candidates.name, number, len(searches))
-        found += candidates.find()
-    return found
+        strategies += candidates.find()
+    return strategies
 
 
-def _tell(run: _Run, what: str, number: int, total: int) -> None:
+def _tell(run: _Run, what_runs: str, number: int, total: int) -> None:
     """Write a line of progress to standard error, if the search is long."""
     if run.search == "long":
-        sys.stderr.write(f"counton: plan for {run.steps:,} steps, {number} of {total}: {what}\n")
+        sys.stderr.write(
+            f"counton: plan for {run.steps:,} steps, {number} of {total}: {what_runs}\n"
+        )
         sys.stderr.flush()
 
 

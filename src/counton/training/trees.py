@@ -39,15 +39,15 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def distinct_leaves(tree: Any) -> list[tuple[str, Any]]:
     """Return the name and the array of each leaf; two names must differ."""
-    found = list(leaves(tree))
+    named_leaves = list(leaves(tree))
     seen = set[str]()
-    for name, _ in found:
+    for name, _ in named_leaves:
         if name in seen:
             raise InvalidInputError(
                 f"two gradients are both called {name!r}, and would have equal noise: rename one"
             )
         seen.add(name)
-    return found
+    return named_leaves
 
 
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
@@ -74,20 +74,23 @@ def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[
     """Return a container's named children, and a function that rebuilds it from new ones."""
     kind = type(tree)
     if isinstance(tree, Mapping):
-        made: Callable[[Any], Any] = kind
-        return [*tree.items()], lambda others: made(dict(zip(tree, others, strict=True)))
+        make: Callable[[Any], Any] = kind
+        return [*tree.items()], lambda others: make(dict(zip(tree, others, strict=True)))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return [*zip(tree._fields, tree, strict=True)], lambda others: kind(*others)
     if isinstance(tree, list | tuple):
         return [*enumerate(tree)], kind
     if (jax := sys.modules.get("jax")) is not None:
-        found, whole = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda it: it is not tree)
-        if len(found) != 1 or found[0][1] is not tree:  # the container is registered with JAX
+        flat, whole = jax.tree_util.tree_flatten_with_path(
+            tree, is_leaf=lambda node: node is not tree
+        )
+        is_registered = len(flat) != 1 or flat[0][1] is not tree
+        if is_registered:
             children = []
-            for path, child in found:
-                own = path[-1]  # an entry of a path: a key, an index or an attribute
-                names = [getattr(own, of) for of in ("key", "idx", "name") if hasattr(own, of)]
-                children.append((names[0] if names else own, child))
+            for path, child in flat:
+                entry = path[-1]  # an entry of a path: a key, an index or an attribute
+                names = [getattr(entry, of) for of in ("key", "idx", "name") if hasattr(entry, of)]
+                children.append((names[0] if names else entry, child))
             return children, whole.unflatten
     raise InvalidInputError(
         f"gradients contain {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "

@@ -249,14 +249,14 @@ class Dense(OwnCells):
 
 
 def _split(matrix: Integers) -> tuple[Integers, Integers]:
-    own = np.zeros(matrix.shape[1], np.int64)
-    place = np.full(len(own), -1)
+    diagonal = np.zeros(matrix.shape[1], np.int64)
+    place = np.full(len(diagonal), -1)
     for row in np.flatnonzero((matrix != 0).sum(axis=1) == 1).tolist():
         cell = int(np.flatnonzero(matrix[row])[0])
-        if matrix[row, cell] > own[cell]:
-            own[cell] = matrix[row, cell]
+        if matrix[row, cell] > diagonal[cell]:
+            diagonal[cell] = matrix[row, cell]
             place[cell] = row
-    return np.delete(matrix, place[place >= 0], axis=0), own
+    return np.delete(matrix, place[place >= 0], axis=0), diagonal
 
 
 class _DenseEquations(NormalEquations):
@@ -330,16 +330,16 @@ class _DenseEquations(NormalEquations):
     @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
         last = len(self._cells) - 1
-        found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
+        variance: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
         corners = []
         for ends, sign in ((low, -1), (high, 1)):
             cell = np.minimum(np.asarray(ends).astype(np.int64), last)
             share = ends - cell
             corners += [(cell, sign * (1 - share)), (cell + 1, sign * share)]
-        for one, weight in corners:
+        for first, weight in corners:
             for two, times in corners:
-                found = found + weight * times * self._joint[one, two]
-        return np.maximum(found, 0.0)
+                variance = variance + weight * times * self._joint[first, two]
+        return np.maximum(variance, 0.0)
 
 
 @one_thread()

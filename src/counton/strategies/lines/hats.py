@@ -112,8 +112,8 @@ class Hats(OwnCells):
         self._amplitudes: list[Integers] = []
         self._levels: list[_Level] = []
         hats = 0
-        for (_, knots), given in zip(levels, amplitudes, strict=True):
-            self._amplitudes.append(_check_amplitudes(given, len(knots), self.bits, self.cells))
+        for (_, knots), heights in zip(levels, amplitudes, strict=True):
+            self._amplitudes.append(_check_amplitudes(heights, len(knots), self.bits, self.cells))
             self._levels.append(_level(self.cells, knots, self._amplitudes[-1], hats))
             hats += len(knots)
         self.rows = hats
@@ -143,7 +143,8 @@ class Hats(OwnCells):
     def short_text(self) -> str:
         """Number of cells, and the spacing of each level: a distance, or the number of knots."""
         levels = (
-            str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
+            str(spacing) if isinstance(spacing, int) else f"{len(spacing)} knots"
+            for spacing in self.spacings
         )
         return f"Hats(cells={self.cells}, spacings=({', '.join(levels)}))"
 
@@ -178,7 +179,7 @@ class Hats(OwnCells):
     ) -> Self:
         cells = check_integer("cells", cells, 1, LARGEST_LINE)
         check_sequence("spacing", spacings, MOST_LEVELS)
-        counts = [len(_knots(cells, each)[1]) for each in spacings]
+        counts = [len(_knots(cells, spacing)[1]) for spacing in spacings]
         flat = integers_from_text(amplitudes, (sum(counts),))
         rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
         return cls(cells, spacings, rows, norm, bits)
@@ -246,13 +247,13 @@ class Hats(OwnCells):
 
     @override
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        found = []
+        reads = []
         for level in self._levels:
             interval = int(np.searchsorted(level.starts, cell, side="right")) - 1
             for weights, shift in ((level.falls, 0), (level.rises, 1)):
                 if weights[cell]:
-                    found.append((level.first + interval + shift, int(weights[cell])))
-        return found
+                    reads.append((level.first + interval + shift, int(weights[cell])))
+        return reads
 
     @override
     def powers(self, norm: Norm) -> Integers:
@@ -298,7 +299,7 @@ class Hats(OwnCells):
     @override
     def largest_entry(self) -> int:
         hats = [int(np.maximum(np.abs(v.falls), np.abs(v.rises)).max()) for v in self._levels]
-        return max(int(self.own.max()), *hats, 1)
+        return max([int(self.own.max()), *hats, 1])
 
     # ------------------------------------------------------------------ what is estimated
 
@@ -339,15 +340,15 @@ class Hats(OwnCells):
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
 
 
-def _knots(cells: int, given: object) -> tuple[int | tuple[int, ...], Integers]:
+def _knots(cells: int, spacing_or_knots: object) -> tuple[int | tuple[int, ...], Integers]:
     """Return the stated distance or positions of a level's knots, and its knots as int64.
 
     Knots increase; only the last may lie beyond the cells.
     """
-    if not isinstance(given, (list, tuple, range, np.ndarray)):
-        distance = check_integer("spacing", given, 1, LARGEST_KNOT)
+    if not isinstance(spacing_or_knots, (list, tuple, range, np.ndarray)):
+        distance = check_integer("spacing", spacing_or_knots, 1, LARGEST_KNOT)
         return distance, np.arange(-(-cells // distance) + 1) * np.int64(distance)
-    spacing = check_integers("knot", given, 0, LARGEST_KNOT, most=cells + 1)
+    spacing = check_integers("knot", spacing_or_knots, 0, LARGEST_KNOT, most=cells + 1)
     knots = np.array(spacing, np.int64)
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInputError(
@@ -393,8 +394,8 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
     falling = amplitudes[interval]
     rising = amplitudes[interval + 1]
     falls, rises = (  # rounded, halves up
-        np.asarray((2 * each + width) // (2 * width), np.int64)
-        for each in (falling * (width - risen), rising * risen)
+        np.asarray((2 * product + width) // (2 * width), np.int64)
+        for product in (falling * (width - risen), rising * risen)
     )
     return _Level(starts, lengths, falls, rises, interval, first)
 
@@ -424,8 +425,10 @@ class _HatEquations(NormalEquations):
         # line.
         ends = [level.starts[1:] for level in levels]
         where = np.concatenate([np.zeros(0, np.int64), *ends])
-        of_level = np.repeat(np.arange(len(levels)), [len(each) for each in ends])
-        number = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(each)) for each in ends)])
+        of_level = np.repeat(np.arange(len(levels)), [len(end_hats) for end_hats in ends])
+        number = np.concatenate(
+            [np.zeros(0, np.int64), *(np.arange(len(end_hats)) for end_hats in ends)]
+        )
         order = np.argsort(where, kind="stable")
         self._ends = where[order]
         of_level = of_level[order]
@@ -458,7 +461,7 @@ class _HatEquations(NormalEquations):
             reads[:, a] = self._segment_sums(scaled)
             for b in range(a + 1):
                 grams[:, a, b] = grams[:, b, a] = self._segment_sums(scaled * weights[b])
-        own = self._segment_sums(inverse)
+        segment_reads = self._segment_sums(inverse)
         hats = segments - 1 + slots
         self._own = np.zeros(hats, np.int64)
         self._others = np.zeros((hats, slots), np.int64)
@@ -479,7 +482,7 @@ class _HatEquations(NormalEquations):
                 self._reading[event] = read
                 gram += grams[event]
                 read = read + reads[event]
-                variance += own[event]
+                variance += segment_reads[event]
             last = event >= segments - 1
             slot = event - segments + 1 if last else 2 * of_level[event] + (number[event] & 1)
             pivot = gram[slot, slot]
@@ -539,17 +542,17 @@ class _HatEquations(NormalEquations):
             here = begin >= at
             from_start = np.maximum(begin - at, 0)
             base = np.where(here[:, None], self._reading[segment], carried)
-            known = np.where(here, self._before[segment], carried_variance)
+            prefix_values = np.where(here, self._before[segment], carried_variance)
             reading = base + sums[1:] - sums[from_start]
-            known = known + plain[1:] - plain[from_start]
-            prefixes[1:][part] = known - np.einsum(
+            prefix_values = prefix_values + plain[1:] - plain[from_start]
+            prefixes[1:][part] = prefix_values - np.einsum(
                 "ca,cab,cb->c", reading, between, reading, optimize=True
             )
             singles[part] = alone[part] - np.einsum(
                 "ca,cab,cb->c", scaled, between, scaled, optimize=True
             )
             carried = reading[-1]
-            carried_variance = float(known[-1])
+            carried_variance = float(prefix_values[-1])
         return prefixes, singles
 
     @override
@@ -569,27 +572,29 @@ class _HatEquations(NormalEquations):
 
     def _solve_columns(self, columns: Floats) -> Floats:
         """Return K^-1 times each column (overwritten), with the factors of K from `_factor`."""
-        own = self._own.tolist()
-        for event, hat in enumerate(own):
+        own_hats = self._own.tolist()
+        for event, hat in enumerate(own_hats):
             columns[self._others[event]] -= self._ratios[event][:, None] * columns[hat]
         columns[self._own] /= self._pivots[:, None]
-        for event in range(len(own) - 1, -1, -1):
-            columns[own[event]] -= self._ratios[event] @ columns[self._others[event]]
+        for event in range(len(own_hats) - 1, -1, -1):
+            columns[own_hats[event]] -= self._ratios[event] @ columns[self._others[event]]
         return columns
 
-    def _solve_column(self, own: list[int], right: list[float]) -> list[float]:
+    def _solve_column(self, own_hats: list[int], right: list[float]) -> list[float]:
         """Return K^-1 ``right`` (overwritten) for a single column, faster than `solve`."""
         others = self._others.tolist()
         ratios = self._ratios.tolist()
-        for hat, theirs, each in zip(own, others, ratios, strict=True):
+        for hat, theirs, ratios_of_hat in zip(own_hats, others, ratios, strict=True):
             value = right[hat]
-            for other, ratio in zip(theirs, each, strict=True):
+            for other, ratio in zip(theirs, ratios_of_hat, strict=True):
                 right[other] -= ratio * value
-        for hat, pivot in zip(own, self._pivots.tolist(), strict=True):
+        for hat, pivot in zip(own_hats, self._pivots.tolist(), strict=True):
             right[hat] /= pivot
-        for hat, theirs, each in zip(own[::-1], others[::-1], ratios[::-1], strict=True):
+        for hat, theirs, ratios_of_hat in zip(
+            own_hats[::-1], others[::-1], ratios[::-1], strict=True
+        ):
             read = 0.0
-            for other, ratio in zip(theirs, each, strict=True):
+            for other, ratio in zip(theirs, ratios_of_hat, strict=True):
                 read += ratio * right[other]
             right[hat] -= read
         return right
@@ -600,36 +605,36 @@ class _HatEquations(NormalEquations):
         shape = low.shape
         first = low.ravel().astype(float)
         last = high.ravel().astype(float)
-        found = np.empty(len(first))
+        variances = np.empty(len(first))
         sums, singles = self.variances
         cell = np.minimum(first.astype(np.int64), self._cells - 1)
         within = last <= cell + 1
-        found[within] = (last - first)[within] ** 2 * singles[cell[within]]
+        variances[within] = (last - first)[within] ** 2 * singles[cell[within]]
         # From cell 0 on: if the end lies inside a cell, only the part of the cell before it counts.
         prefix = ~within & (first == 0)
         end = np.minimum(last[prefix].astype(np.int64), self._cells - 1)
         share = last[prefix] - end
-        found[prefix] = (
+        variances[prefix] = (
             (1 - share) * sums[end] + share * sums[end + 1] - share * (1 - share) * singles[end]
         )
         rest = np.flatnonzero(~within & ~prefix)
         columns = max(1, _CHUNK * 4 // max(self._strategy.rows, 1))
         for part in _slices(len(rest), columns):
             some = rest[part]
-            found[some] = self._between(first[some], last[some])
-        return found.reshape(shape)
+            variances[some] = self._between(first[some], last[some])
+        return variances.reshape(shape)
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:
         """By level, running sums from 0 of falling and rising hats' weights / ``precision``."""
-        found = []
+        sums_by_level = []
         for level in self._levels:
             both = []
             for weights in (level.falls, level.rises):
                 sums = np.concatenate([[0.0], np.cumsum(weights * self._alone)])
                 both.append(sums)
-            found.append((both[0], both[1]))
-        return found
+            sums_by_level.append((both[0], both[1]))
+        return sums_by_level
 
     def _read(self, ends: Floats) -> Floats:
         """Return H D^-1 w, shape (hats, ends), for the sum of the cells from 0 to each real end."""
@@ -638,7 +643,7 @@ class _HatEquations(NormalEquations):
         cell = np.minimum(ends.astype(np.int64), self._cells - 1)
         share = ends - cell
         out = np.zeros((self._strategy.rows, len(ends)))
-        each = np.arange(len(ends))
+        positions = np.arange(len(ends))
         for level, (falls, rises) in zip(self._levels, self._running, strict=True):
             count = len(level.starts)
             interval = np.searchsorted(level.starts, cell, side="right") - 1
@@ -651,7 +656,7 @@ class _HatEquations(NormalEquations):
             out[level.first + 1 : level.first + 1 + count] += np.where(done, risen[:, None], 0.0)
             for sums, shift in ((falls, 0), (rises, 1)):
                 partial = sums[cell] - sums[begin[interval]] + share * (sums[cell + 1] - sums[cell])
-                out[level.first + interval + shift, each] += partial
+                out[level.first + interval + shift, positions] += partial
         return out
 
     @cached_property

@@ -93,10 +93,10 @@ class IntegerEquations:
 
     def _times(self, u: NDArray[Any]) -> NDArray[Any]:
         """Return G u, shape (vectors, cells); integers are modulo 2^64."""
-        found = self._line.under(self._line.over(u))
-        found *= u.dtype.type(self._factor)
-        found += self._diagonal.astype(u.dtype) * u
-        return found
+        product = self._line.under(self._line.over(u))
+        product *= u.dtype.type(self._factor)
+        product += self._diagonal.astype(u.dtype) * u
+        return product
 
     def holds(self, largest: float, solved: float, sums: float, bits: int) -> bool:
         """Return whether `rounded_prefixes` to multiples of 2^-bits cannot overflow.
@@ -108,9 +108,9 @@ class IntegerEquations:
         least = max(bits, 0) + 2
         error = self._rounding * (largest + self._largest * solved) * 2.0**least
         # The residual after the solver, within float64's error, and after rounding u.
-        left = _RESERVE * (2 * error + self._largest)
+        needed_bits = _RESERVE * (2 * error + self._largest)
         small = max(solved, sums) <= 2.0 ** (_BITS - 3 - least)
-        return small and error <= 2.0 ** (self._room - 3) and left < 2.0**self._room
+        return small and error <= 2.0 ** (self._room - 3) and needed_bits < 2.0**self._room
 
     def rounded_prefixes(
         self,
@@ -138,11 +138,11 @@ class IntegerEquations:
         residual = right
         places = 0
         further: Integers | None = None  # the residual modulo the prime, if needed
-        found = np.empty(right.shape, np.int64)
+        prefixes = np.empty(right.shape, np.int64)
         lines = np.arange(len(right))
         # The sums of the digits so far, where the result is not yet certain; none at first.
         open_line = open_cell = np.zeros(0, np.int64)
-        known: list[int] = []
+        totals: list[int] = []
         while len(lines):
             digit = self.equations.solve(real)
             digit /= self._factor
@@ -157,8 +157,8 @@ class IntegerEquations:
             least = 1 if places else max(bits, 0) + 2
             while more >= least:
                 whole = np.rint(digit * 2.0**more)
-                left = float(np.abs(real * 2.0**more - self._times(whole)).max())
-                most = left + 1.01 * error * 2.0**more
+                remainder = float(np.abs(real * 2.0**more - self._times(whole)).max())
+                most = remainder + 1.01 * error * 2.0**more
                 if most < 2.0**room:
                     break
                 by = math.ceil(math.log2(most)) - room + 2
@@ -189,12 +189,12 @@ class IntegerEquations:
                 doubt = np.minimum(norms.max() * self._prefixes + 2, 2.0**61).astype(np.int64)
                 sums_of_digits += boundary(places - bits)
                 low = (sums_of_digits - doubt) >> (places - bits)
-                found[...] = low
+                prefixes[...] = low
                 open_line, open_cell = np.nonzero(
                     low != (sums_of_digits + doubt) >> (places - bits)
                 )
                 at = sums_of_digits[open_line, open_cell] - boundary(places - bits)
-                known = at.tolist()
+                totals = at.tolist()
             else:
                 places += more
                 row = np.searchsorted(lines, open_line)
@@ -203,35 +203,35 @@ class IntegerEquations:
                 still = []
                 added = sums_of_digits[row, open_cell].tolist()
                 for place, (before, also, by) in enumerate(
-                    zip(known, added, doubts.tolist(), strict=True)
+                    zip(totals, added, doubts.tolist(), strict=True)
                 ):
                     total = (before << more) + also
                     low_one, high_one = (
                         (total + moved + sign * int(by)) >> (places - bits) for sign in (-1, 1)
                     )
-                    known[place] = total
+                    totals[place] = total
                     if low_one == high_one:
-                        found[open_line[place], open_cell[place]] = low_one
+                        prefixes[open_line[place], open_cell[place]] = low_one
                     else:
                         still.append(place)
                 open_line = open_line[still]
                 open_cell = open_cell[still]
-                known = [known[place] for place in still]
+                totals = [totals[place] for place in still]
             keep = np.isin(lines, open_line)
             lines = lines[keep]
             residual = residual[keep]
             real = real[keep]
             further = None if further is None else further[keep]
-        return found
+        return prefixes
 
 
 def modulo_prime(
     line: OwnCells, factor: int, rows: Integers, weights: Integers, cells: Integers
 ) -> Integers:
     """Return factor H^T rows + weights * cells modulo 2^31 - 1: shape (vectors, cells)."""
-    found = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
-    found += weights % _PRIME * (cells % _PRIME) % _PRIME
-    return found % _PRIME
+    residues = line.under(rows % _PRIME) % _PRIME * (factor % _PRIME) % _PRIME
+    residues += weights % _PRIME * (cells % _PRIME) % _PRIME
+    return residues % _PRIME
 
 
 def _multiples(residual: Integers, further: Integers) -> Floats:
@@ -243,8 +243,8 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
     >>> _multiples(np.array([7]), np.array([number % _PRIME])).tolist()
     [-5.0]
     """
-    found = (further - residual % _PRIME) % _PRIME * pow(2**64, -1, _PRIME) % _PRIME
-    return np.where(found > _PRIME // 2, found - _PRIME, found).astype(np.float64)
+    multiples = (further - residual % _PRIME) % _PRIME * pow(2**64, -1, _PRIME) % _PRIME
+    return np.where(multiples > _PRIME // 2, multiples - _PRIME, multiples).astype(np.float64)
 
 
 class OwnCells(LineStrategy):

@@ -120,8 +120,8 @@ def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
 
 
-def check_name(given: object) -> str:
+def check_name(name: object) -> str:
     """Return the name of a strategy, if it is a text."""
-    if isinstance(given, str) and is_text(given):
-        return given
-    raise InvalidInputError(f"the name of a strategy is {quote(given)}; give a text")
+    if isinstance(name, str) and is_text(name):
+        return name
+    raise InvalidInputError(f"the name of a strategy is {quote(name)}; give a text")

@@ -52,11 +52,11 @@ class Binary(DigitTree):
         """Return a source of the same noise by last step: index j on level l ends at j 2^l."""
 
         def run(level: int, nodes: range) -> Integers:
-            found = np.zeros((len(nodes), *field.shape), np.int64)
+            noise = np.zeros((len(nodes), *field.shape), np.int64)
             stop = min(nodes.stop, (self.horizon >> level) + 1)
-            left = range(nodes.start // 2, stop // 2)
-            if left:
-                found[1 - nodes.start % 2 :: 2][: len(left)] = field.run(level, left)
-            return found
+            left_nodes = range(nodes.start // 2, stop // 2)
+            if left_nodes:
+                noise[1 - nodes.start % 2 :: 2][: len(left_nodes)] = field.run(level, left_nodes)
+            return noise
 
         return NoiseView(field.shape, run)

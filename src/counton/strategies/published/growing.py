@@ -132,12 +132,12 @@ class GrowingCascade(StreamStrategy):
         """Return the roots of all doublings up to the step's, and differences in its subtree."""
         cell = check_step(self, step) - 1
         came = cell.bit_length()
-        own = Fraction(1, 2 * self.weight)
+        own_read = Fraction(1, 2 * self.weight)
         if cell == 0:
             return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
         # The block's noise is its own minus half of all before it; its cells share it evenly.
         shared = Fraction(1, 1 << came - 1)
-        before = [Fraction(1, self.first)] + [own] * (came - 1)
+        before = [Fraction(1, self.first)] + [own_read] * (came - 1)
         early = [
             Node(_DOUBLINGS + j, 0, -weight * shared / (1 << came - j))
             for j, weight in enumerate(before)
@@ -146,11 +146,11 @@ class GrowingCascade(StreamStrategy):
             Node(
                 height,
                 cell >> height,
-                (-own if cell >> height - 1 & 1 else own) / (1 << height - 1),
+                (-own_read if cell >> height - 1 & 1 else own_read) / (1 << height - 1),
             )
             for height in range(1, came)
         ]
-        return (*below, *early, Node(_DOUBLINGS + came, 0, own * shared))
+        return (*below, *early, Node(_DOUBLINGS + came, 0, own_read * shared))
 
     def l1_sensitivity(self) -> Fraction:
         """Return the 1-norm of the first step's column, the largest."""

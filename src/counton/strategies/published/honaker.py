@@ -196,8 +196,8 @@ class HonakerOnline(StreamStrategy):
             below = levels[-1]
             nodes = last >> level
             children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
-            own = _draw(field, level, nodes) << bits
-            levels.append(own + part_times(children - own, _of_children(level)))
+            node_noise = _draw(field, level, nodes) << bits
+            levels.append(node_noise + part_times(children - node_noise, _of_children(level)))
         sums = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(len(levels))):
             sums = np.repeat(sums, 2, axis=0)[: (last >> level) + 1]

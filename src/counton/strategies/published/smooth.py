@@ -233,15 +233,15 @@ class SmoothBinary(StreamStrategy):
         # Leaves with z common zeros are among C(height - z, zeros - z) of one prefix. There are no
         # more of them if the prefix also has ones, so the largest lag is that number of steps minus
         # one.
-        found = []
+        overlaps = []
         common = self.zeros
         for j in range(1, schedule.steps):
             while common and math.comb(self.height - common, self.zeros - common) <= (
                 j * schedule.apart
             ):
                 common -= 1
-            found.append(common)
-        return found
+            overlaps.append(common)
+        return overlaps
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         # The number of ones of both leaves from the highest differing bit on; step 0 has no nodes.
@@ -267,7 +267,9 @@ class SmoothBinary(StreamStrategy):
         last = self.horizon
         if metric == "max":
             # The leaf 1..1 0, at place ``ones``, is the first with all ones in its lowest run.
-            later = 0 if last == 1 else ones if last > ones else ones - 1
+            if last == 1:
+                return float(ones)
+            later = ones if last > ones else ones - 1
             return float(max(ones, 2 * later))
         first, leaf = (unrank(self.height, self.zeros, rank) for rank in (1, last))
         read = sum(

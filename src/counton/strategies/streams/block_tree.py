@@ -87,17 +87,17 @@ class BlockTree:
             self.unit = sum(self.shares) if norm == 1 else math.isqrt(squares - 1) + 1
         # For each level: the weight of the children in a node's estimate, in units of 2^-8, and
         # the variance of this estimate.
-        one = 1 << _WEIGHT_BITS
-        own = [Fraction(1, share**2) if share else None for share in self.shares]
+        fixed_one = 1 << _WEIGHT_BITS
+        own_variances = [Fraction(1, share**2) if share else None for share in self.shares]
         self._of_children = [0]
-        self.variances = [own[0] or Fraction(1)]
+        self.variances = [own_variances[0] or Fraction(1)]
         for level, radix in enumerate(self.radices, start=1):
-            below = own[level - 1] if level < self.top else self.variances[-1]
+            below = own_variances[level - 1] if level < self.top else self.variances[-1]
             children = radix * (below or Fraction(1))
-            alone = own[level]
-            weight = one if alone is None else round(one * alone / (alone + children))
+            alone = own_variances[level]
+            weight = fixed_one if alone is None else round(fixed_one * alone / (alone + children))
             self._of_children.append(weight)
-            part = Fraction(weight, one)
+            part = Fraction(weight, fixed_one)
             self.variances.append(part**2 * children + (1 - part) ** 2 * (alone or 0))
         self.exact_variance = self.variances[-1] if self.top else Fraction(1)
         self.variance = self.exact_variance.limit_denominator(2**22)
@@ -105,24 +105,26 @@ class BlockTree:
     # ---------------------------------------------------------------------------- integers
 
     def _measured_noise(
-        self, field: NodeNoise, own: Integers, level: int, nodes: range
+        self, field: NodeNoise, cell_weights: Integers, level: int, nodes: range
     ) -> Integers:
         """Return the noise of nodes' measurements over their weights, in units of 2^-24.
 
-        The shape is (nodes, coordinates). ``own`` has the weight of each block.
+        The shape is (nodes, coordinates). ``cell_weights`` has the weight of each block.
         """
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
         first = nodes.start // per_block
         stop = -(-nodes.stop // per_block)
-        weights = np.repeat(self.shares[level] * own[first:stop], per_block)
+        weights = np.repeat(self.shares[level] * cell_weights[first:stop], per_block)
         return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
-    def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
+    def _children(
+        self, field: NodeNoise, cell_weights: Integers, level: int, nodes: range
+    ) -> Integers:
         """Return `_measured_noise` of all children of some nodes of ``level`` > 0."""
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
-        return self._measured_noise(field, own, level - 1, children)
+        return self._measured_noise(field, cell_weights, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
         """Return the noise of estimates from ``measured`` (overwritten; None: not) and children."""
@@ -137,26 +139,30 @@ class BlockTree:
         measured += ((lack & mask) * weight + (mask + 1) // 2) >> _WEIGHT_BITS
         return measured
 
-    def roots(self, field: NodeNoise, own: Integers, blocks: range) -> Integers:
+    def roots(self, field: NodeNoise, cell_weights: Integers, blocks: range) -> Integers:
         """Return the noise of the tree's estimate of each total, in units of 2^-24."""
         radix = self.radices[-1]
         size = max(1, math.prod(field.shape))
-        each = radix * (self.radices[-2] if self.top > 1 else 1)
-        found = np.empty((len(blocks), size), np.int64)
-        for at in range(0, len(blocks), step := max(1, PART // (each * size))):
+        children_per_block = radix * (self.radices[-2] if self.top > 1 else 1)
+        estimates = np.empty((len(blocks), size), np.int64)
+        for at in range(0, len(blocks), step := max(1, PART // (children_per_block * size))):
             some = blocks[at : at + step]
             children = range(some.start * radix, some.stop * radix)
-            below = self._measured_noise(field, own, self.top - 1, children)
+            below = self._measured_noise(field, cell_weights, self.top - 1, children)
             if self.top > 1:
-                inner = self._children(field, own, self.top - 1, children)
+                inner = self._children(field, cell_weights, self.top - 1, children)
                 below = self._estimates(self.top - 1, below, inner)
             alone = (
-                self._measured_noise(field, own, self.top, some) if self.shares[self.top] else None
+                self._measured_noise(field, cell_weights, self.top, some)
+                if self.shares[self.top]
+                else None
             )
-            found[at : at + step] = self._estimates(self.top, alone, below)
-        return found
+            estimates[at : at + step] = self._estimates(self.top, alone, below)
+        return estimates
 
-    def inside(self, field: NodeNoise, own: Integers, steps: range, sums: Integers) -> Integers:
+    def inside(
+        self, field: NodeNoise, cell_weights: Integers, steps: range, sums: Integers
+    ) -> Integers:
         """Return the noise of running totals at ``steps``, counted from 0, in units of 2^-24.
 
         ``sums`` has the noise of totals at the start of the first block of ``steps``, and at the
@@ -165,26 +171,26 @@ class BlockTree:
         first = steps.start // self.widths[-1]
         starts = sums[:-1]
         totals = np.diff(sums, axis=0)
-        measured = self._children(field, own, self.top, range(first, first + len(totals)))
+        measured = self._children(field, cell_weights, self.top, range(first, first + len(totals)))
         for level in range(self.top - 1, -1, -1):
             radix = self.radices[level]
             width = self.widths[level]
             children = range(first * radix, (first + len(totals)) * radix)
-            found = measured
+            estimates = measured
             if level:
-                below = self._children(field, own, level, children)
-                found = self._estimates(level, measured, below)
-            groups = found.reshape(len(totals), radix, -1)
-            counted = _sum_children(found, radix)
+                below = self._children(field, cell_weights, level, children)
+                estimates = self._estimates(level, measured, below)
+            groups = estimates.reshape(len(totals), radix, -1)
+            counted = _sum_children(estimates, radix)
             added = (2 * (totals - counted) + radix) // (2 * radix)
             groups += added[:, None]
             low = steps.start // width - children.start
             high = (steps.stop - 1) // width + 1 - children.start
             first = children.start + low
-            totals = found[low:high] if level else totals
+            totals = estimates[low:high] if level else totals
             # One running sum over all nodes; the children of each node begin at the node's own
             # start.
-            ends = found.copy() if level else found
+            ends = estimates.copy() if level else estimates
             ends[::radix] += starts
             ends[radix::radix] -= (starts + counted + radix * added)[:-1]
             np.cumsum(ends, axis=0, out=ends)
@@ -221,11 +227,12 @@ class BlockTree:
         # the block's weight. Then the weight of a node's noise is ((1 - p_l) (c - r_l) + p_{l+1}
         # (r_l - r_{l+1})) / w_l, with c = 0 or 1: at most the larger of 1 - p_l and
         # p_{l+1}, over w_l.
-        one = 1 << _WEIGHT_BITS
+        fixed_one = 1 << _WEIGHT_BITS
         parents = [*self._of_children[1 : self.top], 0]  # a block's estimate uses N of its children
         levels = zip(self.shares, self._of_children, parents, strict=False)
         return max(
-            max(one - weight, of_parent) / one / share for share, weight, of_parent in levels
+            max(fixed_one - weight, of_parent) / fixed_one / share
+            for share, weight, of_parent in levels
         )
 
     @property
@@ -252,22 +259,22 @@ class BlockTree:
             total += variance * (child + part**2 - (child + part) ** 2 / radix)
         return total
 
-    def contrasts(self, one: Integers, two: Integers, inverse: Floats) -> Floats:
+    def contrasts(self, earlier: Integers, later: Integers, inverse: Floats) -> Floats:
         """Return the variance that noise inside blocks adds to differences of releases.
 
         It is without the noise of totals, in units of one node's variance.
 
         Args:
-            one, two: the earlier and the later steps, counted from 0; -1 stands for no release.
+            earlier, later: the steps, counted from 0; -1 stands for no release.
             inverse: 1 / weight^2 of each block, with a 0 in front: shape (blocks + 1,).
         """
-        block = [steps // self.widths[-1] for steps in (one, two)]
-        total = np.zeros(one.shape)
-        pairs = zip(self._along(one), self._along(two), strict=True)
+        block = [steps // self.widths[-1] for steps in (earlier, later)]
+        total = np.zeros(earlier.shape)
+        pairs = zip(self._along(earlier), self._along(later), strict=True)
         for level, ((a, part, variance), (b, other, _)) in enumerate(pairs):
             radix = self.radices[level]
             width = self.widths[level + 1]
-            same = (one // width == two // width) & (one >= 0)
+            same = (earlier // width == later // width) & (earlier >= 0)
             apart = (1 - part) ** 2 + (b - a - 1) + other**2
             both = np.where(a == b, (other - part) ** 2, apart)
             both -= (b + other - a - part) ** 2 / radix
@@ -281,30 +288,30 @@ class BlockTree:
     # ------------------------------------------------------------------------------ exactly
 
     def read(
-        self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
+        self, weights: dict[tuple[int, int], Fraction], level: int, node: int, share: Fraction
     ) -> None:
-        """Add ``taken`` times a node's estimate to the ``weights`` of a release by (level, index).
+        """Add ``share`` times a node's estimate to the ``weights`` of a release by (level, index).
 
-        Level l of the tree has noise level l + 1; the weight of the block divides ``taken``.
+        Level l of the tree has noise level l + 1; the weight of the block divides ``share``.
         """
         # All weights are multiplied by the weight of the block.
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
-            known = weights.get(address, Fraction(0))
-            weights[address] = known + (1 - part) * taken / self.shares[level]
+            weight_before = weights.get(address, Fraction(0))
+            weights[address] = weight_before + (1 - part) * share / self.shares[level]
         if level == 0:
             return
         radix = self.radices[level - 1]
         for child in range(node * radix, (node + 1) * radix):
             if level == self.top:
-                self.read(weights, level - 1, child, part * taken)
+                self.read(weights, level - 1, child, part * share)
                 continue
-            known = weights.get((level, child), Fraction(0))
-            weights[level, child] = known + part * taken / self.shares[level - 1]
+            weight_before = weights.get((level, child), Fraction(0))
+            weights[level, child] = weight_before + part * share / self.shares[level - 1]
 
     def read_inside(
-        self, weights: dict[tuple[int, int], Fraction], step: int, taken: Fraction
+        self, weights: dict[tuple[int, int], Fraction], step: int, share: Fraction
     ) -> None:
         """Add what nodes inside the step's block contribute to a release, beside the total."""
         part = Fraction(1)
@@ -314,7 +321,7 @@ class BlockTree:
             read = (node - first + part) / radix
             for child in range(first, first + radix):
                 over = part if child == node else Fraction(child < node)
-                self.read(weights, level, child, taken * (over - read))
+                self.read(weights, level, child, share * (over - read))
             part = read
 
 
@@ -335,10 +342,10 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
     if most < 1 << 62 - INNER_BITS and most < int(weights.min()) << 50 - INNER_BITS:
         # Float64 gives the quotient to half a unit, and integers decide between two candidates.
         # This takes a quarter of the time of an integer division.
-        found = np.empty_like(drawn)
+        quotients = np.empty_like(drawn)
         size = max(1, _CACHED // drawn.shape[1])
         for at in range(0, len(drawn), size):
-            part = found[at : at + size]
+            part = quotients[at : at + size]
             some = weights[at : at + size]
             rest = drawn[at : at + size] << INNER_BITS
             rest += some >> 1
@@ -347,7 +354,7 @@ def _quotients(drawn: Integers, weights: Integers) -> Integers:
             rest -= part * some
             rest >>= 63
             part += rest  # subtract one if it was rounded up
-        return found
+        return quotients
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS
     rest += weights >> 1

@@ -58,8 +58,8 @@ class _Epoch(LookAhead):
         radices = (radix,) * number + (radix - 1 if number else radix,)
         super().__init__(math.prod(radices), radices, (1,) * (number + 2))
         self.radix = radix
-        own = Fraction(part_of(Fraction(radix - 1, radix)), 1 << PART_BITS)
-        self._trees = Subtrees(self.horizon, radices, self.weights, own)
+        own_share = Fraction(part_of(Fraction(radix - 1, radix)), 1 << PART_BITS)
+        self._trees = Subtrees(self.horizon, radices, self.weights, own_share)
         self.number = number
         #: The last step before the epoch, and the noise level of its steps.
         self.before = radix**number if number else 0
@@ -176,11 +176,11 @@ class Epochs(EndlessStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Return nodes of the totals of completed epochs, and of the step's own."""
         epoch = self._at(check_step(self, step))
-        parts = [(one, one.horizon) for one in self._before(epoch)]
+        parts = [(earlier, earlier.horizon) for earlier in self._before(epoch)]
         return tuple(
-            node._replace(level=node.level + one.level)
-            for one, last in (*parts, (epoch, step - epoch.before))
-            for node in one.row(last)
+            node._replace(level=node.level + earlier.level)
+            for earlier, last in (*parts, (epoch, step - epoch.before))
+            for node in earlier.row(last)
         )
 
     def _number(self, level: int) -> int:
@@ -222,9 +222,9 @@ class Epochs(EndlessStrategy):
         in squared data units.
         """
         first, last = window_ends(self, steps, since)
-        found = np.zeros(first.shape)
+        variances = np.zeros(first.shape)
         if not last.size:
-            return found
+            return variances
         for epoch in self._up_to(max(int(last.max()), 1)):
             low = np.clip(first - epoch.before, 0, epoch.horizon)
             high = np.clip(last - epoch.before, 0, epoch.horizon)
@@ -232,18 +232,18 @@ class Epochs(EndlessStrategy):
             if some.any():
                 squared = float(self._node_factor(epoch.level)) ** 2
                 width = squared if law is None else node_law(self, law, epoch.level).variance
-                found[some] += width * epoch.variance(high[some], low[some])
-        return found
+                variances[some] += width * epoch.variance(high[some], low[some])
+        return variances
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Return a bound on rounding of the counts of the steps first + 1 .. last, in 2^-16."""
-        found = np.zeros(first.shape)
+        roundings = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):
                 low = np.clip(first - epoch.before, 0, epoch.horizon)
                 high = np.clip(last - epoch.before, 0, epoch.horizon)
-                found += epoch._window_rounding(low, high)
-        return found
+                roundings += epoch._window_rounding(low, high)
+        return roundings
 
     def _reader(self, field: NodeNoise) -> Reader:
         return _EpochReader(self, field)

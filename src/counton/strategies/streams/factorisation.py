@@ -60,8 +60,8 @@ class Factorisation(LeastSquaresStrategy):
         with np.errstate(over="ignore"):
             largest = float(np.abs(real).sum(axis=0).max())
         if bits is None:
-            wanted = _COLUMN_BITS - math.frexp(largest)[1]
-            bits = min(max(wanted, 1), _LARGEST_BITS)
+            bits_asked = _COLUMN_BITS - math.frexp(largest)[1]
+            bits = min(max(bits_asked, 1), _LARGEST_BITS)
         bits = check_integer("bits", bits, 1, _LARGEST_BITS, remedy="18 suit entries of about 1")
         # rounding may raise each entry by half a unit
         if largest * 2.0**bits + len(real) >= _LARGEST_COLUMN:
@@ -97,12 +97,12 @@ class Factorisation(LeastSquaresStrategy):
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
         waves = np.tril(np.sin(1.0 + place[:, None] * 3 + place[None, :] ** 2), -1) / 2
         pairs = np.eye(horizon) - 0.375 * ((lag == 1) & (place[:, None] % 2 == 1))
-        found = [cls(pairs)]
+        examples = [cls(pairs)]
         if horizon <= 32:  # exact rows with long numbers are slow
-            found += [cls(root, 10), cls(waves + np.diag(0.8 + place % 3 / 3), 8)]
+            examples += [cls(root, 10), cls(waves + np.diag(0.8 + place % 3 / 3), 8)]
         if horizon <= 8:
-            found.append(cls(np.vstack([np.eye(horizon), np.full((1, horizon), 0.3)]), 6))
-        return tuple(found)
+            examples.append(cls(np.vstack([np.eye(horizon), np.full((1, horizon), 0.3)]), 6))
+        return tuple(examples)
 
     @property
     def measurements(self) -> int:
@@ -177,19 +177,19 @@ class Factorisation(LeastSquaresStrategy):
 def _check_matrix(matrix: ArrayLike) -> Floats:
     """Return the measurement matrix as finite float64; raise `InvalidInputError` for any other."""
     try:
-        found = np.asarray(without_mask(matrix, "the matrix"))
+        array = np.asarray(without_mask(matrix, "the matrix"))
     except InvalidInputError:
         raise
     except ValueError:
         raise InvalidInputError(
             "the matrix has rows of different lengths: give one number for each step in every row"
         ) from None
-    if found.ndim != 2 or found.dtype.kind not in "iuf":
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
         raise InvalidInputError(
-            f"the matrix has shape {found.shape} and type {found.dtype}; give a matrix of real "
+            f"the matrix has shape {array.shape} and type {array.dtype}; give a matrix of real "
             "numbers, with one column for each step"
         )
-    rows, steps = found.shape
+    rows, steps = array.shape
     if not 1 <= steps <= LARGEST_DENSE:
         raise InvalidInputError(
             f"the matrix has {steps} columns, but 1 to {LARGEST_DENSE} steps are possible: use "
@@ -200,7 +200,7 @@ def _check_matrix(matrix: ArrayLike) -> Floats:
             f"the matrix has {rows} rows for {steps} steps, too few to estimate all steps: add "
             "measurements"
         )
-    real = found.astype(np.float64)
+    real = array.astype(np.float64)
     if not np.isfinite(real).all():
         row, step = np.argwhere(~np.isfinite(real))[0].tolist()
         raise InvalidInputError(

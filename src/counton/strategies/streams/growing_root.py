@@ -103,7 +103,9 @@ _MOST_HELD = 2**23
 
 def series_bits(weight_bits: int) -> int:
     """Return the fraction bits of the matrix square root, by those of column weights."""
-    return 16 if weight_bits > 16 else 14 if weight_bits > 10 else 12
+    if weight_bits > 16:
+        return 16
+    return 14 if weight_bits > 10 else 12
 
 
 def quarter(step: int, equal: int = _EQUAL) -> int:
@@ -149,13 +151,13 @@ def first_of(level: int, equal: int = _EQUAL) -> int:
 
 def _spans(stop: int, equal: int = _EQUAL) -> list[tuple[int, range]]:
     """Return pairs (level, range of its nodes) for all nodes below ``stop``."""
-    found = []
+    spans = []
     level = 0
     while first_of(level, equal) < stop:
         nodes = range(first_of(level, equal), min(first_of(level + 1, equal), stop))
-        found.append((level, nodes))
+        spans.append((level, nodes))
         level += 1
-    return found
+    return spans
 
 
 def _logarithm(ratio: Floats) -> Floats:
@@ -238,9 +240,11 @@ class _Beginning(NormalisedSqrt):
     def weights(self) -> NDArray[np.int64]:
         """The weights of the columns, rounded down, in units of 2^-weight_bits."""
         nodes = range(1, self.horizon + 1)
-        given = (self.weight_bits, self.equal)
-        starts = range(0, self.horizon, _WEIGHED)
-        return np.concatenate([_weights_of(nodes[at : at + _WEIGHED], *given) for at in starts])
+        parts = [
+            _weights_of(nodes[at : at + _WEIGHED], self.weight_bits, self.equal)
+            for at in range(0, self.horizon, _WEIGHED)
+        ]
+        return np.concatenate(parts)
 
     @cached_property
     def widths(self) -> Floats:
@@ -264,13 +268,13 @@ class _Beginning(NormalisedSqrt):
         a = self.inverse
         d = self.shares
         q = self.widths
-        found = np.empty(len(starts))
+        differences = np.empty(len(starts))
         for place, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
             within = np.zeros(stop)
             within[: stop - start] = d[start:stop][::-1]
             read = convolve(within, a[:stop], stop)[::-1]
-            found[place] = float((read**2 * q[:stop]).sum())
-        return found
+            differences[place] = float((read**2 * q[:stop]).sum())
+        return differences
 
 
 @lru_cache(maxsize=32)  # each takes time quadratic in its releases, of which there are few
@@ -328,19 +332,20 @@ class _Releases:
         w = root._weights(range(first, first + len(z)))
         unit = 2.0**root.weight_bits
         shares = unit / w
-        known = np.append(last_w, w)
-        change = unit * np.diff(known) / (known[1:] * known[:-1])  # exact except for two roundings
+        inverses = np.append(last_w, w)
+        # Exact except for two roundings.
+        change = unit * np.diff(inverses) / (inverses[1:] * inverses[:-1])
         falls = np.append(np.zeros(1 - len(last_w)), change)
         terms = falls * np.concatenate([last_s, s[:-1]]).T
         before, depth = running_sums(terms)
-        own = shares * s.T
+        products = shares * s.T
         self._passed += np.abs(terms).sum(axis=1)
         self._fallen += float(np.abs(falls).sum())
-        total = own + (before + self._past[0][:, None])
+        total = products + (before + self._past[0][:, None])
         cell = 2.0 ** (root.facts.fraction_bits - root.facts.lattice_bits)
         cells = total * cell + OFFSET
         of_s = (self._fallen + shares) * 1.001 * root._stairs.error(first + len(z) - 1)
-        rounded = (np.abs(own) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
+        rounded = (np.abs(products) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
         guard = cell * (of_s + rounded) + (1 + np.abs(cells)) * 2.0**-50
         released = np.empty(z.shape, np.int64)
         for row, column in floor_all(cells, guard, released):
@@ -410,10 +415,10 @@ class _RootReader(Reader):
                 parts, first = [parts[-1][-1:], part], some.start - len(parts[-1][-1:])
             else:
                 parts.append(part)
-        found = np.concatenate(parts)
-        self._kept = found[-2:].copy()
-        wanted = found[nodes.start - first : nodes.stop - first]
-        return wanted.reshape(len(nodes), *self._field.shape)
+        totals = np.concatenate(parts)
+        self._kept = totals[-2:].copy()
+        totals_asked = totals[nodes.start - first : nodes.stop - first]
+        return totals_asked.reshape(len(nodes), *self._field.shape)
 
     def _noise_before_node(self, node: int, column: int) -> NDArray[np.int64]:
         z = self._of_root.run(0, range(1, node + 1))
@@ -472,7 +477,9 @@ class GrowingSquareRoot(EndlessStrategy):
         """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
-        return (cls(), cls(4)) if horizon <= 26 else (cls(4),) if horizon <= 250 else ()
+        if horizon <= 26:
+            return (cls(), cls(4))
+        return (cls(4),) if horizon <= 250 else ()
 
     @property
     @override
@@ -506,7 +513,11 @@ class GrowingSquareRoot(EndlessStrategy):
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
             # Short ones are useless once a stream has passed them.
-            for shorter in [known for known in self._beginnings if 4 * known <= length]:
+            for shorter in [
+                shorter_length
+                for shorter_length in self._beginnings
+                if 4 * shorter_length <= length
+            ]:
                 del self._beginnings[shorter]
             self._beginnings[length] = _Beginning(length, self.weight_bits, self._equal)
         return self._beginnings[length]
@@ -584,14 +595,14 @@ class GrowingSquareRoot(EndlessStrategy):
     def _of_totals(self, steps: Integers) -> Floats:
         """Return the variance of the total at each of ``steps``; 0 at step 0."""
         last = int(steps.max(initial=1))
-        found = np.zeros(steps.shape)
-        known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
-        exact = np.concatenate([[0.0], self._beginning(known)._variances])
+        variances = np.zeros(steps.shape)
+        exact_rows = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
+        exact = np.concatenate([[0.0], self._beginning(exact_rows)._variances])
         near = steps < len(exact)
-        found[near] = exact[steps[near]]
+        variances[near] = exact[steps[near]]
         if not near.all():
-            found[~near] = self._coarser * _interpolated_variances(steps[~near], self.even)
-        return found
+            variances[~near] = self._coarser * _interpolated_variances(steps[~near], self.even)
+        return variances
 
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
@@ -602,12 +613,12 @@ class GrowingSquareRoot(EndlessStrategy):
         The time for a difference is proportional to its last step.
         """
         first, last = window_ends(self, steps, since)
-        found = self._of_totals(last)
+        variances = self._of_totals(last)
         both = first > 0
         if both.any():
             beginning = self._beginning(int(last[both].max()))
-            found[both] = beginning.differences(first[both], last[both])
-        return found * self._unit(law)
+            variances[both] = beginning.differences(first[both], last[both])
+        return variances * self._unit(law)
 
     def _unit(self, law: NoiseDistribution | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
@@ -646,10 +657,10 @@ def _load_shipped() -> tuple[Integers, dict[int | None, Floats]]:
     """Return, as shipped, numbers of nodes, and by ``even`` the variances of totals after these."""
     # They come with the package; ``make growing`` computes them.
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
-    known = json.loads(text)
-    variances: dict[int | None, Floats] = {None: np.array(known["variances"])}
-    variances |= {even: np.array(known[f"even {even}"]) for even in EVEN}
-    return np.array(known["nodes"]), variances
+    shipped = json.loads(text)
+    variances: dict[int | None, Floats] = {None: np.array(shipped["variances"])}
+    variances |= {even: np.array(shipped[f"even {even}"]) for even in EVEN}
+    return np.array(shipped["nodes"]), variances
 
 
 def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
@@ -661,29 +672,29 @@ def _interpolated_variances(nodes: Integers, even: int | None = None) -> Floats:
     >>> _interpolated_variances(np.array([2**14, 2**20 - 1])).round(4).tolist()
     [21.4709, 36.3421]
     """
-    known = _load_shipped()[0]
+    table_nodes = _load_shipped()[0]
     variances = _load_shipped()[1][even]
-    found = np.empty(len(nodes))
+    interpolated = np.empty(len(nodes))
     for level, span in _spans(int(nodes.max(initial=0)) + 1):
         some = (nodes >= span.start) & (nodes < span.stop)
         if not some.any():
             continue
         whole = range(first_of(level), first_of(level + 1))
-        there = slice(*np.searchsorted(known, [whole.start, whole.stop]))
+        there = slice(*np.searchsorted(table_nodes, [whole.start, whole.stop]))
 
         def scale(at: Integers, whole: range = whole) -> Floats:
             return np.asarray(np.log((at - whole.start + 0.5) / (whole.stop - at - 0.5)))
 
-        x = scale(known[there])
+        x = scale(table_nodes[there])
         y = variances[there]
-        wanted = scale(nodes[some])
-        first = np.clip(np.searchsorted(x, wanted, side="right") - 2, 0, len(x) - 4)
-        total = np.zeros(len(wanted))
+        positions = scale(nodes[some])
+        first = np.clip(np.searchsorted(x, positions, side="right") - 2, 0, len(x) - 4)
+        total = np.zeros(len(positions))
         for i in range(4):
             part = y[first + i]
             for j in range(4):
                 if i != j:
-                    part = part * (wanted - x[first + j]) / (x[first + i] - x[first + j])
+                    part = part * (positions - x[first + j]) / (x[first + i] - x[first + j])
             total += part
-        found[some] = total
-    return found
+        interpolated[some] = total
+    return interpolated

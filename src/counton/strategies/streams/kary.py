@@ -200,10 +200,10 @@ class DigitTree(StreamStrategy):
     def noise(self, field: NodeNoise, steps: range) -> Integers:
         named = self._field_by_last_step(field)
         numbers = self._numbers(steps)
-        found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
+        totals = np.zeros((min(len(steps), 1), *field.shape), np.int64)
         for level in reversed(range(len(numbers) - 1)):
-            found = self._expand(named, level, numbers[level], numbers[level + 1], found)
-        return found
+            totals = self._expand(named, level, numbers[level], numbers[level + 1], totals)
+        return totals
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
@@ -215,15 +215,15 @@ class DigitTree(StreamStrategy):
         many = nodes_per_chunk(field.shape, _SHARED)
         few = max(1, nodes_per_chunk(field.shape) // self.arity)
         for at in range(0, len(steps), many):
-            own, groups, *higher = numbers = self._numbers(steps[at : at + many])
-            found = np.zeros((1, *field.shape), np.int64)
+            own_range, groups, *higher = numbers = self._numbers(steps[at : at + many])
+            expanded = np.zeros((1, *field.shape), np.int64)
             for level in reversed(range(1, 1 + len(higher))):
-                found = self._expand(named, level, numbers[level], numbers[level + 1], found)
+                expanded = self._expand(named, level, numbers[level], numbers[level + 1], expanded)
             for first in range(0, len(groups), few):
                 some = groups[first : first + few]
-                low = max(own[0], some[0] * self.arity - self._digits.below)
-                high = min(own[-1], some[-1] * self.arity + self._digits.above)
-                totals = found[first : first + few]
+                low = max(own_range[0], some[0] * self.arity - self._digits.below)
+                high = min(own_range[-1], some[-1] * self.arity + self._digits.above)
+                totals = expanded[first : first + few]
                 yield self._expand(named, 0, range(low, high + 1), some, totals)
 
     def _numbers(self, steps: range) -> list[range]:
@@ -235,26 +235,26 @@ class DigitTree(StreamStrategy):
         return numbers
 
     def _expand(
-        self, named: NodeNoise, level: int, own: range, groups: range, found: Integers
+        self, named: NodeNoise, level: int, own_range: range, groups: range, group_totals: Integers
     ) -> Integers:
-        """Return the noise at the numbers ``own`` of a level from that of their ``groups``."""
+        """Return the noise at the numbers ``own_range`` of a level from that of ``groups``."""
         middle = np.arange(groups.start, groups.stop) * self.arity
-        first = min(own[0], int(middle[0]))
-        last = max(own[-1], int(middle[-1]))
-        if len(own) == 1:  # only what it reads
+        first = min(own_range[0], int(middle[0]))
+        last = max(own_range[-1], int(middle[-1]))
+        if len(own_range) == 1:  # only what it reads
             read = named.run(level, range(first + 1, last + 1)).sum(axis=0, keepdims=True)
-            return np.asarray(found + np.sign(own[0] - middle[0]) * read, np.int64)
+            return np.asarray(group_totals + np.sign(own_range[0] - middle[0]) * read, np.int64)
         sums = named.run(level, range(first, last + 1))
         add_up(sums)  # the noise of the node ``first`` cancels in differences
-        found = found - sums[middle - first]
-        sums = sums[own.start - first : own.stop - first]
-        if len(own) == len(groups) * self.arity:  # whole groups
-            sums.reshape(len(groups), self.arity, *named.shape)[:] += found[:, None]
+        group_totals = group_totals - sums[middle - first]
+        sums = sums[own_range.start - first : own_range.stop - first]
+        if len(own_range) == len(groups) * self.arity:  # whole groups
+            sums.reshape(len(groups), self.arity, *named.shape)[:] += group_totals[:, None]
             return sums
         counts = np.full(len(groups), self.arity)
-        counts[0] -= own[0] - (middle[0] - self._digits.below)
-        counts[-1] -= middle[-1] + self._digits.above - own[-1]
-        sums += np.repeat(found, counts, axis=0)
+        counts[0] -= own_range[0] - (middle[0] - self._digits.below)
+        counts[-1] -= middle[-1] + self._digits.above - own_range[-1]
+        sums += np.repeat(group_totals, counts, axis=0)
         return sums
 
 
@@ -313,8 +313,8 @@ class KAry(DigitTree):
         def height(arity: int) -> int:
             return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
 
-        for wanted in range(height(largest), height(min(largest, _ALL_ARITIES))):
-            least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
+        for tree_height in range(height(largest), height(min(largest, _ALL_ARITIES))):
+            least = bisect_left(range(2, largest), -tree_height, key=lambda k: -height(k)) + 2
             arities.update(range(least, min(least + 4, largest + 1)))
         # For such units sensitivities are not a function of the height alone. Of two trees of one
         # height the wider has more error, and longer nodes, which hold more of a unit's steps; the

@@ -165,8 +165,8 @@ class LookAhead(StreamStrategy):
     ) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         self.radices = check_integers("radix", radices, 2, LARGEST_RADIX)
-        given = (1,) * (len(self.radices) + 1) if weights is None else weights
-        self.weights = check_integers("weight", given, 1, LARGEST_WEIGHT, most=65)
+        weights_asked = (1,) * (len(self.radices) + 1) if weights is None else weights
+        self.weights = check_integers("weight", weights_asked, 1, LARGEST_WEIGHT, most=65)
         if len(self.weights) != len(self.radices) + 1:
             raise InvalidInputError(
                 f"weights are {list(self.weights)} and radices {list(self.radices)}; give "
@@ -241,13 +241,13 @@ class LookAhead(StreamStrategy):
         check_metric(metric, release)
         schedule = schedule_for(horizon, steps, separation, every)
         questions = [
-            ShapeQuestion(horizon, norm, metric, release, *often)
+            ShapeQuestion(horizon, norm, metric, release, often, apart)
             for norm in (1, 2)
-            for often in {(1, 1), (schedule.steps, schedule.apart)}
-            if norm == 2 or often == (1, 1)
+            for often, apart in {(1, 1), (schedule.steps, schedule.apart)}
+            if norm == 2 or (often, apart) == (1, 1)
         ]
-        found = dict.fromkeys(best_shape(each) for each in questions)
-        return tuple(cls(horizon, *shape) for shape in found)
+        shapes = dict.fromkeys(best_shape(question) for question in questions)
+        return tuple(cls(horizon, *shape) for shape in shapes)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[LookAhead, ...]:
@@ -285,10 +285,10 @@ class LookAhead(StreamStrategy):
             if level < top:
                 parent = leaf // trees.widths[level + 1]
                 first = parent * self.radices[level]
-                whole, each, end = trees.shares[level]
+                whole, inner, end = trees.shares[level]
                 if parent == trees.counts[level + 1] - 1:
-                    whole = each
-                    end = end if node == trees.counts[level] - 1 else each
+                    whole = inner
+                    end = end if node == trees.counts[level] - 1 else inner
                 else:
                     end = whole
                 less = ((node - first) * whole + part * end) / (1 << PART_BITS)
@@ -309,10 +309,10 @@ class LookAhead(StreamStrategy):
         weights: dict[tuple[int, int], Fraction],
         level: int,
         nodes: range,
-        taken: Fraction,
+        share: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add ``taken`` times estimates to the ``weights`` of a release by (level, index).
+        """Add ``share`` times estimates to the ``weights`` of a release by (level, index).
 
         Estimates use nodes up to ``depth`` levels below; by default as many as releases do.
         """
@@ -323,16 +323,16 @@ class LookAhead(StreamStrategy):
         for some in (nodes[:-1], nodes[-1:]) if last in nodes else (nodes,):
             if not some:
                 continue
-            own = trees.own(depth, level, last in some)
-            read = taken * own / weight
+            own_part = trees.own(depth, level, last in some)
+            read = share * own_part / weight
             for node in some:
-                known = weights.get((level, node))
-                weights[level, node] = read if known is None else known + read
+                read_before = weights.get((level, node))
+                weights[level, node] = read if read_before is None else read_before + read
             if depth:
                 radix = self.radices[level - 1]
                 count = trees.counts[level - 1]
                 children = range(some.start * radix, min(some.stop * radix, count))
-                self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
+                self._read(weights, level - 1, children, share * (1 - own_part), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
         """Return the sum of the weights, the norm of every column."""
@@ -361,14 +361,19 @@ class LookAhead(StreamStrategy):
                 total = total + at.excess * at.part * (1 - at.part)
             return np.asarray(total + at.read)
         first, last = check_ends(self, since, steps)
-        for one, two in zip(self._along(first), self._along(last), strict=True):
-            differ = two.node - one.node
-            apart = one.whole * ((1 - one.part) ** 2 + differ - 1) + two.own * two.part**2
+        for first_place, last_place in zip(self._along(first), self._along(last), strict=True):
+            differ = last_place.node - first_place.node
+            apart = (
+                first_place.whole * ((1 - first_place.part) ** 2 + differ - 1)
+                + last_place.own * last_place.part**2
+            )
             total = total + np.where(
-                one.parent == two.parent,
-                np.where(differ == 0, two.own * (two.part - one.part) ** 2, apart)
-                - (two.read - one.read) ** 2 / two.spread,
-                one.alone + two.alone,
+                first_place.parent == last_place.parent,
+                np.where(
+                    differ == 0, last_place.own * (last_place.part - first_place.part) ** 2, apart
+                )
+                - (last_place.read - first_place.read) ** 2 / last_place.spread,
+                first_place.alone + last_place.alone,
             )
         return total
 
@@ -381,16 +386,16 @@ class LookAhead(StreamStrategy):
         excess: float | Floats = 0.0
         for level in range(self.height):
             whole, tail = (unit * float(variance) for variance in trees.variances[level])
-            own = np.where(node == trees.counts[level] - 1, tail, whole)
+            own_variances = np.where(node == trees.counts[level] - 1, tail, whole)
             if level == self.height - 1:
-                read = node * whole + part * own
-                yield _Place(node, 0 * node, part, own, whole, read, math.inf, excess)
+                read = node * whole + part * own_variances
+                yield _Place(node, 0 * node, part, own_variances, whole, read, math.inf, excess)
                 return
             parent = node // self.radices[level]
             is_last = parent == trees.counts[level + 1] - 1
             spread = np.where(is_last, *(unit * float(s) for s in trees.spreads[level][::-1]))
-            read = (node - parent * self.radices[level]) * whole + part * own
-            yield _Place(node, parent, part, own, whole, read, spread, excess)
+            read = (node - parent * self.radices[level]) * whole + part * own_variances
+            yield _Place(node, parent, part, own_variances, whole, read, spread, excess)
             above = np.where(is_last, *(unit * float(v) for v in trees.variances[level + 1][::-1]))
             node = parent
             part = read / spread
@@ -423,22 +428,22 @@ class LookAhead(StreamStrategy):
         # unit, and so has every product. A release includes at most all children of a node. The
         # factor 1.001 covers the rounding of this computation.
         trees = self._trees
-        found = [0.0]  # error bound of N, by level
+        errors = [0.0]  # error bound of N, by level
         for level in range(1, self.height):
             base = level - trees.depths[level]
             sums = 0.5 if base else 0.0
             for at in range(base + 1, level + 1):
-                own = min(trees.own(at - base, at, last) for last in (False, True))
-                rest = float(1 - own)
+                own_part = min(trees.own(at - base, at, last) for last in (False, True))
+                rest = float(1 - own_part)
                 error = rest * sums + 0.5
                 sums = error * trees.children[at][0] if at < level else sums
-            found.append(error)
-        error = found[-1]
+            errors.append(error)
+        error = errors[-1]
         total = trees.counts[-1] * error
         for level in reversed(range(self.height - 1)):
             count = self.radices[level]
             share = max(trees.shares[level]) / (1 << PART_BITS)
-            error = found[level] + 0.5 + share * (count * found[level] + error)
+            error = errors[level] + 0.5 + share * (count * errors[level] + error)
             total += count * error
         return total * 1.001
 
@@ -502,11 +507,13 @@ class LookAhead(StreamStrategy):
         # Nodes of the highest level before the window are included in running totals.
         for start in (*range(0, first, size), *range(first, last + 1, size)):
             stop = min(start + size, first if start < first else last + 1)
-            found = trees.estimates(drawn, trees.top, range(start, stop), trees.depths[-1])
-            ends = found.copy()
+            estimates = trees.estimates(drawn, trees.top, range(start, stop), trees.depths[-1])
+            ends = estimates.copy()
             before = add_up(ends, before)
             if start >= first and self.radices:
-                yield from trees.prefixes(drawn, trees.top, leaves, start, found, ends - found)
+                yield from trees.prefixes(
+                    drawn, trees.top, leaves, start, estimates, ends - estimates
+                )
             elif start >= first:
                 yield ends
 

@@ -29,37 +29,49 @@ def mean_variance(horizon: int, radices: Sequence[int], weights: Sequence[float]
     count = horizon
     width = 1
     rest = 1
-    own = tail = 1 / weights[0] ** 2
-    estimates = [(own, tail)]  # by depth
+    variance = tail = 1 / weights[0] ** 2
+    estimates = [(variance, tail)]  # by depth
     # For the last node: means of p, of p^2, and of the variance so far.
-    one = 1.0
-    two = 1.0
+    first_moment = 1.0
+    second_moment = 1.0
     gathered = 0.0
     whole = 0.0  # for complete nodes: the mean of the variance so far
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         last = count - (-(-count // radix) - 1) * radix
         count = -(-count // radix)
-        share, mean, mean_square = _moments(last, own, tail, width, rest, one, two)
-        spread = radix * own
-        spread_of_last = (last - 1) * own + tail
+        share, mean, mean_square = _moments(
+            last, variance, tail, width, rest, first_moment, second_moment
+        )
+        spread = radix * variance
+        spread_of_last = (last - 1) * variance + tail
         square = weight**2
         estimates = [(1 / square, 1 / square)] + [
             (1 / (square + 1 / (radix * a)), 1 / (square + 1 / ((last - 1) * a + b)))
             for a, b in estimates[:depth]
         ]
-        own, tail = estimates[depth]
-        one = mean / spread_of_last
-        two = mean_square / spread_of_last**2
-        gathered = share * gathered + (1 - share) * whole + (spread_of_last - tail) * (one - two)
+        variance, tail = estimates[depth]
+        first_moment = mean / spread_of_last
+        second_moment = mean_square / spread_of_last**2
+        gathered = (
+            share * gathered
+            + (1 - share) * whole
+            + (spread_of_last - tail) * (first_moment - second_moment)
+        )
         rest = rest + (last - 1) * width
         width = width * radix
-        whole += (spread - own) * ((width + 1) * (width - 1) / (6 * width * width))
-    share, mean, _ = _moments(count, own, tail, width, rest, one, two)
+        whole += (spread - variance) * ((width + 1) * (width - 1) / (6 * width * width))
+    share, mean, _ = _moments(count, variance, tail, width, rest, first_moment, second_moment)
     return mean + share * gathered + (1 - share) * whole
 
 
 def _moments(
-    count: int, own: float, tail: float, width: int, rest: int, one: float, two: float
+    count: int,
+    variance: float,
+    tail: float,
+    width: int,
+    rest: int,
+    first_moment: float,
+    second_moment: float,
 ) -> tuple[float, float, float]:
     """Return the part of a node's steps in its last child, and the means of v and v^2.
 
@@ -69,19 +81,19 @@ def _moments(
 
     Args:
         count: number of children.
-        own, tail: variances of the estimates of a complete, and of the last child.
+        variance, tail: variances of the estimates of a complete, and of the last child.
         width, rest: numbers of steps of a complete, and of the last child.
-        one, two: means of p and p^2 of the last child over its steps.
+        first_moment, second_moment: means of p and p^2 of the last child over its steps.
     """
     share = rest / (rest + (count - 1) * width)
     p = (width + 1) / (2 * width)
     pp = (width + 1) * (2 * width + 1) / (6 * width * width)
     left = (count - 2) / 2
-    first = own * (left + p)
-    second = own**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * left * p + pp)
-    all_left = own * (count - 1)
-    first_of_last = all_left + tail * one
-    second_of_last = all_left**2 + 2 * all_left * tail * one + tail**2 * two
+    first = variance * (left + p)
+    second = variance**2 * ((count - 2) * (2 * count - 3) / 6 + 2 * left * p + pp)
+    all_left = variance * (count - 1)
+    first_of_last = all_left + tail * first_moment
+    second_of_last = all_left**2 + 2 * all_left * tail * first_moment + tail**2 * second_moment
     return (
         share,
         share * first_of_last + (1 - share) * first,
@@ -130,8 +142,8 @@ class _Peaks:
         self._own = [tuple(map(float, both)) for both in trees.variances]
         self._spread = [(0.0, 0.0), *(tuple(map(float, both)) for both in trees.spreads)]
         self._excess = [(0.0, 0.0)] + [
-            (spread[0] - own[0], spread[1] - own[1])
-            for own, spread in zip(self._own[1:], self._spread[1:], strict=True)
+            (spread[0] - variances[0], spread[1] - variances[1])
+            for variances, spread in zip(self._own[1:], self._spread[1:], strict=True)
         ]
         #: For each level, the most that a node and the nodes below it add to the variance: for
         #: complete nodes, and for the last one.
@@ -145,12 +157,13 @@ class _Peaks:
         # It is in the last complete node of the highest level, or in the last node, which may be
         # incomplete.
         top = self._trees.top
-        count, (own, tail) = self._trees.counts[top], self._own[top]
+        count = self._trees.counts[top]
+        variance, tail = self._own[top]
         best = 0.0
         if count > 1:
-            rises = self._arch((own * (count - 2), own, 0.0), top, False)
+            rises = self._arch((variance * (count - 2), variance, 0.0), top, False)
             best = self._climb(top, False, rises, best)
-        rises = self._arch((own * (count - 1), tail, 0.0), top, True)
+        rises = self._arch((variance * (count - 1), tail, 0.0), top, True)
         return self._climb(top, True, rises, best)
 
     def _arch(self, above: _Parabola, level: int, last: bool) -> _Parabola:
@@ -165,14 +178,14 @@ class _Peaks:
         if level == 0:
             return max(best, sum(arch))
         count = self._trees.children[level - 1][last]
-        own, tail = self._own[level - 1]
+        variance, tail = self._own[level - 1]
         spread = self._spread[level][last]
         under = self._most[level - 2][0] if level > 1 else 0.0
         a, b, c = arch
 
         def child(number: int, is_last: bool) -> tuple[_Parabola, float]:
-            start = number * own / spread
-            slope = (tail if is_last else own) / spread
+            start = number * variance / spread
+            slope = (tail if is_last else variance) / spread
             moved = a + start * (b + start * c), slope * (b + 2 * c * start), c * slope**2
             moved = self._arch(moved, level - 1, is_last)
             most = max(under, self._most[level - 2][1]) if is_last and level > 1 else under
@@ -181,7 +194,7 @@ class _Peaks:
         wholes = count - last
         middle = 0
         if c < 0:
-            middle = int(min(max(-b / (2 * c), 0.0), 1.0) * spread / own)
+            middle = int(min(max(-b / (2 * c), 0.0), 1.0) * spread / variance)
         elif b > 0:
             middle = wholes - 1
         middle = min(middle, wholes - 1)
@@ -290,14 +303,14 @@ class _Search:
                         # Make one of several radices larger or smaller, and keep them alike.
                         places = groups[group]
                         values = [radices[place] for place in places]
-                        wanted = min(values) if step > 0 else max(values)
-                        radices[places[values.index(wanted)]] += step
+                        extreme = min(values) if step > 0 else max(values)
+                        radices[places[values.index(extreme)]] += step
                     if min(radices) < 2 or not self.fits(radices):
                         break
-                    found = self.improve_weights(tuple(radices), best[2], rounds=4)
-                    if not found[0] < best[0] * (1 - 1e-9):
+                    candidate = self.improve_weights(tuple(radices), best[2], rounds=4)
+                    if not candidate[0] < best[0] * (1 - 1e-9):
                         break
-                    best = found
+                    best = candidate
                     moving = True
         return self.improve_weights(best[1], best[2], rounds=8)
 
@@ -328,10 +341,10 @@ class _Search:
             for level in range(1, len(weights)):
                 while True:
                     weights[level] += step
-                    found = error() if weights[level] > 0 else math.inf
-                    if not found < least:
+                    candidate_error = error() if weights[level] > 0 else math.inf
+                    if not candidate_error < least:
                         break
-                    least = found
+                    least = candidate_error
                 weights[level] -= step
         return tuple(weights)
 
@@ -344,11 +357,12 @@ class _Search:
         # that.
         loads = self._loads(radices)
         costs = self._costs(radices)
-        found = list(weights)
+        improved = list(weights)
         depths = depths_of(radices)
         for _ in range(rounds):
             terms = [
-                load * own**2 for load, own in zip(loads, _variances(radices, found), strict=True)
+                load * variance**2
+                for load, variance in zip(loads, _variances(radices, improved), strict=True)
             ]
             gains = list(terms)
             for level, depth in enumerate(depths):
@@ -357,13 +371,13 @@ class _Search:
                     gain /= radices[down]
                     gains[down] += gain
             if self._norm == 1:
-                gains = [gain * weight for gain, weight in zip(gains, found, strict=True)]
+                gains = [gain * weight for gain, weight in zip(gains, improved, strict=True)]
             gains = [gain / cost for gain, cost in zip(gains, costs, strict=True)]
-            found = [
+            improved = [
                 max(weight * math.sqrt(math.sqrt(gain / gains[0])), _LEAST_WEIGHT)
-                for weight, gain in zip(found, gains, strict=True)
+                for weight, gain in zip(improved, gains, strict=True)
             ]
-        return self._error(radices, found), radices, tuple(found)
+        return self._error(radices, improved), radices, tuple(improved)
 
     def _error(self, radices: tuple[int, ...], weights: Sequence[float]) -> float:
         """Return variance times squared sensitivity, up to a factor; the largest as a bound."""
@@ -371,14 +385,16 @@ class _Search:
         release = self._question.release
         if self._metric == "mean" and release == "totals":
             return size * mean_variance(self._horizon, radices, weights)
-        own = _variances(radices, weights)
-        alone = sum(load * variance for load, variance in zip(_alone(radices), own, strict=True))
+        variances = _variances(radices, weights)
+        alone = sum(
+            load * variance for load, variance in zip(_alone(radices), variances, strict=True)
+        )
         if release == "windows":
             return size * alone
         if self._metric == "mean":
             return size * (alone + mean_variance(self._horizon, radices, weights)) / 2
-        arches = sum(k * own[i] - own[i + 1] for i, k in enumerate(radices))
-        totals = arches / 4 + own[-1] * max(self._horizon / math.prod(radices), 1.0)
+        arches = sum(k * variances[i] - variances[i + 1] for i, k in enumerate(radices))
+        totals = arches / 4 + variances[-1] * max(self._horizon / math.prod(radices), 1.0)
         return size * (totals if release == "totals" else max(totals, alone))
 
     def _size(self, costs: Sequence[float], weights: Sequence[float]) -> float:
@@ -424,19 +440,19 @@ class _Search:
 def _alone(radices: Sequence[int]) -> list[float]:
     """Return, by level, the factor of that variance in the count of a single step."""
     loads = []
-    left = 1.0
+    share_left = 1.0
     for radix in radices:
-        loads.append(left * (1 - 1 / radix))
-        left /= radix * radix
-    return [*loads, left]
+        loads.append(share_left * (1 - 1 / radix))
+        share_left /= radix * radix
+    return [*loads, share_left]
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:
     """Return, by level, the variance of a complete node's estimate from its subtree."""
     estimates = [1 / weights[0] ** 2]
-    found = [estimates[0]]
+    variances = [estimates[0]]
     for radix, weight, depth in zip(radices, weights[1:], depths_of(radices)[1:], strict=True):
         square = weight**2
         estimates = [1 / square, *(1 / (square + 1 / (radix * a)) for a in estimates[:depth])]
-        found.append(estimates[depth])
-    return found
+        variances.append(estimates[depth])
+    return variances

@@ -85,7 +85,9 @@ class NormalisedSqrt(RootStrategy):
         """Return strategies with fine weights, on short horizons alone, and with coarse ones."""
         coarse = cls(horizon, weight_bits=4)
         fine = cls(horizon)
-        return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
+        if horizon <= 26:
+            return (fine, coarse)
+        return (coarse,) if horizon <= 250 else ()
 
     @cached_property
     @override
@@ -145,17 +147,17 @@ class NormalisedSqrt(RootStrategy):
         # this far away, the nearest has the largest product with a given column.
         c = self.root.numerators
         w = self.weights
-        found: list[int] = []
+        overlaps: list[int] = []
         computed = 0
         for j in range(1, schedule.steps):
             lag = j * schedule.apart
             if j <= _ALL_OVERLAPS or 10 * j >= 11 * computed:
                 products = np.cumsum(c[: len(c) - lag] * c[lag:])[::-1]
-                found.append(int((products * (w[lag:] * w[: len(w) - lag])).max()))
+                overlaps.append(int((products * (w[lag:] * w[: len(w) - lag])).max()))
                 computed = j
             else:
-                found.append(found[-1])  # at least those of columns further apart
-        return found
+                overlaps.append(overlaps[-1])  # at least those of columns further apart
+        return overlaps
 
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
@@ -190,26 +192,26 @@ class NormalisedSqrt(RootStrategy):
         # They are sums over pairs i, j of d_i d_j (C^-1 C^-T)_ij.
         a = self.inverse
         d = self.shares
-        found = np.zeros(len(s))
+        variances = np.zeros(len(s))
         for distance in range(int((t - s).max())):
             count = self.horizon - distance
             products = np.cumsum(a[:count] * a[distance:])
             sums = np.concatenate([[0.0], np.cumsum(d[:count] * d[distance:] * products)])
             some = t - s > distance
             twice = 1 if distance == 0 else 2
-            found[some] += twice * (sums[t[some] - distance] - sums[s[some]])
-        return found
+            variances[some] += twice * (sums[t[some] - distance] - sums[s[some]])
+        return variances
 
     def _by_window(self, s: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the variances of the counts of the steps s + 1 .. t, by a convolution for each."""
         a = self.inverse
         d = self.shares
-        found = np.empty(len(s))
+        variances = np.empty(len(s))
         for place, (start, stop) in enumerate(zip(s.tolist(), t.tolist(), strict=True)):
             within = np.zeros(stop)
             within[: stop - start] = d[start:stop][::-1]
-            found[place] = float((convolve(within, a[:stop], stop) ** 2).sum())
-        return found
+            variances[place] = float((convolve(within, a[:stop], stop) ** 2).sum())
+        return variances
 
 
 def exact_variances(d: Floats, a: Floats, q: Floats) -> Floats:
@@ -279,16 +281,16 @@ def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
             return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
         # After the variance of nodes rises, the running sums are multiplied by that rise.
         sums = np.cumsum(x)
-        found = np.zeros(horizon)
+        variances = np.zeros(horizon)
         past = 0.0
         for start, stop in pairwise([*starts, horizon]):
             rise = rises[start]
-            found[start:stop] += past
-            some = found[start : start + len(x)]
+            variances[start:stop] += past
+            some = variances[start : start + len(x)]
             some += rise * (sums[: len(some)] - sums[-1])
-            found[start:stop] += rise * sums[-1]
+            variances[start:stop] += rise * sums[-1]
             past += rise * sums[-1]
-        return found
+        return variances
 
     cross = np.zeros(horizon)
     cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]

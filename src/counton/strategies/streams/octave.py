@@ -160,16 +160,16 @@ def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> I
             held[low - start + 1 : high - start + 1] = above[low - first : high - first]
     middle = held[1:-1]
     after = held[2:]
-    found = np.empty((2 * count, *above.shape[1:]), above.dtype)
-    even = found[0::2]
-    odd = found[1::2]
+    nodes_below = np.empty((2 * count, *above.shape[1:]), above.dtype)
+    even = nodes_below[0::2]
+    odd = nodes_below[1::2]
     np.add(middle, after, out=odd)
     odd *= 8 * factor
     np.add(held[:-2], after, out=even)
     even *= 3 * factor
     even += middle * (10 * factor)
     offset = nodes.start - 2 * start
-    return found[offset : offset + len(nodes)]
+    return nodes_below[offset : offset + len(nodes)]
 
 
 class OctaveColumns:
@@ -280,12 +280,12 @@ class OctaveColumns:
         for up in ups:
             pulled.append(up.T @ pulled[-1])
         exact: Floats = np.zeros((len(nodes[-1]), self.entering.shape[1]))
-        found: list[Integers] = []
+        levels: list[Integers] = []
         for level in reversed(range(1, len(nodes))):
             of_above = ups[level] @ exact if level < len(ups) else 0.0
             exact = variances[level][:, None] * pulled[level] + of_above
-            found.append(np.rint(exact).astype(np.int64))
-        g = [self.entering, *reversed(found)]
+            levels.append(np.rint(exact).astype(np.int64))
+        g = [self.entering, *reversed(levels)]
         columns = []
         for level, of_level in enumerate(g):
             column: Integers = 16 * of_level
@@ -329,10 +329,12 @@ class OctaveColumns:
             return lowest[keys % (1 << LOWEST)]
         # By bits l - 1, l - 2, l - 3 of the step, from level l = 4 on.
         most = lowest.reshape(-1, 2).max(axis=1)
-        each = np.array([self._power(LOWEST, (1 << 30) + (bits << 1), norm) for bits in range(16)])
+        powers = np.array(
+            [self._power(LOWEST, (1 << 30) + (bits << 1), norm) for bits in range(16)]
+        )
         for _ in range(max(start, LOWEST), self.upper):
             # Bit l is new, bit l - 3 is dropped.
-            most = (each + np.tile(most, 2)).reshape(-1, 2).max(axis=1)
+            most = (powers + np.tile(most, 2)).reshape(-1, 2).max(axis=1)
         return np.asarray(most[keys % (1 << CHOOSING)])
 
     def _power(self, level: int, step: int, norm: int) -> int:
@@ -349,9 +351,11 @@ def matrix(below: range, above: range) -> Floats:
 def _covariance_of(nodes: Sequence[range], variances: Sequence[Floats]) -> Floats:
     """Return the covariance of the noise of several levels, interpolated to the lowest."""
     covariance = np.diag(variances[-1])
-    for (below, above), own in zip([*pairwise(nodes)][::-1], variances[-2::-1], strict=True):
+    for (below, above), level_variances in zip(
+        [*pairwise(nodes)][::-1], variances[-2::-1], strict=True
+    ):
         up = matrix(below, above)
-        covariance = np.diag(own) + up @ covariance @ up.T
+        covariance = np.diag(level_variances) + up @ covariance @ up.T
     return np.asarray(covariance)
 
 
@@ -467,7 +471,9 @@ class MultiscaleStrategy(StreamStrategy):
         """
         coarse = cls(horizon, "max", 12, whole=True)
         fine = cls(horizon)
-        return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
+        if horizon <= 26:
+            return (fine, coarse)
+        return (coarse,) if horizon <= 250 else ()
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -477,13 +483,13 @@ class MultiscaleStrategy(StreamStrategy):
 
     @classmethod
     def _from_description(cls, node_weights: str | None = None, **parameters: Any) -> Self:
-        made = cls(**parameters)
-        if node_weights not in (None, made.to_dict().get("node_weights")):
+        built = cls(**parameters)
+        if node_weights not in (None, built.to_dict().get("node_weights")):
             raise InvalidInputError(
-                f"{made!r} has other node weights than its description states: it was altered, or "
+                f"{built!r} has other node weights than its description states: it was altered, or "
                 f"written by another version of counton; restore it from a copy"
             )
-        return made
+        return built
 
     # ------------------------------------------------------------------------------ the matrices
 
@@ -495,10 +501,10 @@ class MultiscaleStrategy(StreamStrategy):
         if self._grid.upper < _WEIGHED:
             return tuple(np.full(count, plain) for count in counts)
         # Weights of the searched shape with the nearest number of levels.
-        known = load_shipped()["weights"][self.metric]
+        shipped = load_shipped()["weights"][self.metric]
         upper = self._grid.upper
-        nearest = min(known, key=lambda levels: (abs(int(levels) - upper), int(levels)))
-        text = known[nearest][str(self._grid.length >> upper)]
+        nearest = min(shipped, key=lambda levels: (abs(int(levels) - upper), int(levels)))
+        text = shipped[nearest][str(self._grid.length >> upper)]
         held = integers_from_text(text, (sum(counts),))
         coarser = WEIGHT_BITS - self.weight_bits
         rounded = np.maximum(_round_bits(held, coarser), 1)
@@ -528,8 +534,8 @@ class MultiscaleStrategy(StreamStrategy):
             first = (step >> level) - 2
             for node, weight in enumerate(read, start=first):
                 if weight:
-                    own = Fraction(1 << self.weight_bits, self._weight(level, node))
-                    exact = Fraction(weight, 16**level) * own
+                    node_scale = Fraction(1 << self.weight_bits, self._weight(level, node))
+                    exact = Fraction(weight, 16**level) * node_scale
                     whole = exact.denominator == 1
                     nodes.append(Node(level, node + 1, int(exact) if whole else exact))
             climb = CLIMB[step >> level & 1]
@@ -568,14 +574,14 @@ class MultiscaleStrategy(StreamStrategy):
         """Return bounds on inner products of columns j times ``schedule.apart`` apart, j from 1."""
         # Only levels on which two columns so far apart can share a node are included; the bound
         # follows by the Cauchy-Schwarz inequality.
-        found: list[int] = []
-        known: dict[int, int] = {}
+        overlaps: list[int] = []
+        by_level: dict[int, int] = {}
         for j in range(1, schedule.steps):
             level = min(self._columns.first_shared_level(j * schedule.apart), self._grid.upper)
-            if level not in known:
-                known[level] = self._columns.largest(2, level)
-            found.append(known[level])
-        return found
+            if level not in by_level:
+                by_level[level] = self._columns.largest(2, level)
+            overlaps.append(by_level[level])
+        return overlaps
 
     # --------------------------------------------------------------------------------- variances
 
@@ -590,8 +596,10 @@ class MultiscaleStrategy(StreamStrategy):
         upper = self._grid.upper
         if level < upper:
             return np.ones(nodes.shape)
-        own = self._variances[level - upper]
-        return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
+        level_variances = self._variances[level - upper]
+        return level_variances[
+            np.clip(nodes - self._grid.nodes[level].start, 0, len(level_variances) - 1)
+        ]
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Return the variances of releases or differences, in units of a node of level 0."""
@@ -599,18 +607,20 @@ class MultiscaleStrategy(StreamStrategy):
         shape = first.shape
         first = first.ravel()
         last = last.ravel()
-        found = np.zeros(len(last))
+        variances = np.zeros(len(last))
         for at in range(0, len(last), _ENUMERATED):
             part = slice(at, at + _ENUMERATED)
-            found[part] = self._window_variances(first[part], last[part])
-        return found.reshape(shape)
+            variances[part] = self._window_variances(first[part], last[part])
+        return variances.reshape(shape)
 
     def _window_variances(self, first: Integers, last: Integers) -> Floats:
         """Return the variances of the counts of the steps first + 1 .. last: shape (windows,)."""
         around = np.arange(-2, 3)
         total = np.zeros(len(last))
-        own = np.array(_STEP, np.float64)
-        later, earlier = ((ends > 0).astype(np.float64)[:, None] * own for ends in (last, first))
+        step_reads = np.array(_STEP, np.float64)
+        later, earlier = (
+            (ends > 0).astype(np.float64)[:, None] * step_reads for ends in (last, first)
+        )
         for level in range(len(self._grid.nodes)):
             there = last >> level
             shared = later.copy()
@@ -655,15 +665,17 @@ class MultiscaleStrategy(StreamStrategy):
         climbs = [climb / 16.0 for climb in CLIMB]
         for level in range(len(self._grid.nodes)):
             end = self.horizon >> level
-            own = self._own(level, np.arange(-2, end + 3)) if level >= self._grid.upper else None
-            if own is None:
+            level_variances = (
+                self._own(level, np.arange(-2, end + 3)) if level >= self._grid.upper else None
+            )
+            if level_variances is None:
                 total += end * np.trace(whole) + np.trace(last) - sum(map(np.trace, missing))
             else:
                 diagonal = np.diag(whole)
-                total += sum(diagonal[k] * own[k : k + end].sum() for k in range(5))
-                total += float(np.diag(last) @ own[end:])
+                total += sum(diagonal[k] * level_variances[k : k + end].sum() for k in range(5))
+                total += float(np.diag(last) @ level_variances[end:])
                 for place, moment in zip(places, missing, strict=True):
-                    total -= float(np.diag(moment) @ own[place : place + 5])
+                    total -= float(np.diag(moment) @ level_variances[place : place + 5])
             even, odd = (climb @ whole @ climb.T for climb in climbs)
             climb = climbs[end & 1]
             last = climb @ last @ climb.T + (even if end & 1 else 0.0)
@@ -703,10 +715,10 @@ class MultiscaleStrategy(StreamStrategy):
         for node in range((self.horizon >> upper) + 1):
             at = np.clip(np.arange(node - 2, node + 3) - first, 0, count - 1)
             around = covariance[np.ix_(at, at)]
-            found = total + ((reads @ around) * reads).sum(axis=1)
+            variances = total + ((reads @ around) * reads).sum(axis=1)
             whole = (node << upper) + steps
             possible = (whole > (1 if read == _DIFFERENCE else 0)) & (whole <= self.horizon)
-            largest = max(largest, float(found[possible].max(initial=0.0)))
+            largest = max(largest, float(variances[possible].max(initial=0.0)))
         return largest
 
     # ------------------------------------------------------------------------------------- noise
@@ -777,8 +789,8 @@ class MultiscaleStrategy(StreamStrategy):
             else:
                 noise = interpolate(above, first, nodes)  # in units of 1/16
                 start = self._grid.nodes[at].start
-                own = self.weights[at - upper][nodes.start - start : nodes.stop - start]
-                weights = own.reshape(column)
+                node_weights = self.weights[at - upper][nodes.start - start : nodes.stop - start]
+                weights = node_weights.reshape(column)
                 noise = (noise * weights + 16 * drawn + 8 * weights) // (16 * weights)
                 noise = (noise + half) >> coarser
             above = noise

@@ -68,10 +68,10 @@ def reciprocal(x: Floats, count: int) -> Floats:
     """
     inverse = np.array([1.0 / x[0]])
     while len(inverse) < count:
-        known = min(2 * len(inverse), count)
-        correction = -convolve(x, np.pad(inverse, (0, known - len(inverse))), known)
+        terms = min(2 * len(inverse), count)
+        correction = -convolve(x, np.pad(inverse, (0, terms - len(inverse))), terms)
         correction[0] += 2.0
-        inverse = convolve(correction, np.pad(inverse, (0, known - len(inverse))), known)
+        inverse = convolve(correction, np.pad(inverse, (0, terms - len(inverse))), terms)
     return inverse
 
 
@@ -234,9 +234,10 @@ class PrefixQuotient:
         """
         count = len(digit)
         exact = modulo - convolve_modulo(self._numerators, digit, count)
-        factors = self._numerators.astype(np.float64), digit.astype(np.float64)
-        approximate: Floats = real - convolve(*factors, count)
-        norms = float(np.linalg.norm(factors[0]) * np.linalg.norm(factors[1]))
+        numerators = self._numerators.astype(np.float64)
+        real_digit = digit.astype(np.float64)
+        approximate: Floats = real - convolve(numerators, real_digit, count)
+        norms = float(np.linalg.norm(numerators) * np.linalg.norm(real_digit))
         error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(
             np.abs(real).max()
         )

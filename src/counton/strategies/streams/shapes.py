@@ -91,7 +91,7 @@ class Shape(NamedTuple):
             spacings.append(np.cumsum(integers_from_text(spacing, count)) if text else spacing)
             heights.append(integers_from_text(level["amplitudes"], count))
         parts = {name: plain[name] for name in Shape._fields[:4]}
-        made = cls(
+        shape = cls(
             **parts,
             radices=tuple(plain["radices"]),
             shares=tuple(plain["shares"]),
@@ -99,9 +99,9 @@ class Shape(NamedTuple):
             amplitudes=tuple(heights),
         )
         if "rows" not in plain:
-            return made
+            return shape
         count, text = plain["rows"]
-        return made._replace(rows=integers_from_text(text, (count, made.cells)))
+        return shape._replace(rows=integers_from_text(text, (count, shape.cells)))
 
     def serving(self, horizon: int) -> LeastSquaresStrategy:
         """Return this shape's strategy, stretched to a horizon near its own."""
@@ -118,8 +118,8 @@ class Shape(NamedTuple):
             right = np.clip(place - left * parts, 0, parts)
             mixed = self.rows[:, left] * (parts - right) + self.rows[:, left + 1] * right
             rows = (2 * mixed + parts) // (2 * parts) * _FINER
-            own = np.diag((1 << _LATTICE_BITS) - rows.sum(axis=0))
-            return LeastSquaresStrategy(Dense(np.concatenate([rows, own]), "rows"))
+            diagonal = np.diag((1 << _LATTICE_BITS) - rows.sum(axis=0))
+            return LeastSquaresStrategy(Dense(np.concatenate([rows, diagonal]), "rows"))
         from counton.strategies.lines.hats import Hats
 
         radices = self.radices
@@ -167,14 +167,17 @@ def strategies_of_shape(
         return ()
     if norm == 2:
         return (scaled_square_root(horizon, metric),) if horizon <= _LARGEST_GAUSSIAN else ()
-    known = shapes(norm, metric, release)
-    if not known or horizon > known[-1].horizon:
+    known_shapes = shapes(norm, metric, release)
+    if not known_shapes or horizon > known_shapes[-1].horizon:
         return ()
     # the nearest by ratio: of two neighbours a < T < b, a if T^2 < a b
-    at = next((k for k, shape in enumerate(known) if shape.horizon >= horizon), len(known) - 1)
-    if at and horizon**2 < known[at - 1].horizon * known[at].horizon:
+    at = next(
+        (k for k, shape in enumerate(known_shapes) if shape.horizon >= horizon),
+        len(known_shapes) - 1,
+    )
+    if at and horizon**2 < known_shapes[at - 1].horizon * known_shapes[at].horizon:
         at -= 1
-    return (known[at].serving(horizon),)
+    return (known_shapes[at].serving(horizon),)
 
 
 @lru_cache(maxsize=16)
@@ -183,10 +186,10 @@ def shapes(
 ) -> tuple[Shape, ...]:
     """Return the stored shapes of solved strategies, in order of their horizons."""
     # Totals have the largest variances, so for "max" the release form does not matter.
-    wanted = norm, metric, release if metric == "mean" else "totals"
+    asked = norm, metric, release if metric == "mean" else "totals"
     data = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii"))
-    lines = (line for line in data if (line["norm"], line["metric"], line["release"]) == wanted)
-    return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda one: one.horizon))
+    lines = (line for line in data if (line["norm"], line["metric"], line["release"]) == asked)
+    return tuple(sorted((Shape.from_json(line) for line in lines), key=lambda shape: shape.horizon))
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresStrategy:
@@ -220,18 +223,21 @@ def tree(least: int) -> tuple[int, ...]:
 
 def _radices(radices: tuple[int, ...], least: int) -> tuple[int, ...]:
     """Return radices in about these proportions, with a product of ``least`` or slightly more."""
-    found = list(radices)
+    increased = list(radices)
     order = range(len(radices))
 
     def part(at: int) -> Fraction:
-        return Fraction(found[at], radices[at])
+        return Fraction(increased[at], radices[at])
 
-    while prod(found) < least:
-        found[min(order, key=part)] += 1
+    while prod(increased) < least:
+        increased[min(order, key=part)] += 1
     while True:
         for at in sorted(order, key=part, reverse=True):
-            if prod(found) // found[at] * (found[at] - 1) >= least and found[at] > 2:
-                found[at] -= 1
+            if (
+                prod(increased) // increased[at] * (increased[at] - 1) >= least
+                and increased[at] > 2
+            ):
+                increased[at] -= 1
                 break
         else:
-            return tuple(found)
+            return tuple(increased)

@@ -197,9 +197,9 @@ class LeastSquaresStrategy(StreamStrategy):
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
 
-        found = []
+        examples = []
         if horizon <= 32:
-            found += [cls(Hats.examples(horizon)[1]), cls(Dense.examples(horizon)[1])]
+            examples += [cls(Hats.examples(horizon)[1]), cls(Dense.examples(horizon)[1])]
         width = 1 << max(1, horizon.bit_length() - 4)  # about a dozen blocks
         binary = (2,) * (width.bit_length() - 1)
         wide = (3, *binary[1:], 2)
@@ -209,10 +209,10 @@ class LeastSquaresStrategy(StreamStrategy):
             plain = Hats.examples(-(-horizon // width))[which]
             uneven = Hats.examples(-(-horizon // math.prod(wide)))[which]
             if norm == 1 or horizon <= 8:  # exact rows with long numbers are slow
-                found.append(cls(uneven, wide, shares, norm, horizon))
+                examples.append(cls(uneven, wide, shares, norm, horizon))
             if norm == 2 or horizon <= 8:
-                found.append(cls(plain, binary, (), norm, horizon))
-        return tuple(found)
+                examples.append(cls(plain, binary, (), norm, horizon))
+        return tuple(examples)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -245,12 +245,13 @@ class LeastSquaresStrategy(StreamStrategy):
     @cached_property
     def _norms(self) -> tuple[int, int]:
         """Largest norms of a column of C, in units of 2^-lattice_bits and 4^-lattice_bits."""
-        own = np.abs(self.line.own)
+        own_weights = np.abs(self.line.own)
         shares = self._tree.shares
         unit = self._tree.unit
         norms: tuple[Norm, Norm] = (1, 2)
         l1, squared = (
-            unit**norm * self.line.powers(norm) + sum(one**norm for one in shares) * own**norm
+            unit**norm * self.line.powers(norm)
+            + sum(share**norm for share in shares) * own_weights**norm
             for norm in norms
         )
         return int(l1.max()), int(squared.max())
@@ -277,11 +278,11 @@ class LeastSquaresStrategy(StreamStrategy):
         reach = _REACH * law.std
         # The trees' estimates of blocks, and the solution's sums, in the units in which they are
         # stored.
-        known = np.full(self.line.cells, reach)
+        largest_sums = np.full(self.line.cells, reach)
         if self.radices:
-            known *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
+            largest_sums *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
         rows = reach * float(self.line.powers(1).max()) * factor
-        largest = rows + float((known * weights).max())
+        largest = rows + float((largest_sums * weights).max())
         unit = reach * inner * 2.0**-self.facts.lattice_bits
         solved = unit * math.sqrt(singles.max())
         total = unit * math.sqrt(sums.max())
@@ -319,13 +320,13 @@ class LeastSquaresStrategy(StreamStrategy):
         # too.
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
-        known = {lag: self._overlap(lag) for lag in some}
-        found = []
+        known_overlaps = {lag: self._overlap(lag) for lag in some}
+        overlaps = []
         latest = 0
         for lag in lags:
-            latest = known.get(lag, latest)
-            found.append(latest)
-        return found
+            latest = known_overlaps.get(lag, latest)
+            overlaps.append(latest)
+        return overlaps
 
     def _overlap(self, lag: int) -> int:
         """Return a bound on the inner product of columns ``lag`` apart, in ``4**-lattice_bits``."""
@@ -403,19 +404,19 @@ class LeastSquaresStrategy(StreamStrategy):
         at = check_step(self, step) - 1
         block = at // self._block
         scale = 1 << self.facts.lattice_bits
-        found = [
+        nodes = [
             Node(0, row, Fraction(self._tree.unit * weight, scale))
             for row, weight in self.line.rows_of(block)
         ]
-        own = int(self.line.own[block])
-        found += [
-            Node(1 + level, at // width, Fraction(share * own, scale))
+        own_weight = int(self.line.own[block])
+        nodes += [
+            Node(1 + level, at // width, Fraction(share * own_weight, scale))
             for level, (share, width) in enumerate(
                 zip(self._tree.shares, self._tree.widths, strict=True)
             )
-            if share * own
+            if share * own_weight
         ]
-        return tuple(found)
+        return tuple(nodes)
 
     @override
     def _level_widths(self) -> dict[int, int]:
@@ -439,12 +440,12 @@ class LeastSquaresStrategy(StreamStrategy):
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
         """The right side's factors, for several blocks and by block, and fraction bits of sums."""
-        own = self.line.own
+        own_weights = self.line.own
         variance = self._tree.variance
         if not self.radices:
-            return 1, own, self.facts.fraction_bits
+            return 1, own_weights, self.facts.fraction_bits
         factor = variance.numerator * self._tree.unit << INNER_BITS
-        return factor, variance.denominator * own**2, _OUTER - INNER_BITS
+        return factor, variance.denominator * own_weights**2, _OUTER - INNER_BITS
 
     @cached_property
     def _equations(self) -> NormalEquations:
@@ -454,8 +455,8 @@ class LeastSquaresStrategy(StreamStrategy):
         exact = self._tree.exact_variance
         if exact == self._tree.variance:
             return self._system.equations
-        own = self.line.own.astype(np.float64)
-        return self.line.equations(own**2 / float(exact * self._tree.unit**2))
+        own_weights = self.line.own.astype(np.float64)
+        return self.line.equations(own_weights**2 / float(exact * self._tree.unit**2))
 
     @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
@@ -471,9 +472,9 @@ class LeastSquaresStrategy(StreamStrategy):
         unit = self._tree.unit
         columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
         rows: list[list[int]] = []
-        for cell, one in enumerate(columns):
+        for cell, column in enumerate(columns):
             products = [
-                variance.numerator * unit**2 * sum(w * other.get(r, 0) for r, w in one.items())
+                variance.numerator * unit**2 * sum(w * other.get(r, 0) for r, w in column.items())
                 for other in columns
             ]
             products[cell] += variance.denominator * int(self.line.own[cell]) ** 2
@@ -499,11 +500,13 @@ class LeastSquaresStrategy(StreamStrategy):
         weights: dict[tuple[int, int], Fraction] = {}
         for cell, value in enumerate(solved):
             for row, weight in self.line.rows_of(cell):
-                known = weights.get((0, row), Fraction(0))
-                weights[0, row] = known + variance.numerator * unit * weight * value / determinant
-            own = int(self.line.own[cell])
-            taken = variance.denominator * own * value / determinant
-            self._tree.read(weights, self._tree.top, cell, taken)
+                weight_before = weights.get((0, row), Fraction(0))
+                weights[0, row] = (
+                    weight_before + variance.numerator * unit * weight * value / determinant
+                )
+            own_weight = int(self.line.own[cell])
+            share = variance.denominator * own_weight * value / determinant
+            self._tree.read(weights, self._tree.top, cell, share)
         if self.radices:
             self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
         scale = 1 << self.facts.lattice_bits
@@ -527,11 +530,11 @@ class LeastSquaresStrategy(StreamStrategy):
         for cell in range(cells):
             for line_row, weight in self.line.rows_of(cell):
                 measured[cell, line_row] += weight
-        own = self.line.own.astype(np.float64)
+        own_weights = self.line.own.astype(np.float64)
         variance = self._tree.variance
         factor = float(variance.numerator * self._tree.unit**2)
         gram = factor * measured @ measured.T
-        gram[np.diag_indices(cells)] += variance.denominator * own**2
+        gram[np.diag_indices(cells)] += variance.denominator * own_weights**2
         solved = cho_solve(cho_factor(gram), right.T).T
         scale = float(1 << self.facts.lattice_bits)
         rows = solved @ measured * (float(variance.numerator * self._tree.unit) * scale)
@@ -540,8 +543,8 @@ class LeastSquaresStrategy(StreamStrategy):
         trees: list[dict[tuple[int, int], Any]] = []
         for cell in range(cells):
             weights: dict[tuple[int, int], Any] = {}
-            taken = Fraction(variance.denominator * int(self.line.own[cell]))
-            self._tree.read(weights, self._tree.top, cell, taken)
+            entering = Fraction(variance.denominator * int(self.line.own[cell]))
+            self._tree.read(weights, self._tree.top, cell, entering)
             trees.append(weights)
         tree_nodes = sorted({node for weights in trees for node in weights})
         index = {node: i for i, node in enumerate(tree_nodes)}
@@ -553,14 +556,14 @@ class LeastSquaresStrategy(StreamStrategy):
         if self.radices:
             for step in range(steps):
                 weights = {}
-                share: Any = 1 / float(own[block[step]])
+                share: Any = 1 / float(own_weights[block[step]])
                 self._tree.read_inside(weights, step, share)
                 for node, weight in weights.items():
                     inside[step, index[node]] += float(weight)
-        found = np.concatenate([rows, (solved @ of_cells + inside) * scale], axis=1)
-        used = np.flatnonzero(found.any(axis=0))
+        reads = np.concatenate([rows, (solved @ of_cells + inside) * scale], axis=1)
+        used = np.flatnonzero(reads.any(axis=0))
         nodes += tree_nodes
-        return [nodes[i] for i in used.tolist()], found[:, used]
+        return [nodes[i] for i in used.tolist()], reads[:, used]
 
     # ---------------------------------------------------------------------------- variances
 
@@ -595,11 +598,11 @@ class LeastSquaresStrategy(StreamStrategy):
         first, last = check_ends(self, since, steps)
         scale = 4.0**self.facts.lattice_bits / self._tree.unit**2
         equations = self._equations
-        found = equations.range_variance(first / self._block, last / self._block) * scale
+        variances = equations.range_variance(first / self._block, last / self._block) * scale
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
-            found = found + self._tree.contrasts(first - 1, last - 1, inverse)
-        return np.asarray(np.where(first == last, 0.0, found))
+            variances = variances + self._tree.contrasts(first - 1, last - 1, inverse)
+        return np.asarray(np.where(first == last, 0.0, variances))
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
         """Return the variance of a weighted sum of totals, by solving the equations once."""
@@ -609,8 +612,8 @@ class LeastSquaresStrategy(StreamStrategy):
         right: Floats = np.bincount(block, weights * cut, cells).astype(np.float64)
         right += np.cumsum(np.bincount(block, weights, cells)[::-1])[::-1]
         right -= np.bincount(block, weights, cells)
-        found = float(right @ self._equations.solve(right[None])[0]) / self._tree.unit**2
-        found *= 4.0**self.facts.lattice_bits
+        variance = float(right @ self._equations.solve(right[None])[0]) / self._tree.unit**2
+        variance *= 4.0**self.facts.lattice_bits
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
             order = np.argsort(stops)
@@ -618,17 +621,21 @@ class LeastSquaresStrategy(StreamStrategy):
             at = stops[order] - 1
             of = weights[order]
             alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
-            found += float((of**2) @ alone)
+            variance += float((of**2) @ alone)
             for apart in range(1, len(at)):  # covariances of stops in one block
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
                     break
-                one = some
+                nodes_before = some
                 two = some + apart
-                differ = self._tree.contrasts(at[one], at[two], inverse)
-                both = alone[one] + alone[two] - np.where(at[one] == at[two], 0.0, differ)
-                found += float(np.sum(of[one] * of[two] * both))
-        return found
+                differ = self._tree.contrasts(at[nodes_before], at[two], inverse)
+                both = (
+                    alone[nodes_before]
+                    + alone[two]
+                    - np.where(at[nodes_before] == at[two], 0.0, differ)
+                )
+                variance += float(np.sum(of[nodes_before] * of[two] * both))
+        return variance
 
     @override
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
@@ -659,7 +666,7 @@ class LeastSquaresStrategy(StreamStrategy):
         # blocks' totals in a release change linearly from step to step.
         cells = self.line.cells
         unit = self._tree.unit
-        own = self.line.own.astype(np.float64)
+        own_weights = self.line.own.astype(np.float64)
         block = np.arange(cells)
         reserve = 1.0
         if cells > _ALL_ENDS:
@@ -670,23 +677,23 @@ class LeastSquaresStrategy(StreamStrategy):
         of_block = self._tree.largest_of_block
         at = np.arange(len(block))
         rows = in_trees = 0.0
-        taken = []
+        reads_of_own = []
         for stops in (block, block + 1):  # before the blocks, and after them
             prefixes = (np.arange(cells) < stops[:, None]).astype(np.float64)
             solved = self._system.equations.solve(prefixes) / unit**2
             rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
-            of_totals = solved * own / float(self._tree.variance)
+            of_totals = solved * own_weights / float(self._tree.variance)
             in_trees = max(in_trees, float(np.abs(of_totals).max()) * max(read, of_block))
-            taken.append(of_totals[at, block] * own[block])
+            reads_of_own.append(of_totals[at, block] * own_weights[block])
         inside = 0.0
         if self.radices:
             # Weights of children in the release's own block, before the step and after it.
-            over = np.stack([1 + taken[0], taken[1]])
-            yet = np.stack([taken[0], taken[1] - 1])
+            over = np.stack([1 + reads_of_own[0], reads_of_own[1]])
+            yet = np.stack([reads_of_own[0], reads_of_own[1] - 1])
             most = max(float(np.abs(over).max()), float(np.abs(yet).max()), 1.0)
             # how far these leave 0 .. 1 and -1 .. 0, towards which lower levels continue
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
-            inside = (most + beyond) * read / float(own.min())
+            inside = (most + beyond) * read / float(own_weights.min())
         return max(rows, in_trees, inside) * reserve * 2.0**self.facts.lattice_bits
 
     @override
@@ -735,7 +742,8 @@ class LeastSquaresStrategy(StreamStrategy):
         _, singles, inverse = self._blocks_known
         if not self.radices:
             return float(singles.max() if metric == "max" else singles.mean())
-        places, (whole, rest) = np.arange(self._block), divmod(self.horizon, self._block)
+        places = np.arange(self._block)
+        whole, rest = divmod(self.horizon, self._block)
         inside = self._tree.contrasts(places - 1, places, np.array([0.0, 1.0]))
         shared = singles / self._block**2
         if metric == "max":
@@ -791,35 +799,35 @@ class _BlockSums(Reader):
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
         # The estimates of single blocks: z of a cell's own row, or the estimate of its tree.
         if self._strategy.radices:
-            known = self._strategy._tree.roots(self._field, line.own, range(cells))
+            roots = self._strategy._tree.roots(self._field, line.own, range(cells))
         else:
-            known = self._field.run(1, range(cells)).reshape(cells, size)
+            roots = self._field.run(1, range(cells)).reshape(cells, size)
         sums = np.zeros((cells + 1, size), np.int64)
         with one_thread() if size > 1 else nullcontext():  # else no matrices are multiplied
             for at in range(0, size, width := max(1, _SOLVED // cells)):
                 part = slice(at, at + width)
-                sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
+                sums[1:, part] = self._solve_rows(rows[:, part].T, roots[:, part].T).T
         return sums
 
-    def _solve_rows(self, rows: Integers, known: Integers) -> Integers:
+    def _solve_rows(self, rows: Integers, measured: Integers) -> Integers:
         strategy = self._strategy
         line = self._strategy.line
         system = strategy._system
         factor, weights, bits = strategy._equation_weights
         rows = np.ascontiguousarray(rows)
-        known = np.ascontiguousarray(known)
+        measured = np.ascontiguousarray(measured)
         most = float(np.abs(rows).max(initial=0)) * float(line.powers(1).max()) * factor
-        most += float((np.abs(known).max(axis=0).astype(np.float64) * weights).max())
+        most += float((np.abs(measured).max(axis=0).astype(np.float64) * weights).max())
         real = line.under(rows.astype(np.float64)) * float(factor)
-        real += weights.astype(np.float64) * known.astype(np.float64)
+        real += weights.astype(np.float64) * measured.astype(np.float64)
         if most < 2.0**52:  # all of these sums are exact
             right = real.astype(np.int64)
         else:
             right = line.under(rows) * np.array(factor % 2**64, np.uint64).astype(np.int64)
-            right += weights * known
+            right += weights * measured
 
         def further() -> Integers:
-            return modulo_prime(line, factor, rows, weights, known)
+            return modulo_prime(line, factor, rows, weights, measured)
 
         return system.rounded_prefixes(right, real, most, bits, further)
 

@@ -175,13 +175,13 @@ class RootSeries:
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
         """
         p = self.bits
-        known = self._exact_row
+        exact_row = self._exact_row
         c = [int(v) for v in self.numerators[: max(1, number)]]
-        for k in range(len(known), number):
+        for k in range(len(exact_row), number):
             # c * b = 1 + x + x^2 + ..., multiplied through by 2^(p k).
-            spent = sum(c[i] * known[k - i] << p * (i - 1) for i in range(1, k + 1))
-            known.append((1 << p * k) - spent)
-        return [Fraction(known[k], 1 << p * k) for k in range(number)]
+            spent = sum(c[i] * exact_row[k - i] << p * (i - 1) for i in range(1, k + 1))
+            exact_row.append((1 << p * k) - spent)
+        return [Fraction(exact_row[k], 1 << p * k) for k in range(number)]
 
     #: The error bound of the floats that decide how a release is rounded.
     _slack = staticmethod(relative_slack)
@@ -351,9 +351,9 @@ class RootStrategy(StreamStrategy):
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer
             places += self.facts.lattice_bits - self.facts.fraction_bits
-            found = rounded_within(total, error, places)
-            if found is not None:  # it ends, because B z is rational
-                return found
+            rounded = rounded_within(total, error, places)
+            if rounded is not None:  # it ends, because B z is rational
+                return rounded
         raise AssertionError("unreachable")
 
 
@@ -434,23 +434,23 @@ class SqrtToeplitz(RootStrategy):
     def _by_length(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, in one pass for each different d."""
         b = self.root.quotient.approximate
-        found = np.empty(len(s))
+        variances = np.empty(len(s))
         for length in np.unique(d):
             some = d == length
             most = int(s[some].max())
             sums = np.cumsum((b[length : length + most] - b[:most]) ** 2)
-            found[some] = sums[s[some] - 1]
-        return found
+            variances[some] = sums[s[some] - 1]
+        return variances
 
     def _by_start(self, s: NDArray[np.int64], d: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums over j < s of (b_{j+d} - b_j)^2, by a correlation for each s."""
         b = self.root.quotient.approximate
-        found = np.empty(len(s))
+        variances = np.empty(len(s))
         squares = np.concatenate([[0.0], self._variances])
         for start in np.unique(s):
             some = s == start
             stop = int(start + d[some].max())
             products = convolve(b[:start][::-1], b[:stop], stop)[start - 1 :]
             ahead = squares[start + d[some]] - squares[d[some]]
-            found[some] = ahead + squares[start] - 2 * products[d[some]]
-        return found
+            variances[some] = ahead + squares[start] - 2 * products[d[some]]
+        return variances

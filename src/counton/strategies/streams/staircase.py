@@ -136,23 +136,23 @@ class Dividing:
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
         sums = far + (stairs.before[:count, _NEAR - seen :] @ past).reshape(count, 2, cells)
-        wanted = self._sum_halves(sums)
+        targets = self._sum_halves(sums)
         half = 2.0**stairs.half
         above = stairs.half - stairs.point
-        wanted[:, 0] += z >> above
-        wanted[:, 1] += (z & (1 << above) - 1) << stairs.point
+        targets[:, 0] += z >> above
+        targets[:, 1] += (z & (1 << above) - 1) << stairs.point
         near = stairs.inverse[:count, :count]
-        first = near @ (wanted[:, 0] * half + wanted[:, 1])
-        found = np.empty((count, 2, cells))
-        found[:, 0] = np.floor(first / half)
-        found[:, 1] = np.rint(first - found[:, 0] * half)
-        within = stairs.within[:count, :count] @ found.reshape(count, 2 * cells)
-        missing = wanted + self._sum_halves(within.reshape(count, 2, cells)) - found
-        found[:, 1] += np.rint(near @ (missing[:, 0] * half + missing[:, 1]))
-        carried = np.floor(found[:, 1] / half)
-        found[:, 0] += carried
-        found[:, 1] -= carried * half
-        self._halves[start : start + count] = found
+        first = near @ (targets[:, 0] * half + targets[:, 1])
+        solution = np.empty((count, 2, cells))
+        solution[:, 0] = np.floor(first / half)
+        solution[:, 1] = np.rint(first - solution[:, 0] * half)
+        within = stairs.within[:count, :count] @ solution.reshape(count, 2 * cells)
+        missing = targets + self._sum_halves(within.reshape(count, 2, cells)) - solution
+        solution[:, 1] += np.rint(near @ (missing[:, 0] * half + missing[:, 1]))
+        carried = np.floor(solution[:, 1] / half)
+        solution[:, 0] += carried
+        solution[:, 1] -= carried * half
+        self._halves[start : start + count] = solution
         self.steps += count
 
     def _sum_halves(self, sums: Floats) -> Floats:

@@ -76,7 +76,9 @@ class LevelNoise:
         """
         held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
         if not held.start <= nodes.start <= nodes.stop <= held.stop:
-            held, values = self._held[kind] = nodes, find(kind[0], nodes)
+            held = nodes
+            values = find(kind[0], nodes)
+            self._held[kind] = (held, values)
         return values[nodes.start - held.start : nodes.stop - held.start]
 
 
@@ -113,11 +115,11 @@ class Subtrees:
         steps: int,
         radices: Sequence[int],
         weights: Sequence[int],
-        own: Fraction | None = None,
+        share: Fraction | None = None,
     ) -> None:
         self.radices = tuple(radices)
         self.weights = tuple(weights)
-        self._own = own
+        self._own = share
         self.top = len(self.radices)
         self.widths = [1]
         for radix in self.radices:
@@ -128,7 +130,7 @@ class Subtrees:
             for level, radix in enumerate(self.radices)
         ]
         self.depths = depths_of(self.radices)
-        if own is not None:
+        if share is not None:
             self.depths = (0, *(1,) * self.top)
         self.by_depth: list[list[_Pair]] = [[(Fraction(1, w**2),) * 2 for w in self.weights]]
         for _ in range(max(self.depths)):
@@ -136,10 +138,10 @@ class Subtrees:
             # variance or with the weight ``own``.
             improved = [self.by_depth[0][0]]
             for weight, sums in zip(self.weights[1:], self._sums(self.by_depth[-1]), strict=True):
-                if own is None:
+                if share is None:
                     whole, last = (both / (weight**2 * both + 1) for both in sums)
                 else:
-                    whole, last = (own**2 + (1 - own) ** 2 * both for both in sums)
+                    whole, last = (share**2 + (1 - share) ** 2 * both for both in sums)
                 improved.append((whole, last))
             self.by_depth.append(improved)
         self.variances = [self.by_depth[self.depths[i]][i] for i in range(len(self.weights))]
@@ -169,8 +171,12 @@ class Subtrees:
         parts are for children of a complete parent, of the last one, and for its last child.
         """
         return [
-            (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
-            for own, spread in zip(self.variances, self.spreads, strict=False)
+            (
+                part_of(own_pair[0] / spread[0]),
+                part_of(own_pair[0] / spread[1]),
+                part_of(own_pair[1] / spread[1]),
+            )
+            for own_pair, spread in zip(self.variances, self.spreads, strict=False)
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
@@ -186,27 +192,27 @@ class Subtrees:
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Return, for the levels 1, 2, ..., the summed variances of a node's children."""
         return [
-            (whole * own, (last - 1) * own + tail)
-            for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
+            (whole * own_variance, (last - 1) * own_variance + tail)
+            for (whole, last), (own_variance, tail) in zip(self.children, variances, strict=False)
         ]
 
     def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
         """Return the noise of estimates ``depth`` levels deep, read-only, in units of 2^-16."""
         # The difference between measurement and children's sum does not change with the data, so it
         # may be rounded.
-        own = drawn.run(level, nodes)
+        measured = drawn.run(level, nodes)
         if depth == 0:
-            return _divide(own, self.weights[level])
+            return _divide(measured, self.weights[level])
 
         def find(level: int, nodes: range) -> Integers:
             sums = self._sums_below(drawn, level, nodes, depth)
             factor, factor_of_last = self._factors[depth][level]
-            lack = (own << FRACTION_BITS) - self.weights[level] * sums
-            found = sums + part_times(lack, factor)
+            lack = (measured << FRACTION_BITS) - self.weights[level] * sums
+            estimates = sums + part_times(lack, factor)
             last = self.counts[level] - 1 - nodes.start
-            if 0 <= last < len(found):
-                found[last] = sums[last] + part_times(lack[last], factor_of_last)
-            return found
+            if 0 <= last < len(estimates):
+                estimates[last] = sums[last] + part_times(lack[last], factor_of_last)
+            return estimates
 
         return drawn.hold((level, depth), nodes, find)
 
@@ -220,10 +226,10 @@ class Subtrees:
             some = nodes[at : at + size]
             children = range(some.start * radix, some.stop * radix)
             if depth == 1:
-                found = drawn.run(level - 1, children)
+                estimates = drawn.run(level - 1, children)
             else:
-                found = self.estimates(drawn, level - 1, children, depth - 1)
-            parts.append(_sum_children(found.reshape(len(some), radix, *drawn.shape)))
+                estimates = self.estimates(drawn, level - 1, children, depth - 1)
+            parts.append(_sum_children(estimates.reshape(len(some), radix, *drawn.shape)))
         sums = np.concatenate(parts)
         return _divide(sums, self.weights[level - 1]) if depth == 1 else sums
 
@@ -257,9 +263,9 @@ class Subtrees:
             starts = before[at : at + size].copy()
             child = (first + at) * radix
             children = range(child, child + len(some) * radix)
-            found = self.estimates(drawn, level - 1, children, self.depths[level - 1])
-            found = found.copy() if level > 1 else found
-            groups = found.reshape(len(some), radix, *drawn.shape)
+            estimates = self.estimates(drawn, level - 1, children, self.depths[level - 1])
+            estimates = estimates.copy() if level > 1 else estimates
+            groups = estimates.reshape(len(some), radix, *drawn.shape)
             sums = _sum_children(groups)
             if level == 1:
                 z = drawn.run(0, children).reshape(groups.shape)
@@ -268,16 +274,16 @@ class Subtrees:
             # The children of each node start at its exact total, without rounding errors of the
             # children before.
             starts[1:] -= (starts + _sum_children(groups))[:-1]
-            ends = found if level == 1 else found.copy()
+            ends = estimates if level == 1 else estimates.copy()
             ends[::radix] += starts
             add_up(ends)
             low = max(leaves.start // width - child, 0)
-            high = min((leaves.stop - 1) // width + 1 - child, len(found))
+            high = min((leaves.stop - 1) // width + 1 - child, len(estimates))
             if low < high and level == 1:
                 yield ends[low:high]
             elif low < high:
-                inner = found[low:high]
-                starts = ends[low:high] - found[low:high]
+                inner = estimates[low:high]
+                starts = ends[low:high] - estimates[low:high]
                 yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:

@@ -97,19 +97,19 @@ class WindowVersions(StreamStrategy):
 
     def __init__(self, horizon: int, inner: StreamStrategy, corrections: int = 0) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
-        given: object = inner
-        if not isinstance(given, StreamStrategy) or isinstance(given, EndlessStrategy):
+        untyped: object = inner
+        if not isinstance(untyped, StreamStrategy) or isinstance(untyped, EndlessStrategy):
             raise InvalidInputError(
-                f"the strategy of a window is {quote(given)}; give a strategy for as many steps as "
-                "a window has versions, such as SqrtToeplitz(15)"
+                f"the strategy of a window is {quote(untyped)}; give a strategy for as many steps "
+                "as a window has versions, such as SqrtToeplitz(15)"
             )
-        bad = given.horizon is None or given.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
-        if bad or given.facts.workload != "totals" or given.facts.delay:
+        bad = untyped.horizon is None or untyped.horizon > min(MOST_VERSIONS, LARGEST_DENSE)
+        if bad or untyped.facts.workload != "totals" or untyped.facts.delay:
             raise InvalidInputError(
-                f"the strategy of a window is {given!r}, made for {given.facts.workload}; give a "
-                f"strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
+                f"the strategy of a window is {untyped!r}, made for {untyped.facts.workload}; give "
+                f"a strategy of totals without delay, for at most {MOST_VERSIONS:,} versions"
             )
-        self.inner = given
+        self.inner = untyped
         self.corrections = check_integer("corrections", corrections, 0, MOST_CORRECTIONS)
         self.lags = (self.inner.horizon or 1) - 1
         facts = self.inner.facts
@@ -168,13 +168,13 @@ class WindowVersions(StreamStrategy):
     def _from_description(
         cls, horizon: int, inner: StreamStrategy, nodes: Any, corrections: int = 0
     ) -> Self:
-        found = cls(horizon, inner, corrections)
-        if nodes != found._nodes:
+        strategy = cls(horizon, inner, corrections)
+        if nodes != strategy._nodes:
             raise InvalidInputError(
-                f"a window of {found.inner!r} has the nodes {found._nodes} by level, but "
+                f"a window of {strategy.inner!r} has the nodes {strategy._nodes} by level, but "
                 f"{str(nodes)[:200]} are saved: restore it from a copy"
             )
-        return found
+        return strategy
 
     @override
     def __repr__(self) -> str:
@@ -217,19 +217,19 @@ class WindowVersions(StreamStrategy):
         """
         width = self._widths.get(level, 0)
         inside = range(max(nodes.start, 0), min(nodes.stop, width))
-        found = np.zeros((len(nodes), len(windows), *field.shape), np.int64)
+        noise = np.zeros((len(nodes), len(windows), *field.shape), np.int64)
         if not inside:
-            return found
-        some = found[inside.start - nodes.start : inside.stop - nodes.start]
+            return noise
+        some = noise[inside.start - nodes.start : inside.stop - nodes.start]
         starts = [self._first(window) * width for window in windows]
         if 2 * len(inside) >= width:  # windows' nodes are consecutive
             whole = field.run(level, range(starts[0], starts[-1] + width))
             whole = whole.reshape(len(windows), width, *field.shape)
             some[...] = np.moveaxis(whole, 1, 0)[inside.start : inside.stop]
-            return found
+            return noise
         for place, start in enumerate(starts):
             some[:, place] = field.run(level, range(start + inside.start, start + inside.stop))
-        return found
+        return noise
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Return the nodes that a row enters if it arrives in its own window, ``step``."""
@@ -241,13 +241,13 @@ class WindowVersions(StreamStrategy):
 
     def lag_column(self, window: int, lag: int) -> tuple[Node, ...]:
         """Return the nodes that a row enters if it arrives ``lag`` windows after its own."""
-        found = self.inner.column(self._check_lag(lag) + 1)
-        return self._in_block(check_step(self, window), found)
+        column = self.inner.column(self._check_lag(lag) + 1)
+        return self._in_block(check_step(self, window), column)
 
     def lag_row(self, window: int, lag: int) -> tuple[Node, ...]:
         """Return the nodes whose noise is in the version ``lag`` of a window."""
-        found = self.inner.row(self._check_lag(lag) + 1)
-        return self._in_block(check_step(self, window), found)
+        row = self.inner.row(self._check_lag(lag) + 1)
+        return self._in_block(check_step(self, window), row)
 
     def _check_lag(self, lag: int) -> int:
         return check_integer("lag", lag, 0, self.lags)
@@ -264,8 +264,8 @@ class WindowVersions(StreamStrategy):
         # A row that is taken back counts in its window from lag a to lag b, and changes the
         # measurements by column a minus column b of C'; the last row stays. The norms of all rows
         # add up.
-        one = self.inner.l1_sensitivity()
-        return one + self.corrections * self._taken_back.l1 if self.corrections else one
+        single = self.inner.l1_sensitivity()
+        return single + self.corrections * self._taken_back.l1 if self.corrections else single
 
     def squared_sensitivity(self) -> Fraction:
         """Return a proven bound of the squared 2-norm of a unit's change, with its corrections."""
@@ -274,10 +274,10 @@ class WindowVersions(StreamStrategy):
         # further correction adds a square, and twice its inner products with all others.
         if not self.corrections:
             return self.inner.squared_sensitivity()
-        found = self._taken_back
+        changes = self._taken_back
         count = self.corrections
-        more = (count - 1) * found.square + (count * (count + 1) - 2) * found.product
-        return found.once + more
+        more = (count - 1) * changes.square + (count * (count + 1) - 2) * changes.product
+        return changes.once + more
 
     @cached_property
     def _taken_back(self) -> _TakenBack:
@@ -287,16 +287,16 @@ class WindowVersions(StreamStrategy):
         entering = written_out(self.inner).astype(np.int64 if unit < 2**20 else object)
         # The added last lag enters no node: a row that is taken back only there stays.
         gram = np.pad(entering.T @ entering, (0, 1))
-        own = np.diag(gram)
+        squares = np.diag(gram)
         l1 = square = product = alone = 0
         for begin in range(versions - 1):
             ends = np.arange(begin + 1, versions)
             apart = entering[:, ends] - entering[:, begin, None]
             l1 = max(l1, int(np.abs(apart).sum(axis=0).max()))
             moved = gram[begin] - gram[ends]  # by rows that arrive at each lag
-            norms = own[begin] + own[ends] - 2 * gram[begin, ends]
+            norms = squares[begin] + squares[ends] - 2 * gram[begin, ends]
             square = max(square, int(norms.max()))
-            meets = norms[:, None] + own + 2 * np.abs(moved)
+            meets = norms[:, None] + squares + 2 * np.abs(moved)
             alone = max(alone, int(np.triu(meets[:, begin + 1 : -1]).max()))
             # With rows that count from a later lag on, up to any lag after it.
             later = moved[:, begin + 1 : -1]
@@ -306,9 +306,9 @@ class WindowVersions(StreamStrategy):
             )
             meets = np.maximum(highest - later, later - lowest)
             product = max(product, int(np.triu(meets).max()))
-        once = max(alone, int(own.max()) + square)  # in one window, or in two
+        once = max(alone, int(squares.max()) + square)  # in one window, or in two
         return _TakenBack(
-            Fraction(l1, unit), *(Fraction(one, unit**2) for one in (square, product, once))
+            Fraction(l1, unit), *(Fraction(bound, unit**2) for bound in (square, product, once))
         )
 
     @property
@@ -318,8 +318,8 @@ class WindowVersions(StreamStrategy):
         return Structure(largest_sum=self._largest_sum, aligned=self.inner.structure.aligned)
 
     def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        one = self.l1_sensitivity() if norm == 1 else self.squared_sensitivity()
-        return int(one * schedule.steps * (1 << norm * self.facts.lattice_bits))
+        single = self.l1_sensitivity() if norm == 1 else self.squared_sensitivity()
+        return int(single * schedule.steps * (1 << norm * self.facts.lattice_bits))
 
     # ------------------------------------------------------------------------------ errors
 
@@ -340,8 +340,8 @@ class WindowVersions(StreamStrategy):
 
     @override
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
-        one = self.inner._window_rounding(np.array([0]), np.array([self.lags + 1]))
-        return np.asarray((last - first) * float(one[0]))
+        rounding = self.inner._window_rounding(np.array([0]), np.array([self.lags + 1]))
+        return np.asarray((last - first) * float(rounding[0]))
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
@@ -365,10 +365,10 @@ class WindowVersions(StreamStrategy):
 
     def versions_noise(self, field: NodeNoise, steps: range, lags: Sequence[int]) -> Integers:
         """Return the noise of one version of each of some windows, each at its own lag."""
-        found = np.empty((len(steps), *field.shape), np.int64)
+        noise = np.empty((len(steps), *field.shape), np.int64)
         for place, (window, lag) in enumerate(zip(steps, lags, strict=True)):
-            found[place] = self.lag_noise(field, window, range(lag, lag + 1))[0]
-        return found
+            noise[place] = self.lag_noise(field, window, range(lag, lag + 1))[0]
+        return noise
 
     @override
     def _step_reader(self, field: NodeNoise) -> Reader:
@@ -381,23 +381,23 @@ class WindowVersions(StreamStrategy):
         and last the one that becomes final.
         """
         check_window(self, nights)
-        found = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
+        noise_by_night = np.zeros((len(nights), self.lags + 1, *field.shape), np.int64)
         windows = range(nights.start - self.lags, nights.stop)
         together = max(1, _TOGETHER // ((self.lags + 1) * math.prod(field.shape)))
         together = min(together, max(len(nights), 8))  # few nights need few versions
         for some in (windows[at : at + together] for at in range(0, len(windows), together)):
             # The lags at which each window is released on these nights: it is released at its own
             # end, and at the ends of the next ``lags`` windows.
-            wanted = [
+            lag_ranges = [
                 range(max(nights.start - window, 0), min(nights.stop - 1 - window, self.lags) + 1)
                 for window in some
             ]
-            lags = range(wanted[-1].start, wanted[0].stop)
+            lags = range(lag_ranges[-1].start, lag_ranges[0].stop)
             noise = self._versions(field, some, lags)
-            for place, (window, own) in enumerate(zip(some, wanted, strict=True)):
-                at = np.arange(own.start, own.stop)
-                found[window + at - nights.start, at] = noise[at - lags.start, place]
-        return np.moveaxis(found, 1, -1)
+            for place, (window, own_lags) in enumerate(zip(some, lag_ranges, strict=True)):
+                at = np.arange(own_lags.start, own_lags.stop)
+                noise_by_night[window + at - nights.start, at] = noise[at - lags.start, place]
+        return np.moveaxis(noise_by_night, 1, -1)
 
 
 class NightReader(Reader):
@@ -449,14 +449,14 @@ class AsOf(StreamStrategy):
     horizon: int
 
     def __init__(self, windows: WindowVersions, night: int) -> None:
-        given: object = windows
-        if not isinstance(given, WindowVersions):
+        untyped: object = windows
+        if not isinstance(untyped, WindowVersions):
             raise InvalidInputError(
-                f"windows are {quote(given)}; give a strategy WindowVersions(...)"
+                f"windows are {quote(untyped)}; give a strategy WindowVersions(...)"
             )
-        self.windows = given
-        self.horizon = self.night = check_integer("night", night, 1, given.horizon)
-        self.facts = given.facts._replace(versions=1, reads_another=True)
+        self.windows = untyped
+        self.horizon = self.night = check_integer("night", night, 1, untyped.horizon)
+        self.facts = untyped.facts._replace(versions=1, reads_another=True)
 
     @classmethod
     @override
@@ -537,9 +537,13 @@ class AsOf(StreamStrategy):
     def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Return the mean or the largest noise variance of windows' newest counts."""
         check_metric(metric)
-        known = self._variances[: self.night]
+        variances = self._variances[: self.night]
         final = float(self._variances[-1]) * max(self.night - len(self._variances), 0)
-        return float(known.max()) if metric == "max" else (float(known.sum()) + final) / self.night
+        return (
+            float(variances.max())
+            if metric == "max"
+            else (float(variances.sum()) + final) / self.night
+        )
 
     @override
     def _largest_reads(self, stops: Integers) -> Floats:
@@ -591,10 +595,10 @@ class _TakenBack(NamedTuple):
 
 def _variance_of_stretches(strategy: StreamStrategy, stops: Integers, weights: Floats) -> float:
     """Return the variance of a weighted sum of totals of windows with independent noise."""
-    found = 0.0
+    variance = 0.0
     for first, last, weight in _stretches(stops, weights):
-        found += weight**2 * float(strategy.variance([last], [first])[0])
-    return found
+        variance += weight**2 * float(strategy.variance([last], [first])[0])
+    return variance
 
 
 def _stretches(stops: Integers, weights: Floats) -> Iterator[tuple[int, int, float]]:

@@ -98,8 +98,10 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         momentum = 0.0 if optimizer is None else optimizer.momentum
         series = series_of(optimizer, steps)
 
-        def error(one: Self) -> float:
-            return one.squared_sensitivity() * float(unscaled_variance(one.inverse(), series))
+        def error(strategy: Self) -> float:
+            return strategy.squared_sensitivity() * float(
+                unscaled_variance(strategy.inverse(), series)
+            )
 
         bands = range(1, min(most, steps) + 1)
         tried = (cls(steps, band, schedule, momentum=momentum) for band in bands)

@@ -111,10 +111,10 @@ class BandedOptimum(TrainingStrategy):
             return
         inverse = _inverse_of(matrix)
         kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
-        beside = float(np.abs(inverse - kept).max())
-        if not beside <= _ROUNDED * float(np.abs(kept).max()):
+        elsewhere = float(np.abs(inverse - kept).max())
+        if not elsewhere <= _ROUNDED * float(np.abs(kept).max()):
             raise InvalidInputError(
-                f"the inverse of the matrix has an entry of {beside:.3g} at other lags than "
+                f"the inverse of the matrix has an entry of {elsewhere:.3g} at other lags than "
                 f"{lags}: name all lags at which a step uses normal numbers, or leave "
                 "lags out"
             )
@@ -180,9 +180,9 @@ class BandedOptimum(TrainingStrategy):
         # The last normal numbers, and those an epoch before, as many as ``draws`` allows.
         apart = schedule.apart if schedule.steps > 1 else steps
         nearest = [lag for near in range(apart) for lag in (near, near + apart) if lag < steps]
-        taken = accumulate((steps - lag) / steps for lag in nearest)
+        shares = accumulate((steps - lag) / steps for lag in nearest)
         lags = tuple(
-            sorted(lag for lag, so_far in zip(nearest, taken, strict=True) if so_far <= most)
+            sorted(lag for lag, so_far in zip(nearest, shares, strict=True) if so_far <= most)
         )
         few = _optimal_few(steps, schedule, lags, optimizer, search)
         return cls(few, promised, lags).under(optimizer)
@@ -203,8 +203,8 @@ class BandedOptimum(TrainingStrategy):
     @override
     def parameters(self) -> dict[str, Any]:
         """JSON values: fraction bits of the matrix, a digest of its entries, and the lags."""
-        found: dict[str, Any] = {"bits": self._bits, "matrix_sha256": self._digest}
-        return found if self.lags is None else found | {"lags": list(self.lags)}
+        parameters: dict[str, Any] = {"bits": self._bits, "matrix_sha256": self._digest}
+        return parameters if self.lags is None else parameters | {"lags": list(self.lags)}
 
     @cached_property
     def _digest(self) -> str:
@@ -229,9 +229,9 @@ class BandedOptimum(TrainingStrategy):
         kept = _matrix_of(steps, bits, matrix)
         if lags is None:
             return cls(kept, Schedule(*schedule))
-        made = cls(np.eye(len(kept)), Schedule(*schedule), tuple(lags))
-        made._keep_inverse(kept)
-        return made
+        strategy = cls(np.eye(len(kept)), Schedule(*schedule), tuple(lags))
+        strategy._keep_inverse(kept)
+        return strategy
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -334,16 +334,16 @@ def _optimal_bands(steps: int, schedule: Schedule, optimizer: SGD | None, search
         matrix = np.zeros((steps, steps))
         matrix[inside] = x[number:]
         norms = np.linalg.norm(matrix, axis=0)
-        wanted = np.sqrt(shares[stretch])
-        return matrix * (wanted / norms), norms, wanted, shares
+        target_norms = np.sqrt(shares[stretch])
+        return matrix * (target_norms / norms), norms, target_norms, shares
 
     def value(x: Floats) -> tuple[float, Floats]:
-        matrix, norms, wanted, shares = columns(x)
+        matrix, norms, target_norms, shares = columns(x)
         inverse = _inverse_of(matrix)
         sums = weights_of(inverse, optimizer)
         slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
         along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
-        by_entry = (slope - matrix * (along / wanted**2)) * (wanted / norms)
+        by_entry = (slope - matrix * (along / target_norms**2)) * (target_norms / norms)
         by_share = np.asarray(np.bincount(stretch, along / 2), np.float64)
         by_share -= shares * by_share.sum()
         return float((sums**2).sum() / steps), np.concatenate([by_share, by_entry[inside]])
@@ -385,10 +385,12 @@ def _optimal_few(
         costs = np.diagonal(products).copy()
         reached: list[tuple[Integers, Floats]] = []
         for member in range(1, members):
-            own = at[: max(steps - member * apart, 0)]
-            largest = np.maximum(behind[own, own + member * apart], 1e-300) ** (1 / power)
-            costs[own] += 2 * largest
-            reached.append((own, largest))
+            positions = at[: max(steps - member * apart, 0)]
+            largest = np.maximum(behind[positions, positions + member * apart], 1e-300) ** (
+                1 / power
+            )
+            costs[positions] += 2 * largest
+            reached.append((positions, largest))
         largest = np.zeros(number)
         np.maximum.at(largest, stretch, costs)
         shares = costs / largest[stretch]
@@ -396,8 +398,10 @@ def _optimal_few(
         total = members_each * float(largest @ sums ** (1 / sharp))
         by_cost = members_each * shares ** (sharp - 1) * (sums ** (1 / sharp - 1))[stretch] / total
         first = np.zeros((steps, steps))
-        for member, (own, largest) in enumerate(reached, 1):
-            first[own, own + member * apart] = 2 * by_cost[own] * largest ** (1 - power)
+        for member, (positions, largest) in enumerate(reached, 1):
+            first[positions, positions + member * apart] = (
+                2 * by_cost[positions] * largest ** (1 - power)
+            )
         slope = np.cumsum(first, axis=1) * products ** (power - 1)
         slope[at, at] += by_cost
         return math.log(total * unit), slope / unit
@@ -412,7 +416,7 @@ def _optimal_few(
         scales = np.exp(x[:steps])[:, None]
         return scales, scales * entries
 
-    def value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+    def value(x: Floats, *, power: int, sharp: int) -> tuple[float, Floats]:
         scales, increments = increments_of(x)
         sums = weights_of(increments, optimizer)
         squares = float((sums**2).sum())
@@ -430,13 +434,14 @@ def _optimal_few(
         return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
 
     def finite_value(powers: tuple[int, int], x: Floats) -> tuple[float, Floats]:
+        power, sharp = powers
         with np.errstate(all="ignore"):
             try:
-                found, slope = value(x, *powers)
+                value_there, slope = value(x, power=power, sharp=sharp)
             except ValueError:  # an inverse that leaves float64
                 return _FAR, np.zeros_like(x)
-        near = math.isfinite(found) and bool(np.isfinite(slope).all())
-        return (found, slope) if near else (_FAR, np.zeros_like(x))
+        near = math.isfinite(value_there) and bool(np.isfinite(slope).all())
+        return (value_there, slope) if near else (_FAR, np.zeros_like(x))
 
     impulse = np.zeros(steps)
     impulse[0] = 1

@@ -146,10 +146,11 @@ class BufferedToeplitz(ToeplitzTraining):
             return best
 
         def again(best: Self) -> Self | None:
-            found = interlace(_refit(best))
-            if not interlaces(*found):
+            theta, thetahat = interlace(_refit(best))
+            if not interlaces(theta, thetahat):
                 return None
-            return cls(steps, *found, schedule).under(optimizer).with_scaling(scaling)
+            refitted = cls(steps, theta, thetahat, schedule)
+            return refitted.under(optimizer).with_scaling(scaling)
 
         return best._best_refit(again, 1 if scaling == "equal" else 2)
 
@@ -161,8 +162,8 @@ class BufferedToeplitz(ToeplitzTraining):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        own = {"theta": list(self.theta), "thetahat": list(self.thetahat)}
-        return own | super().parameters
+        parameters = {"theta": list(self.theta), "thetahat": list(self.thetahat)}
+        return parameters | super().parameters
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -295,16 +296,16 @@ def fit_buffers(
     `series_of`.
     """
     if buffers == 1:
-        found = _search(steps, schedule, 1, series)
-        return found if interlaces(*found) else ((0.5,), (0.25,))
+        fitted = _search(steps, schedule, 1, series)
+        return fitted if interlaces(*fitted) else ((0.5,), (0.25,))
     fewer = fit_buffers(steps, schedule, buffers - 1, series)
     if len(fewer[0]) < buffers - 1:
         return fewer
-    found = _search(steps, schedule, buffers, series)
-    worth = interlaces(*found) and _rmse(found, steps, schedule, series) < (
+    fitted = _search(steps, schedule, buffers, series)
+    worth = interlaces(*fitted) and _rmse(fitted, steps, schedule, series) < (
         _rmse(fewer, steps, schedule, series) * (1 - _WORTH)
     )
-    return found if worth else fewer
+    return fitted if worth else fewer
 
 
 def _rmse(
@@ -335,8 +336,8 @@ def _search(
     bounds = search_bounds(buffers)
     ends = {"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9}
     starts = [search_start(begin, buffers) for begin in (steps, max(steps // 16, 8))]
-    found = [descend(value, start, bounds, **ends) for start in starts]
-    return interlace(from_search(min(found, key=lambda one: one[0])[1]))
+    fits = [descend(value, start, bounds, **ends) for start in starts]
+    return interlace(from_search(min(fits, key=lambda fit: fit[0])[1]))
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule, series: tuple[float, ...]) -> Floats:
@@ -370,9 +371,9 @@ def _squared_sums(poles: Floats, weights: Floats, steps: int, schedule: Schedule
     oldest = (epochs[None, :, None] + 1 - kept) * apart
     factor = np.exp(oldest * logs) * -np.expm1(kept * apart * logs) / once
     # the first step of an epoch: its own coefficient c_0 = 1, and the coefficients at whole epochs
-    own = oldest == 0
-    whole = factor - np.where(own, 1.0, 0.0)
-    first = own[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))
+    is_first = oldest == 0
+    whole = factor - np.where(is_first, 1.0, 0.0)
+    first = is_first[:, :, 0] + np.einsum("rm,rem->re", weights, whole * np.exp(-logs))
     pair = logs[:, 0, :, None] + logs[:, 0, None, :]
     length = np.minimum(apart, steps - epochs * apart)[None, :, None, None] - 1
     sums = np.expm1(length * pair[:, None]) / np.expm1(pair)[:, None]
@@ -416,12 +417,12 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     pairs = decays[:, None] * decays
     powers = -np.expm1(np.arange(steps)[:, None, None] * np.log(pairs)) / (1 - pairs)
     reached = powers @ outputs  # M outputs, by step
-    own = 1 + reached @ outputs
+    own_outputs = 1 + reached @ outputs
     fed = inverse[:, None] * (1 + decays * reached)
     with_sum = np.zeros_like(fed)
     for i, decay in enumerate(decays):
         with_sum[1:, i] = divide_series(fed[:-1, i], np.array([1.0, -decay]))
-    added = 2 * inverse * (with_sum @ outputs) + inverse**2 * own
+    added = 2 * inverse * (with_sum @ outputs) + inverse**2 * own_outputs
     return float(np.arange(steps, 0, -1) / steps @ added)
 
 
@@ -443,11 +444,11 @@ def _refit(strategy: BufferedToeplitz) -> Floats:
             if strategy.optimizer is None:
                 value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
             else:
-                made = blt_coefficients(steps, thetahat, theta)
-                value = scaled_variance(made, inverse, strategy.optimizer)
+                coefficients = blt_coefficients(steps, thetahat, theta)
+                value = scaled_variance(coefficients, inverse, strategy.optimizer)
             return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
 
     start = search_variables(strategy.theta, strategy.thetahat)
     bounds = search_bounds(strategy.buffers)
-    found = descend(with_differences(logs), start, bounds, maxiter=120, ftol=1e-12)
-    return from_search(found[1])
+    optimum = descend(with_differences(logs), start, bounds, maxiter=120, ftol=1e-12)
+    return from_search(optimum[1])

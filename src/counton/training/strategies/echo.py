@@ -189,8 +189,8 @@ class Echo(ToeplitzTraining):
         optimizer: SGD | None,
         search: Search,
     ) -> Self:
-        found = _fit(steps, schedule, buffers, series_of(optimizer, steps), search)
-        best = cls._make(np.array(found), steps, schedule)
+        logs = _fit(steps, schedule, buffers, series_of(optimizer, steps), search)
+        best = cls._make(np.array(logs), steps, schedule)
         best = best.under(optimizer).with_scaling(scaling, search)
         if scaling == "none" or search == "quick":
             return best
@@ -222,13 +222,13 @@ class Echo(ToeplitzTraining):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        own = {
+        parameters = {
             "theta": list(self.theta),
             "thetahat": list(self.thetahat),
             "gain": self.gain,
             "ratio": self.ratio,
         }
-        return own | super().parameters
+        return parameters | super().parameters
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -261,12 +261,12 @@ def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> F
 
     ``plain`` has the coefficients of plain(x); the result has the same shape.
     """
-    found = plain.copy()
+    coefficients = plain.copy()
     weight = gain
     for lag in range(apart, len(plain), apart):
-        found[lag:] += weight * plain[:-lag]
+        coefficients[lag:] += weight * plain[:-lag]
         weight *= ratio
-    return found
+    return coefficients
 
 
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
@@ -340,10 +340,10 @@ def _fit(
         last = _MOST_EVALUATIONS * _FEWER_FROM // (steps * schedule.steps)
         last = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, last))
         # Only for two buffers is the start near the end.
-        found = [_descend(logs, starts[0], buffers, 0 if buffers == 2 else 60, last)]
+        fits = [_descend(logs, starts[0], buffers, 0 if buffers == 2 else 60, last)]
     else:
-        found = [_descend(logs, start, buffers, 150, 400) for start in starts]
-    best = np.asarray(min(found, key=lambda one: one[0])[1], np.float64)
+        fits = [_descend(logs, start, buffers, 150, 400) for start in starts]
+    best = np.asarray(min(fits, key=lambda fit: fit[0])[1], np.float64)
     if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())
     if buffers > 1:  # two parameters coincided, or one vanished

@@ -91,8 +91,8 @@ def scaled_variance(coefficients: Floats, inverse: Floats, optimizer: SGD | None
         return float(inverse @ toeplitz_weights(coefficients, optimizer) @ inverse)
     steps = len(coefficients)
     behind = np.concatenate([np.zeros(steps - 1), coefficients])
-    own = np.lib.stride_tricks.sliding_window_view(behind, steps)[::-1]  # [j, s] is g_(s-j)
-    sums = np.cumsum(own * inverse, axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(behind, steps)[::-1]  # [j, s] is g_(s-j)
+    sums = np.cumsum(windows * inverse, axis=1)
     return float(np.einsum("js,js->", sums, sums)) / steps
 
 
@@ -135,8 +135,8 @@ def best_shares(
     apart = len(gram)
     of = np.arange(steps) if of is None else of
 
-    def value(own: Floats) -> tuple[float, Floats]:
-        rows = by_schedule(np.exp(own[of]), apart)
+    def value(logs: Floats) -> tuple[float, Floats]:
+        rows = by_schedule(np.exp(logs[of]), apart)
         partly = np.einsum("ist,it->is", gram, rows) * rows
         costs = partly.sum(axis=1)
         inverse = 1 / in_order(rows / np.sqrt(costs)[:, None], steps)

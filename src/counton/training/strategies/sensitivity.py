@@ -77,11 +77,13 @@ def gram_of_matrix(gram: Floats, apart: int) -> Floats:
     """
     steps = len(gram)
     members = -(-steps // apart)
-    found = np.zeros((apart, members, members))
+    gram_by_start = np.zeros((apart, members, members))
     for first in range(apart):
-        own = np.arange(first, steps, apart)
-        found[first, : len(own), : len(own)] = np.abs(gram[np.ix_(own, own)])
-    return found
+        positions = np.arange(first, steps, apart)
+        gram_by_start[first, : len(positions), : len(positions)] = np.abs(
+            gram[np.ix_(positions, positions)]
+        )
+    return gram_by_start
 
 
 def full_gram(coefficients: Floats) -> Floats:

@@ -61,8 +61,8 @@ class SGD:
                 "momentum of at least 0 and below 1, and a weight decay of at least 0"
             )
         if not callable(self.rate):
-            given = np.asarray(self.rate, np.float64).tolist()
-            object.__setattr__(self, "rate", tuple(given) if isinstance(given, list) else given)
+            rates = np.asarray(self.rate, np.float64).tolist()
+            object.__setattr__(self, "rate", tuple(rates) if isinstance(rates, list) else rates)
 
     def rates(self, steps: int) -> Floats:
         """Return the learning rate of each step: shape (steps,).
@@ -77,15 +77,15 @@ class SGD:
                 f"are {steps:,}: leave optimizer out"
             )
         rate = self.rate
-        given = [rate(step) for step in range(1, steps + 1)] if callable(rate) else rate
-        found = np.array(given, np.float64)
-        found = np.full(steps, found) if found.ndim == 0 else found
-        if found.shape != (steps,) or not (found.min() >= 0 and 0 < found.max() < math.inf):
+        asked = [rate(step) for step in range(1, steps + 1)] if callable(rate) else rate
+        rates = np.array(asked, np.float64)
+        rates = np.full(steps, rates) if rates.ndim == 0 else rates
+        if rates.shape != (steps,) or not (rates.min() >= 0 and 0 < rates.max() < math.inf):
             raise InvalidInputError(
-                f"rate is {shorten(str(given))}; give one number, or one for each of the {steps} "
+                f"rate is {shorten(str(asked))}; give one number, or one for each of the {steps} "
                 "steps, of at least 0 and not all 0"
             )
-        return found
+        return rates
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +96,7 @@ def matrix_of(optimizer: SGD, steps: int) -> Floats:
     >>> matrix_of(SGD(momentum=0.5, rate=[1, 0.5]), 2).tolist()
     [[1.0, 0.0], [1.25, 0.5]]
     """
-    found = np.empty((steps, steps))
+    rows = np.empty((steps, steps))
     moved = np.zeros(steps)
     weights = np.zeros(steps)
     for step, rate in enumerate(optimizer.rates(steps)):
@@ -104,8 +104,8 @@ def matrix_of(optimizer: SGD, steps: int) -> Floats:
         moved -= optimizer.weight_decay * weights
         moved[step] += 1
         weights += rate * moved
-        found[step] = weights
-    return found
+        rows[step] = weights
+    return rows
 
 
 @lru_cache(maxsize=1)

@@ -118,18 +118,18 @@ class ToeplitzTraining(TrainingStrategy):
         of = self._epoch_of_steps if scaling == "epochs" else None
         weights = toeplitz_weights(self.inverse(), self.optimizer)
         shares = best_shares(self._gram, weights, of, search)
-        found = self._with_shares(shares)
+        scaled = self._with_shares(shares)
         if scaling == "free":
-            return found
-        return min(found, self.with_scaling("equal"), key=lambda one: one.rmse)
+            return scaled
+        return min(scaled, self.with_scaling("equal"), key=lambda strategy: strategy.rmse)
 
     @classmethod
     def _from_description(cls, steps: int, scaling: str, shares: Any = None, **more: Any) -> Self:
         check_scaling(scaling)
         if scaling == "equal":
             shares = np.ones(check_integer("steps", steps, 1, LARGEST_STEPS))
-        made: Any = cls
-        return made(steps=steps, shares=shares, **more)  # type: ignore[no-any-return]
+        make: Any = cls
+        return make(steps=steps, shares=shares, **more)  # type: ignore[no-any-return]
 
     def _best_refit(self, again: Callable[[Self], Self | None], rounds: int = 2) -> Self:
         """Return the best of a chain in which ``again`` refits to the last scaling or ends it."""
@@ -157,19 +157,19 @@ class ToeplitzTraining(TrainingStrategy):
         c = self.coefficients()
         monotone = bool((c >= 0).all() and (np.diff(c) <= 0).all())
         if self.divisors is None and monotone:
-            found = monotone_squared(c, self.schedule)
+            bound = monotone_squared(c, self.schedule)
         elif self.schedule.fixed:
-            found = fixed_squared(self._gram, self.divisors)
+            bound = fixed_squared(self._gram, self.divisors)
         elif self.schedule.steps == 1:
             norms = np.cumsum(c * c)[::-1]
-            found = float((norms if self.divisors is None else norms * self.divisors**2).max())
+            bound = float((norms if self.divisors is None else norms * self.divisors**2).max())
         else:
             self.check_small()
             products = np.abs(full_gram(c))
             if self.divisors is not None:
                 products *= self.divisors[:, None] * self.divisors
-            found = separated_squared(products, self.schedule)
-        return found * (1 + SLACK)
+            bound = separated_squared(products, self.schedule)
+        return bound * (1 + SLACK)
 
     @override
     def mean_variance(self) -> float:
@@ -211,12 +211,12 @@ def check_shares(steps: int, shares: object) -> Floats | None:
     if shares is None:
         return None
     try:
-        found = np.array(shares, np.float64)
+        array = np.array(shares, np.float64)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (steps,) or not (np.isfinite(found).all() and (found > 0).all()):
+        array = np.empty(0)
+    if array.shape != (steps,) or not (np.isfinite(array).all() and (array > 0).all()):
         raise InvalidInputError(
             f"shares are not {steps} finite numbers above 0: give one for each step, from a "
             "strategy's to_dict, or leave them out"
         )
-    return found
+    return array

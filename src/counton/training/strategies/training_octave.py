@@ -100,8 +100,8 @@ class OctaveTraining(TrainingStrategy):
                 f"weights are {self.weights}; give a number above 0 for each level: use "
                 "OctaveTraining.fit to find them"
             )
-        given = check_shares(self.steps, shares)
-        self.shares = np.ones(self.steps) if given is None else given
+        checked = check_shares(self.steps, shares)
+        self.shares = np.ones(self.steps) if checked is None else checked
 
     @classmethod
     def fit(
@@ -139,23 +139,25 @@ class OctaveTraining(TrainingStrategy):
         check_search(search)
         most = LARGEST_SEARCH if search == "long" else LARGEST_QUICK_SEARCH
         if steps <= most:
-            found = _search(steps, schedule)
+            fitted = _search(steps, schedule)
         else:
             halvings = math.ceil(math.log2(steps / most))
             short = steps >> halvings
             apart = max(schedule.apart >> halvings, 1)
             fit = -(-short // apart)
             members = fit if schedule.fixed else min(schedule.steps, fit)
-            found = _search(short, Schedule(members, apart, schedule.fixed))
-            middle = len(found) // 2
-            more = _levels(steps) - len(found)
-            found = found[:middle] + (found[middle],) * more + found[middle:]
-        best = cls(steps, found, schedule).with_scaling(scaling)
+            fitted = _search(short, Schedule(members, apart, schedule.fixed))
+            middle = len(fitted) // 2
+            more = _levels(steps) - len(fitted)
+            fitted = fitted[:middle] + (fitted[middle],) * more + fitted[middle:]
+        best = cls(steps, fitted, schedule).with_scaling(scaling)
         if scaling == "equal" or steps > LARGEST_SEARCH or search == "quick":
             return best
         weights = _search_weights(steps, schedule, best.weights, best.shares)
         return min(
-            best, cls(steps, weights, schedule).with_scaling(scaling), key=lambda one: one.rmse
+            best,
+            cls(steps, weights, schedule).with_scaling(scaling),
+            key=lambda strategy: strategy.rmse,
         )
 
     @property
@@ -260,32 +262,34 @@ def _ranges(steps: int, levels: int) -> list[range]:
     >>> _ranges(8, 3)
     [range(1, 9), range(1, 6), range(1, 4)]
     """
-    found = [range(1, steps + 1)]
+    ranges = [range(1, steps + 1)]
     for _ in range(levels - 1):
-        found.append(range(1, (found[-1].stop - 1) // 2 + 2))
-    return found
+        ranges.append(range(1, (ranges[-1].stop - 1) // 2 + 2))
+    return ranges
 
 
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
     """Return each level's weights in running sums at unit deviation: shape (steps, nodes)."""
-    found = [np.eye(steps)]
+    interpolations = [np.eye(steps)]
     for child, parent in pairwise(_ranges(steps, levels)):
-        found.append(found[-1] @ matrix(child, parent))
-    return tuple(found)
+        interpolations.append(interpolations[-1] @ matrix(child, parent))
+    return tuple(interpolations)
 
 
 @lru_cache(maxsize=1)
 def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
     """Return each level's covariance of running sums at unit deviation: (steps, steps)."""
-    return tuple(each @ each.T for each in _interpolations(steps, levels))
+    return tuple(
+        interpolation @ interpolation.T for interpolation in _interpolations(steps, levels)
+    )
 
 
 def _covariance(steps: int, weights: Sequence[float]) -> Floats:
     """Return the covariance of running sums, (steps, steps), for the levels' ``weights``."""
     total = np.zeros((steps, steps))
-    for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):
-        total += weight**2 * each
+    for weight, part in zip(weights, _covariances(steps, len(weights)), strict=True):
+        total += weight**2 * part
     return total
 
 
@@ -324,7 +328,7 @@ def _search_weights(
     parts = _interpolations(steps, len(start))
     totals = np.tril(np.ones((steps, steps)))
     at = np.arange(steps)
-    left = (steps - np.maximum(at[:, None], at)) / steps
+    share_left = (steps - np.maximum(at[:, None], at)) / steps
     same = (at[:, None] - at) % schedule.apart == 0
     outer = shares[:, None] * shares
 
@@ -337,19 +341,19 @@ def _search_weights(
         rows = by_schedule(costs, schedule.apart).sum(axis=1)
         squared = in_order(np.repeat(rows[:, None], -(-steps // schedule.apart), 1), steps)
         inverse = np.sqrt(squared) / shares
-        weights_of_steps = left * _differences(covariance)
+        weights_of_steps = share_left * _differences(covariance)
         moved = inverse * (weights_of_steps @ inverse)
         total = float(moved.sum())
-        own = by_schedule(moved, schedule.apart).sum(axis=1)
-        owned = in_order(np.repeat(own[:, None], -(-steps // schedule.apart), 1), steps)
+        by_step = by_schedule(moved, schedule.apart).sum(axis=1)
+        owned = in_order(np.repeat(by_step[:, None], -(-steps // schedule.apart), 1), steps)
         kept = outer * np.sign(gram) * same * (owned / squared)[:, None]
-        direct = left * inverse[:, None] * inverse
+        direct = share_left * inverse[:, None] * inverse
         once = direct - np.concatenate([direct[1:], np.zeros((1, steps))])
         slope = once - np.concatenate([once[:, 1:], np.zeros((steps, 1))], axis=1)
         slope -= solved @ kept @ solved.T
         gradient = [
-            2 * weight**2 * float(((slope @ each) * each).sum())
-            for weight, each in zip(weights[1:], parts[1:], strict=True)
+            2 * weight**2 * float(((slope @ part) * part).sum())
+            for weight, part in zip(weights[1:], parts[1:], strict=True)
         ]
         return math.log(total), np.array(gradient) / total
 

@@ -292,20 +292,20 @@ class TrainingStrategy(Strategy):
         """
         self.check_small()
         taps = [self.taps(step) for step in range(1, self.steps + 1)]
-        nodes = sorted({(tap.level, tap.index) for own in taps for tap in own})
+        nodes = sorted({(tap.level, tap.index) for step_taps in taps for tap in step_taps})
         at = {node: number for number, node in enumerate(nodes)}
         fresh = np.zeros((self.steps, len(nodes)))
-        for row, own in zip(fresh, taps, strict=True):
-            for tap in own:
+        for row, step_taps in zip(fresh, taps, strict=True):
+            for tap in step_taps:
                 row[at[tap.level, tap.index]] += tap.weight
         state = np.zeros((self.buffers, len(nodes)))
         decays = np.array(self.decays)
         outputs = np.array(self.outputs)
-        made = np.empty_like(fresh)
+        increments = np.empty_like(fresh)
         for number, row in enumerate(fresh):
-            made[number] = (row + outputs @ state) / self.divisor(number + 1)
+            increments[number] = (row + outputs @ state) / self.divisor(number + 1)
             state = decays[:, None] * state + row
-        return made, nodes
+        return increments, nodes
 
     @abstractmethod
     def encoder(self) -> Floats:
