@@ -139,21 +139,28 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
     best = ranked.best
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
-    found = [
+    curves = [
         _Curve(names[bounded].format(_label(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
     ]
     try:
         steps, around = (None, ranked.steps) if bounded else (ranked.steps, None)
-        given = ranked.guarantee, ranked.metric, ranked.contribution, best.shape
-        other = plan(steps, *given, release=best.errors.release, around=around)
+        other = plan(
+            steps,
+            ranked.guarantee,
+            ranked.metric,
+            ranked.contribution,
+            best.shape,
+            release=best.errors.release,
+            around=around,
+        )
     except InvalidInputError:  # only totals can be planned without a last step
-        return found
+        return curves
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_label(other.best))
     more = other.best.errors.by(ranked.metric) / best.errors.by(ranked.metric) - 1
     compared = f"({more:+.0%})".replace("-", "−")
-    found.append(_Curve(f"{name}\n{compared}", std, PALETTE[1], 1.7))
-    return found
+    curves.append(_Curve(f"{name}\n{compared}", std, PALETTE[1], 1.7))
+    return curves
 
 
 def _label(choice: Design) -> str:

@@ -141,8 +141,8 @@ def check_width(width: Any) -> float:
     """
     if width is None:
         return WIDTH
-    known = isinstance(width, int | float) and not isinstance(width, bool)
-    if not known or not NARROWEST <= width <= WIDEST:  # also false for NaN
+    is_number = isinstance(width, int | float) and not isinstance(width, bool)
+    if not is_number or not NARROWEST <= width <= WIDEST:  # also false for NaN
         raise InvalidInputError(
             f"{field('width', width)} is too small or too large for a chart; give {NARROWEST:g} to "
             f"{WIDEST:g} inches: 4 for a telephone, {WIDTH:g} for a page"
@@ -259,15 +259,15 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
 
 def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
     """Write names beside the ends of curves (fractions of the axis), moved apart."""
-    found = []
+    placed = []
     free = 1.0
     floor = 0.0
-    for name, end, colour in sorted(ends, key=lambda one: -one[1]):
+    for name, end, colour in sorted(ends, key=lambda end: -end[1]):
         height = 0.0058 * size * (name.count("\n") + 1)
         middle = min(end, free - height / 2)
-        found.append((name, middle, height, colour))
+        placed.append((name, middle, height, colour))
         free = middle - height / 2 - 0.02
-    for name, middle, height, colour in reversed(found):
+    for name, middle, height, colour in reversed(placed):
         raised = max(middle, floor + height / 2)
         floor = raised + height / 2 + 0.02
         ax.annotate(
@@ -350,9 +350,9 @@ def shorten_all(names: Sequence[str], longest: Sequence[int]) -> list[str]:
         others = {*texts[:place], *texts[place + 1 :]}
         middle = (most - 1) // 2
         tails = sorted(range(most), key=lambda tail: abs(tail - middle))
-        apart = [tail for tail in tails if not _is_ambiguous(text, tail, most, others)]
-        if apart:
-            shown.append(_cut(text, apart[0], most))
+        distinct = [tail for tail in tails if not _is_ambiguous(text, tail, most, others)]
+        if distinct:
+            shown.append(_cut(text, distinct[0], most))
             continue
         number = f" {place + 1}"
         room = most - len(number)

@@ -90,8 +90,8 @@ class Curves:
         """
         if self.starts is None:
             return np.asarray(np.nan_to_num(self.estimates[-1]))
-        known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
-        return np.asarray(np.nansum(self.estimates, axis=0) / known)
+        counts = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
+        return np.asarray(np.nansum(self.estimates, axis=0) / counts)
 
     def first(self, count: int) -> Curves:
         """Return the curves of the first ``count`` groups.
@@ -176,11 +176,11 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
     names = [min(len(shorten(name)), 20) for name in curves.groups]
     between = "   "
     most = 3 if count > 8 else 2
-    needed = max(one + 3 + len(value) for one, value in zip(names, values, strict=True))
+    needed = max(letters + 3 + len(value) for letters, value in zip(names, values, strict=True))
     for columns in range(min(most, count), 0, -1):
-        each = (wide - 0.22) / columns
-        room = int((each - 0.1) * _LETTERS)  # above a chart
-        if each >= left + 0.9 and room >= max(*names, *map(len, values)):
+        panel_width = (wide - 0.22) / columns
+        room = int((panel_width - 0.1) * _LETTERS)  # above a chart
+        if panel_width >= left + 0.9 and room >= max(*names, *map(len, values)):
             between = between if room >= needed else "\n"
             break
     rows = -(-count // columns)
@@ -193,10 +193,10 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         bottom=bottom,
         top=top,
         hspace=0.9 if between == "\n" else 0.7,
-        wspace=left / (each - left),
+        wspace=left / (panel_width - left),
     )
-    beside = [0 if between == "\n" else len(value) + 3 for value in values]
-    headings = shorten_all(curves.groups, [max(room - taken, 8) for taken in beside])
+    value_widths = [0 if between == "\n" else len(value) + 3 for value in values]
+    headings = shorten_all(curves.groups, [max(room - used, 8) for used in value_widths])
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
@@ -204,12 +204,12 @@ def plot_totals(curves: Curves, words: Caption) -> Figure:
         ax.set_ylim(scales[index])
         _draw_panel(ax, curves, index)
         name = f"{headings[index]}{between}{values[index]}"
-        x = (0.15 - left) / (each - left)  # also above the numbers of the axis
+        x = (0.15 - left) / (panel_width - left)  # also above the numbers of the axis
         ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(lambda value, _place: tick(value))
         ax.yaxis.set_major_locator(MaxNLocator(3 if count > 1 else 6))
-        few = 4 if each > 2.5 else 3
-        name_times(ax, curves, 2, few if count > 1 or wide < NARROW else 8)
+        n_times = 4 if panel_width > 2.5 else 3
+        name_times(ax, curves, 2, n_times if count > 1 or wide < NARROW else 8)
     return figure
 
 
@@ -278,8 +278,8 @@ def _draw_panel(ax: Axes, curves: Curves, index: int) -> None:
             hatch(ax, float(starts[-curves.provisional]), float(times[-1]))
         if len(curves.groups) == 1 and len(starts) <= _MOST_BARS:
             wide = times - starts
-            left = starts + 0.06 * wide
-            ax.bar(left, estimates, 0.88 * wide, align="edge", color=_COLOUR, alpha=0.55)
+            bar_left = starts + 0.06 * wide
+            ax.bar(bar_left, estimates, 0.88 * wide, align="edge", color=_COLOUR, alpha=0.55)
             ax.vlines(middles, lower, upper, color=INK, linewidth=1.3)
             ax.axhline(0, color="#b0b0b0", linewidth=0.8)
             return
@@ -327,8 +327,8 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
                 ax.tick_params(axis="x", length=0)
                 return
     first, last = (
-        one.astype("datetime64[us]").item()
-        for one in ((times if starts is None else starts)[0], times[-1])
+        time.astype("datetime64[us]").item()
+        for time in ((times if starts is None else starts)[0], times[-1])
     )
     low, high = map(float, ax.get_xlim())
     for number in range(most, least - 1, -1):
@@ -364,32 +364,32 @@ def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
     >>> tick_names(np.array([19783.0, 19814.0]), 19844.0)
     ['Mar\\n2024', 'Apr']
     """
-    moments = [np.datetime64(round(one * 86_400), "s").item() for one in ticks.tolist()]
+    moments = [np.datetime64(round(tick * 86_400), "s").item() for tick in ticks.tolist()]
     gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
-    found = []
+    names = []
     shown = None
-    for place, one in enumerate(moments):
-        date = day_in_words(one)
+    for place, moment in enumerate(moments):
+        date = day_in_words(moment)
         if gap >= 360:
-            name = f"{one.year}"
+            name = f"{moment.year}"
             above = ""
         elif gap >= 27 and all(other.day == 1 for other in moments):
-            name = month_name(one)
-            above = f"{one.year}"
+            name = month_name(moment)
+            above = f"{moment.year}"
         elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
             name = date
-            above = f"{one.year}"
+            above = f"{moment.year}"
         else:
-            name = f"{one:%H:%M}"
-            above = day_in_words(one, year=True)
+            name = f"{moment:%H:%M}"
+            above = day_in_words(moment, year=True)
             if gap < 1 / 1440:
-                name = f"{one:%H:%M:%S}"
+                name = f"{moment:%H:%M:%S}"
             if place and ticks[place] >= end - 1e-9 and name == "00:00":
                 name = "24:00"
                 above = shown or ""
-        found.append(name if above == shown or not above else f"{name}\n{above}")
+        names.append(name if above == shown or not above else f"{name}\n{above}")
         shown = above
-    return found
+    return names
 
 
 def window_names(
@@ -403,7 +403,7 @@ def window_names(
     >>> window_names(days[:-1], days[1:])
     ['Fri 29 Mar\\n2024', 'Sat 30 Mar']
     """
-    found: list[str] = []
+    names: list[str] = []
     shown = None
     for start, end in zip(
         starts.astype("datetime64[s]"), ends.astype("datetime64[s]"), strict=True
@@ -434,9 +434,9 @@ def window_names(
             name = f"{begin} –\n{day_in_words(last, year=years)} {last:%H:%M}"
         if years:  # both years are in the name
             above = ""
-        found.append(name if above == shown or not above else f"{name}\n{above}")
+        names.append(name if above == shown or not above else f"{name}\n{above}")
         shown = f"{last.year}" if years else above
-    return found
+    return names
 
 
 def values_in_words(curves: Curves) -> list[str]:

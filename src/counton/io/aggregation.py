@@ -75,12 +75,12 @@ def _cells_of(
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if reading.unknown == "discover":
-        found = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
+        cells = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
     else:
-        found = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
-        found = found.with_columns(group=pl.lit(None, pl.String))
-    sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
-    return found.select("cell", "group", *sums).collect()
+        cells = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
+        cells = cells.with_columns(group=pl.lit(None, pl.String))
+    sums = [name for name in cells.collect_schema().names() if name not in ("cell", "group")]
+    return cells.select("cell", "group", *sums).collect()
 
 
 def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -110,21 +110,27 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
 
 def labels_of(cells: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
     """Return the labels of groups within the windows, and the first window of each."""
-    found = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
+    labelled = cells.select("group", step=pl.col("cell") // cells_across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
     )
-    return found.group_by("group").agg(pl.col("step").min())
+    return labelled.group_by("group").agg(pl.col("step").min())
 
 
-def pick_rows(rows: Rows, reading: RowMapping, which: pl.Expr) -> pl.DataFrame:
+def pick_rows(rows: Rows, reading: RowMapping, condition: pl.Expr) -> pl.DataFrame:
     """Return original rows by an expression over the columns of `mark_rows`."""
-    found = (
-        mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
+    row_numbers = (
+        mark_part(rows, reading)
+        .with_row_index("row")
+        .filter(condition)
+        .select("row")
+        .collect()["row"]
     )
     names = rows.of_file(reading.columns.names)
     number = row_number_name(names)
-    given = rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(found.implode()))
-    return given.select(names).collect()
+    numbered = (
+        rows.scan(names).with_row_index(number).filter(pl.col(number).is_in(row_numbers.implode()))
+    )
+    return numbered.select(names).collect()
 
 
 def candidates(
@@ -140,11 +146,11 @@ def candidates(
         could &= pl.col("group").is_not_null()
     if reading.adds is not None and by_row(reading.adds):
         could &= pl.col("total") >= 0
-    found = frame
+    kept_rows = frame
     if reading.columns.group is not None and domain is not None:
         place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
-        found = frame.with_columns(group=place.cast(pl.UInt32))
-    return found.filter(could), _cells_of(frame.lazy(), reading, domain)
+        kept_rows = frame.with_columns(group=place.cast(pl.UInt32))
+    return kept_rows.filter(could), _cells_of(frame.lazy(), reading, domain)
 
 
 def sums_by_cell(
@@ -191,22 +197,22 @@ def sums_by_label(
     if raw:
         # Equal rows are counted first, so that each distinct row is encoded only once.
         labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
-        each = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
-        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(each)
+        aggregates = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
+        equal = rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(aggregates)
         alike = with_total(collect(source, equal), reading).lazy()
         number = pl.col("rows")
-        found = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
+        sums = _add(alike, pl.col("cell"), adds, newest=True, by=by, number=number).collect()
     else:
-        found = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
+        sums = collect(source, _add(rows, pl.col("step"), adds, newest=True, by=by))
     if domain is None:
-        return found
+        return sums
     across = cells_across(adds)
     window = pl.col("cell") // across
     rest = pl.col("cell") % across
-    places = _places_of(found["group"], domain)
+    places = _places_of(sums["group"], domain)
     cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
     unknown = places == len(domain)
-    cells = found.with_columns(cell=cell).drop("group")
+    cells = sums.with_columns(cell=cell).drop("group")
     if not unknown.any():
         return cells
     return pl.concat([cells.filter(~unknown), sum_cells([cells.filter(unknown)])])
@@ -215,14 +221,14 @@ def sums_by_label(
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
     """Return each label's position; the length of the list for undeclared ones."""
     places = np.full(len(labels), len(domain), np.int64)
-    wanted = labels.alias("group").to_frame().with_row_index("row")
+    indexed = labels.alias("group").to_frame().with_row_index("row")
     # A join holds several times its input, so labels are joined some at a time if names are few.
     at_a_time = max(ROWS_AT_A_TIME, len(domain))
     for start, names in GroupNames(domain).parts():
         placed = names.to_frame().with_row_index("place")
-        for some in wanted.iter_slices(at_a_time):
-            found = some.join(placed, on="group", how="inner")
-            places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
+        for piece in indexed.iter_slices(at_a_time):
+            matches = piece.join(placed, on="group", how="inner")
+            places[matches["row"].to_numpy()] = matches["place"].to_numpy().astype(np.int64) + start
     return pl.Series("place", places)
 
 
@@ -236,9 +242,9 @@ def added_up(
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total", "number"), pl.Int64))
     adding = partial(_add, cell=cell, adds=adds, number=number)
-    found = _sum_batches(parts, none, adding).sort("cell")
-    cells = found["cell"] // cells_across(adds)
-    return _by_place(found.with_columns(step=cells // groups, group=cells % groups), adds)
+    sums = _sum_batches(parts, none, adding).sort("cell")
+    cells = sums["cell"] // cells_across(adds)
+    return _by_place(sums.with_columns(step=cells // groups, group=cells % groups), adds)
 
 
 def _sum_batches(
@@ -272,41 +278,41 @@ def _add(
 
     ``newest``: also the newest time. ``number``: of events for which each row stands.
     """
-    each = pl.lit(1, pl.Int64) if number is None else number
-    many = pl.len().cast(pl.Int64) if number is None else number.sum()
-    sums = [many.alias("rows")]
+    weight = pl.lit(1, pl.Int64) if number is None else number
+    n_rows = pl.len().cast(pl.Int64) if number is None else number.sum()
+    sums = [n_rows.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
-            known = pl.col("total") >= 0
+            in_range = pl.col("total") >= 0
             choice = pl.lit(0, pl.Int64)
             places = [place for place, _ in entries if not isinstance(place, int)]
             for place, span in zip(places, adds.spans, strict=True):
-                known &= (place >= span.start) & (place < span.stop)
+                in_range &= (place >= span.start) & (place < span.stop)
                 choice = choice * len(span) + (place - span.start)
             none = cells_across(adds) - 1
-            cell = cell * (none + 1) + pl.when(known).then(choice).otherwise(none)
+            cell = cell * (none + 1) + pl.when(in_range).then(choice).otherwise(none)
         if not adds.counts_rows:
             for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # equal for each row
-                    added = many * amount
-                    size = many * float(abs(amount))
+                    added = n_rows * amount
+                    size = n_rows * float(abs(amount))
                 else:
-                    added = (amount * each).sum()
-                    size = (amount.cast(pl.Float64) * each).abs().sum()
+                    added = (amount * weight).sum()
+                    size = (amount.cast(pl.Float64) * weight).abs().sum()
                 sums.append(added.alias(f"total {place}"))
                 sums.append(size.alias(f"magnitude {place}"))
     return rows.group_by(cell.alias("cell"), *by).agg(sums)
 
 
-def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
+def _by_place(cells: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     """Convert sums of `_add` to a row for each place."""
     group = pl.col("group")
     names = ("step", "group", "rows", "total")
     if adds is None:
-        return found.select("step", "group", "rows", total="rows")
+        return cells.select("step", "group", "rows", total="rows")
     across = cells_across(adds)
     parts = []
     radix = across - 1
@@ -319,7 +325,7 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
             at = span.start + pl.col("cell") % across // radix % len(span)
         at = (group * adds.places + at).alias("group")
         total = "rows" if adds.counts_rows else f"total {number}"
-        parts.append(found.select("step", at, "rows", total=total))
+        parts.append(cells.select("step", at, "rows", total=total))
     if len(parts) == 1:
         return parts[0]
     together = pl.concat(parts)
@@ -397,24 +403,24 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    found = _by_cell(source, reading, domain, bound, watch, marked)
-    sizes = [name for name in found.columns if name.startswith("magnitude")]
-    most = found.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
-    exact = [name for name, one in zip(sizes, most, strict=True) if one < _LARGEST_CELL]
-    found = found.drop(exact).sort("cell")
-    rows_read = int(found["rows"].sum())
+    sums = _by_cell(source, reading, domain, bound, watch, marked)
+    sizes = [name for name in sums.columns if name.startswith("magnitude")]
+    most = sums.select(pl.col(sizes).max().fill_null(0.0)).row(0) if sizes else ()
+    exact = [name for name, size in zip(sizes, most, strict=True) if size < _LARGEST_CELL]
+    sums = sums.drop(exact).sort("cell")
+    rows_read = int(sums["rows"].sum())
     skipped = 0
     quarantined = 0
-    if found.height and found["cell"][0] < 0:
+    if sums.height and sums["cell"][0] < 0:
         if isinstance(source, RemoteRows):
-            bad = found.filter(pl.col("cell") < 0)
+            bad = sums.filter(pl.col("cell") < 0)
             problem = bad.select(problem=-(pl.col("cell") // (width * across)), rows="rows")
             skipped, quarantined = set_bad_rows_aside_elsewhere(source, reading, problem)
         else:
             skipped, quarantined = set_bad_rows_aside(source, reading)
-        found = found.filter(pl.col("cell") >= 0)
-    cells = found["cell"].to_numpy()
-    counts = found["rows"].to_numpy()
+        sums = sums.filter(pl.col("cell") >= 0)
+    cells = sums["cell"].to_numpy()
+    counts = sums["rows"].to_numpy()
     window = width * across
     steps = cells // window
     groups_of = cells - steps * window  # as % would, which is slow
@@ -433,8 +439,8 @@ def tally(
     if unknown:
         counts = np.where(outside, 0, counts)
     counted = counts > 0
-    large = (found[name].to_numpy()[counted] for name in {*sizes} - {*exact})
-    largest = max((one.max(initial=0) for one in large), default=0.0)
+    large = (sums[name].to_numpy()[counted] for name in {*sizes} - {*exact})
+    largest = max((column.max(initial=0) for column in large), default=0.0)
     are_counts = any(part.kind == "count" for part in parts_of_columns(reading))
     refuse_overflow(
         float(largest),
@@ -448,21 +454,21 @@ def tally(
             "bounds"
         ),
     )
-    parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
+    parted = sums.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))[within]
     if not counted[within].all():
         parted = parted.filter(counted[within])
     return Private(
         Aggregates(
             cells=_by_place(parted, reading.adds),
-            newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
+            newest=None if not sums.height else int(sums["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
             before=int(counts[early].sum()),
             beyond=int(counts[late].sum()),
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
-            moments=found["us"].to_numpy()[: within.stop],
-            within=int(found["rows"][within].sum()),
+            moments=sums["us"].to_numpy()[: within.stop],
+            within=int(sums["rows"][within].sum()),
             windows_with_rows=np.unique(steps[within]),
         )
     )
@@ -478,7 +484,7 @@ def _by_cell(
 ) -> pl.DataFrame:
     """Return the sums of all rows of a local or remote source."""
     adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
-    kinds = {one.kind for one in parts_of_columns(reading)}
+    kinds = {part.kind for part in parts_of_columns(reading)}
     groups = len(domain or ())
     if marked is not None and groups > MANY_GROUPS:
         return sums_by_label(marked.lazy(), reading, domain, source)
@@ -486,15 +492,17 @@ def _by_cell(
         return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, RemoteRows):
         if bound is not None:
-            for some in open_private(source.mark_rows(reading, domain)):
-                bound.take(bound.select(some.lazy()).collect())
+            for piece in open_private(source.mark_rows(reading, domain)):
+                bound.take(bound.select(piece.lazy()).collect())
         return open_private(source.cells(reading, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
     labels = kinds == {"label"}
     dense = labels or reading.windows.whole_days or reading.windows.steps * groups <= MANY_CELLS
-    few = groups > MANY_GROUPS or (dense and reading.unknown != "drop")
+    is_sparse = groups > MANY_GROUPS or (dense and reading.unknown != "drop")
     # Rows that are counts are added up before: their labels are as many as they.
-    by_label = few and bound is None and "count" not in kinds and (domain is not None or labels)
+    by_label = (
+        is_sparse and bound is None and "count" not in kinds and (domain is not None or labels)
+    )
     rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)

@@ -115,38 +115,40 @@ def set_bad_rows_aside_elsewhere(
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
     skipped = 0
-    which = pl.col("step") < 0
+    condition = pl.col("step") < 0
     if policies.missing == "skip":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
-        which &= ~pl.col("step").is_in([-problem for problem in _LACKING])
+        condition &= ~pl.col("step").is_in([-problem for problem in _LACKING])
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
             set_aside(policies.quarantine, reading.columns.names, ())
         return skipped, 0
     if policies.quarantine is None:
-        many = dict(problems.select("problem", "rows").iter_rows())
-        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, many)
-    rows = _some(source, reading, which, policies.most + 1)
+        rows_by_problem = dict(problems.select("problem", "rows").iter_rows())
+        raise _explain(
+            _fetch(source, _some(source, reading, condition, 1)), reading, rows_by_problem
+        )
+    rows = _some(source, reading, condition, policies.most + 1)
     aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
     if aside != number:
         raise change_error(source.parts[0])
     return skipped, aside
 
 
-def _some(source: RemoteRows, reading: RowMapping, which: pl.Expr, most: int) -> pl.DataFrame:
+def _some(source: RemoteRows, reading: RowMapping, condition: pl.Expr, most: int) -> pl.DataFrame:
     """Fetch at most ``most`` rows by an expression over the columns of `mark_rows`."""
-    return open_private(source.some(reading, which, most))
+    return open_private(source.some(reading, condition, most))
 
 
 def _fetch(source: RemoteRows, rows: pl.DataFrame) -> Source:
     if not rows.height:
         raise change_error(source.parts[0])
-    found = EventFrame(rows, source.name)
-    found.numbered = False
-    found.together = source.parts[0].together
-    return Source((found,), source.name)
+    frame = EventFrame(rows, source.name)
+    frame.numbered = False
+    frame.together = source.parts[0].together
+    return Source((frame,), source.name)
 
 
 def change_error(part: Rows) -> InvalidInputError:
@@ -171,8 +173,8 @@ def _explain(
         if reading.policies.missing == "skip":
             bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
         kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
-        found = kinds.sort("row").collect(engine="streaming")
-        for step, rows, row in found.rows():
+        first_rows = kinds.sort("row").collect(engine="streaming")
+        for step, rows, row in first_rows.rows():
             first = first or (part, int(row), Problem(-step))
             alike[-step] = alike.get(-step, 0) + rows
     assert first is not None
@@ -189,10 +191,10 @@ def _explain(
         name = _wrong_part(part, reading, row, problem)
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
-    given = "" if text is None else f" ({short_repr(text)})"
+    shown_text = "" if text is None else f" ({short_repr(text)})"
     counts = [f"one of {number:,} such rows"] if number > 1 else []
     counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
-    many = f" ({'; '.join(counts)})" if counts else ""
+    other_counts = f" ({'; '.join(counts)})" if counts else ""
     remedy = problem.remedy(reading.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
@@ -212,7 +214,8 @@ def _explain(
             f"{field('decimal', ',')}"
         )
     return InvalidInputError(
-        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{many}; {remedy}"
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{shown_text}{other_counts}; "
+        f"{remedy}"
     )
 
 
@@ -226,13 +229,13 @@ def _wrong_part(part: Rows, reading: RowMapping, row: int, problem: Problem) -> 
     """
     names = reading.columns.parts
     parts = parts_of_columns(reading)
-    for name, one in zip(names, parts, strict=True):
-        if one.kind == "label":
+    for name, column_part in zip(names, parts, strict=True):
+        if column_part.kind == "label":
             continue
-        alone = Columns(reading.columns.time, several=(name,))
-        kept = reading._replace(columns=alone, adds=None, kept=[one])
-        found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
-        if found.item() == -problem:
+        columns = Columns(reading.columns.time, several=(name,))
+        kept = reading._replace(columns=columns, adds=None, kept=[column_part])
+        step = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
+        if step.item() == -problem:
             return name
     return names[0]
 
@@ -260,27 +263,29 @@ def unknown_groups(source: Source, reading: RowMapping, domain: Sequence[str]) -
     of_labels = not collect(source, _number_rows(source, reading).filter(outside).head(1)).height
     if of_labels:
         outside = by_label
-    found = _number_rows(source, reading).filter(outside)
+    outside_rows = _number_rows(source, reading).filter(outside)
     if of_labels:
         parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
-        labels = [name for name, one in parts if one.kind == "label"]
-        least = collect(source, found.select(pl.col("row").min())).item()
+        labels = [name for name, column_part in parts if column_part.kind == "label"]
+        least = collect(source, outside_rows.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
-        given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
-        shown = _labels_in_words(given.row(0), reading)
-        what = f"rows of {', '.join(map(repr, labels))}"
+        first_row = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
+        shown = _labels_in_words(first_row.row(0), reading)
+        subject = f"rows of {', '.join(map(repr, labels))}"
     else:
-        groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
+        groups = collect(source, outside_rows.group_by("group").agg(pl.col("row").min())).sort(
+            "group"
+        )
         number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
         found_names = groups["group"].to_list()
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
         shown = ", ".join(shown_beside(name, domain) for name in found_names[:_SHOWN]) + more
-        what = f"groups in column {reading.columns.group!r}"
+        subject = f"groups in column {reading.columns.group!r}"
     part = source.parts[number]
-    where = f" of {part.name}" if len(source.parts) > 1 else ""
-    first_in = f" (first in row {row:,}{where})" if part.numbered else ""
+    part_note = f" of {part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{part_note})" if part.numbered else ""
     return InvalidInputError(
-        f"{source.name} has {what} that are not listed: {shown}{first_in}; "
+        f"{source.name} has {subject} that are not listed: {shown}{first_in}; "
         f"correct the data or {field('domain')}, or leave such rows out "
         f"({field('unknown', 'drop')})"
     )
@@ -307,19 +312,20 @@ def unlisted_names(source: Source, reading: RowMapping) -> tuple[int, list[tuple
     declared = GroupNames(reading.declared).column
     unlisted = ~name.is_in(declared.implode()) & (name != "")  # null stays null
     if isinstance(source, RemoteRows):
-        alone = reading._replace(other=None, unknown="drop")
-        found = _some(source, alone, unlisted & (pl.col("step") >= 0), _FEW)
-        if not found.height:
+        plain_reading = reading._replace(other=None, unknown="drop")
+        examples = _some(source, plain_reading, unlisted & (pl.col("step") >= 0), _FEW)
+        if not examples.height:
             return 0, []
-        source = _fetch(source, found)
-    given = [part.scan((column,), (column,)) for part in source.parts]
+        source = _fetch(source, examples)
+    frames = [part.scan((column,), (column,)) for part in source.parts]
     texts = [
-        one.select(group=as_text(pl.col(column), one.collect_schema()[column])) for one in given
+        frame.select(group=as_text(pl.col(column), frame.collect_schema()[column]))
+        for frame in frames
     ]
-    some = name.head(2**20).value_counts(name="rows").implode()
-    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), some)).row(0)
-    common = sorted(names, key=lambda one: (-one["rows"], one["group"]))
-    return rows, [(one["group"], one["rows"]) for one in common[:_NAMED]]
+    counts = name.head(2**20).value_counts(name="rows").implode()
+    rows, names = collect(source, pl.concat(texts).filter(unlisted).select(pl.len(), counts)).row(0)
+    common = sorted(names, key=lambda entry: (-entry["rows"], entry["group"]))
+    return rows, [(entry["group"], entry["rows"]) for entry in common[:_NAMED]]
 
 
 #: Number of the commonest names of undeclared groups that are shown.

@@ -284,14 +284,14 @@ class SqliteRows(QueryRows):
         edges to numbers.
         """
         forms = stated_forms(edges)
-        found = [self._times(edges, wide.values(form)) for form in forms]
-        kinds = frozenset[str]().union(*(times.kinds for times in found))
+        times_by_form = [self._times(edges, wide.values(form)) for form in forms]
+        kinds = frozenset[str]().union(*(times.kinds for times in times_by_form))
         if kinds & _NUMBERS and kinds - _NUMBERS:
             raise self._mixed_classes(edges)
-        for form, times in zip(forms, found, strict=True):
+        for form, times in zip(forms, times_by_form, strict=True):
             if times.kinds:
                 return form, times.texts
-        return forms[0], found[0].texts
+        return forms[0], times_by_form[0].texts
 
     def _refuse_numbers(self, edges: QueryEdges, wide: QueryEdges, times: pl.Series) -> None:
         """Refuse numbers around the edges, in any unit, where times are texts.
@@ -322,10 +322,10 @@ class SqliteRows(QueryRows):
         the edges, among times of other months.
         """
         text = f"CAST({self._as_texts(edges.column)} AS TEXT)"
-        asked = other_texts(edges, wide, form, text, [BEFORE_DIGITS, AFTER_DIGITS])
-        for parameters, condition in asked:
-            where = f"WHERE typeof({self._as_texts(edges.column)}) = 'text' AND {condition}"
-            rows = self._rows(f"{self._select(text)} {where}", parameters)[1]
+        conditions = other_texts(edges, wide, form, text, [BEFORE_DIGITS, AFTER_DIGITS])
+        for parameters, condition in conditions:
+            clause = f"WHERE typeof({self._as_texts(edges.column)}) = 'text' AND {condition}"
+            rows = self._rows(f"{self._select(text)} {clause}", parameters)[1]
             cells = [_text_of_cell(cell) for part in rows for (cell,) in part]
             texts = pl.Series(cells, dtype=pl.String)
             refuse_times_elsewhere(edges, self.name, around, texts)
@@ -347,8 +347,8 @@ class SqliteRows(QueryRows):
         self, edges: QueryEdges, parameters: Mapping[str, EdgeValue | None], classes: str
     ) -> bool:
         """Return True if a row between some edges has a time of one of some storage classes."""
-        where = f"WHERE typeof({self._as_texts(edges.column)}) IN ({classes}) LIMIT 1"
-        return any(self._rows(f"{self._select('1')} {where}", parameters)[1])
+        clause = f"WHERE typeof({self._as_texts(edges.column)}) IN ({classes}) LIMIT 1"
+        return any(self._rows(f"{self._select('1')} {clause}", parameters)[1])
 
     def _mixed_classes(self, edges: QueryEdges) -> InvalidInputError:
         return InvalidInputError(
@@ -378,12 +378,15 @@ class SqliteRows(QueryRows):
         names = [name for name, *_ in cursor.description]
         # SQLite calls a second column ``time`` of a subquery ``time:1``.
         plain = [re.sub(r":[0-9]+$", "", name) for name in names]
-        names = [one if one in names else name for one, name in zip(plain, names, strict=True)]
+        names = [
+            plain_name if plain_name in names else name
+            for plain_name, name in zip(plain, names, strict=True)
+        ]
         return names, iter(lambda: self._some(cursor), [])
 
     def _some(self, cursor: sqlite3.Cursor) -> list[Any]:
         try:
-            found = cursor.fetchmany(_AT_ONCE)
+            rows = cursor.fetchmany(_AT_ONCE)
             version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
@@ -392,12 +395,12 @@ class SqliteRows(QueryRows):
                 f"{self.name} returned other rows when it was read again, so nobody can tell which "
                 f"rows were counted; {self.still}"
             )
-        return found
+        return rows
 
     def _data_version(self) -> int:
         """Return a number that changes when another connection has written."""
-        found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        return found
+        version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return version
 
 
 class PostgreSQLRows(QueryRows):
@@ -460,10 +463,10 @@ class PostgreSQLRows(QueryRows):
         if prepared.error_message:
             raise self._refusal(ValueError(prepared.error_message.decode(errors="replace")))
         described = connection.pgconn.describe_prepared(_STATEMENT)
-        known = connection.adapters.types
+        adapter_types = connection.adapters.types
         types = list[str]()
         for number in range(len(self._order)):
-            info = known.get(described.param_type(number))
+            info = adapter_types.get(described.param_type(number))
             types.append("a type of its own" if info is None else info.name)
         return types
 
@@ -574,14 +577,16 @@ class PostgreSQLRows(QueryRows):
             ) from error
         except psycopg.Error as error:
             raise self._refusal(error) from error
-        names = [one.name for one in cursor.description or ()]
-        numeric = [one.name for one in cursor.description or () if one.type_code == _NUMERIC]
+        names = [column.name for column in cursor.description or ()]
+        numeric = [
+            column.name for column in cursor.description or () if column.type_code == _NUMERIC
+        ]
         self._numeric = self._numeric or frozenset(numeric)
         return names, iter(lambda: cursor.fetchmany(_AT_ONCE), [])
 
     @override
-    def count(self, column: str, given: pl.Expr) -> pl.Expr:
-        return given.str.replace(r"\.0+$", "") if column in self._numeric else given
+    def count(self, column: str, cell: pl.Expr) -> pl.Expr:
+        return cell.str.replace(r"\.0+$", "") if column in self._numeric else cell
 
 
 def _take_no_power(connection: Any) -> None:

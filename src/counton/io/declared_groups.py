@@ -147,9 +147,12 @@ def _group_names(groups: object, column: str) -> GroupNames:
         return _names([_label(group, parts) for group in product(*values)])
     if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
         kind = type(groups).__name__
-        how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
+        problem = (
+            "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
+        )
         raise InvalidInputError(
-            f"{field('domain')} is of type {kind}, which {how}; give a list of the groups in order"
+            f"{field('domain')} is of type {kind}, which {problem}; give a list of the groups in "
+            "order"
         )
     if not isinstance(groups, Iterable):
         raise InvalidInputError(
@@ -168,14 +171,14 @@ def _label(group: object, parts: list[str]) -> str:
                 f"{field('domain')} contains a tuple of {len(group)} values, and {field('by')} "
                 f"names {len(parts)} column{'s' * (len(parts) > 1)}: give one value for each column"
             )
-        each = [_label(part, parts[:1]) for part in group]
-        for part in each:
+        labels = [_label(part, parts[:1]) for part in group]
+        for part in labels:
             if BETWEEN in part:
                 raise InvalidInputError(
                     f"{field('domain')} contains {part!r}, but counton writes {BETWEEN!r} between "
                     "the values of several columns, so a value may not contain it; rename the value"
                 )
-        return BETWEEN.join(each)
+        return BETWEEN.join(labels)
     if isinstance(group, bool):
         return str(group).lower()
     if isinstance(group, str):
@@ -269,25 +272,25 @@ def refuse_events_as_domain(
     if present is None:
         return
     path = os.fspath(domain) if isinstance(domain, str | os.PathLike) else None
-    how = None
+    problem = None
     of_people = [name for name in people if name in present and name not in named]
     if same or (path is not None and source.has_bytes_of(path)):
-        how = f"is the {'table' if path is None else 'file'} of the events"
+        problem = f"is the {'table' if path is None else 'file'} of the events"
     elif time is not None and time in present:
-        how = f"has {time!r}, the events' column of times, so it seems to hold events"
+        problem = f"has {time!r}, the events' column of times, so it seems to hold events"
     elif of_people:
-        how = f"has {of_people[0]!r}, a column of the events, so it seems to hold events"
+        problem = f"has {of_people[0]!r}, a column of the events, so it seems to hold events"
     elif once and {*source.columns()} <= {*named}:
         return
     elif time is None and 1 < len(source.columns()) == len({*source.columns()} & {*present}):
-        how = "has all columns of the events, so it seems to hold events"
+        problem = "has all columns of the events, so it seems to hold events"
     elif once or path is None:
         return
     elif _are_rows(text_lines(path), source, time, time_format):
-        how = "has lines that are rows of the events"
-    if how is not None:
+        problem = "has lines that are rows of the events"
+    if problem is not None:
         raise InvalidInputError(
-            f"{field('domain', path)} {how}: the groups must be public knowledge, "
+            f"{field('domain', path)} {problem}: the groups must be public knowledge, "
             f"chosen without looking at the data, because groups found in the data reveal whose "
             f"events are in it; give a public list of all groups there can be"
         )
@@ -328,10 +331,10 @@ def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: 
         times.append(cells[place] if cells is not None and len(cells) == len(names) else None)
     texts = pl.DataFrame({"time": pl.Series(times, dtype=pl.String)})
     try:
-        found = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
+        read_times = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
     except pl.exceptions.PolarsError:  # the events' own reading raises it again
         return False
-    readable = found.to_series() > NO_MOMENT
+    readable = read_times.to_series() > NO_MOMENT
     return 2 * int(readable.sum()) > len(times)
 
 

@@ -159,8 +159,8 @@ def aside_header(columns: Iterable[str]) -> list[str]:
     ['file', 'counton row', 'problem', 'time', 'row']
     """
     columns = list(columns)
-    own = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
-    return [*own, *columns]
+    added = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
+    return [*added, *columns]
 
 
 def _refuse_no_file(file: Path) -> None:

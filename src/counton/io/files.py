@@ -91,7 +91,7 @@ class EventFile(Rows):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        stated: str | None = None,
+        file_format: str | None = None,
         *,
         form: CsvForm | None = None,
         piped: bool = False,
@@ -101,12 +101,12 @@ class EventFile(Rows):
         self._bytes: bytes | None = None
         self.form = form or CSV
         if path == "-":
-            self.kind: Format = format_of(path, stated or "csv")
+            self.kind: Format = format_of(path, file_format or "csv")
             self._bytes = sys.stdin.buffer.read()
         else:
-            if stated is None and Path(path).is_file():
+            if file_format is None and Path(path).is_file():
                 refuse_sqlite(path)
-            self.kind = format_of(path, stated)
+            self.kind = format_of(path, file_format)
             if piped and Path(path).is_fifo():  # such as bash's <(command)
                 self._bytes = Path(path).read_bytes()
             elif not Path(path).is_file():
@@ -149,12 +149,12 @@ class EventFile(Rows):
         is all, and the number of bytes read, ``size`` + 1 of a longer file.
         """
         with self._content() as lines:
-            held = lines.read(size + 1)
-        whole = len(held) <= size
-        found = copy(self)
-        found._bytes = held if whole else whole_lines(held)
-        found._stamp = found._present()
-        return found, whole, len(held)
+            content = lines.read(size + 1)
+        whole = len(content) <= size
+        beginning = copy(self)
+        beginning._bytes = content if whole else whole_lines(content)
+        beginning._stamp = beginning._present()
+        return beginning, whole, len(content)
 
     def has_changed(self) -> bool:
         """Return True if the file was written or replaced since it was opened."""
@@ -163,23 +163,23 @@ class EventFile(Rows):
     def _present(self) -> tuple[int, ...]:
         if self._bytes is not None:
             return ()
-        found = Path(self.path).stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        stat = Path(self.path).stat()
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
     @override
-    def number(self, given: pl.Expr) -> pl.Expr:
+    def number(self, cell: pl.Expr) -> pl.Expr:
         if self.kind != "csv" or self.form.decimal == ".":
-            return given
-        return given.str.replace_many([".", ","], [",", "."])  # a point is in no number
+            return cell
+        return cell.str.replace_many([".", ","], [",", "."])  # a point is in no number
 
     @override
-    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+    def count(self, column: str, cell: pl.Expr) -> pl.Expr:
         if self.kind != "csv" or self.form.decimal == ".":
-            return self.number(given)
+            return self.number(cell)
         # Where a comma is the decimal sign, a point before three digits groups thousands.
-        plain = given.str.replace_all(".", "", literal=True)
-        grouped = given.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+(?:,0{1,2})?$")
-        return self.number(pl.when(grouped).then(plain).otherwise(given))
+        plain = cell.str.replace_all(".", "", literal=True)
+        grouped = cell.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+(?:,0{1,2})?$")
+        return self.number(pl.when(grouped).then(plain).otherwise(cell))
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
@@ -189,22 +189,24 @@ class EventFile(Rows):
             )
         from polars.io.plugins import register_io_source
 
-        every = self._header if self.kind == "csv" else self._keys if columns is None else columns
-        wanted = list(every if columns is None else columns)
+        selected = columns
+        if selected is None:
+            selected = self._header if self.kind == "csv" else self._keys
+        selected = list(selected)
 
         def read(
-            names: list[str] | None, which: pl.Expr | None, most: int | None, _: int | None
+            names: list[str] | None, condition: pl.Expr | None, most: int | None, _: int | None
         ) -> Iterator[pl.DataFrame]:
-            for piece in self._pieces(names if names else wanted):
+            for piece in self._pieces(names if names else selected):
                 if piece.faults and not self.unread:
                     raise self._refusal(piece.faults[min(piece.faults)])
                 rows = piece.rows if most is None else piece.rows.head(most)
-                yield rows if which is None else rows.filter(which)
+                yield rows if condition is None else rows.filter(condition)
                 if most is not None and (most := most - rows.height) <= 0:
                     return
 
         # Texts only: the meaning of a row must not be guessed from other rows.
-        return register_io_source(read, schema=dict.fromkeys(wanted, pl.String))
+        return register_io_source(read, schema=dict.fromkeys(selected, pl.String))
 
     def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """Yield some columns of a text file, some lines at a time."""
@@ -220,12 +222,12 @@ class EventFile(Rows):
         """Names of the columns of a CSV file."""
         self._refuse_utf_16()
         with self._content() as stream:
-            found = header_of(stream, self.form)
-        if not found:
+            header = header_of(stream, self.form)
+        if not header:
             raise InvalidInputError(
                 f"{self.name} has no line that names the columns; write it again, with such a line"
             )
-        return found
+        return header
 
     def _refuse_utf_16(self) -> None:
         """Refuse a text by its first line; JSON lines only by a mark, since each row decides."""
@@ -246,10 +248,10 @@ class EventFile(Rows):
     @cached_property
     def _keys(self) -> list[str]:
         """Keys in the first lines of JSON; a line that is no object adds none."""
-        found = dict[str, None]()
+        names = dict[str, None]()
         for keys in islice(self._keys_of_lines(), _JSON_ROWS):
-            found |= keys
-        return list(found)
+            names |= keys
+        return list(names)
 
     def _keys_of_lines(self) -> Iterator[dict[str, None]]:
         with self._content() as stream:
@@ -279,9 +281,9 @@ class EventFile(Rows):
             row += piece.rows.height
         if not unread:
             return self
-        found = copy(self)
-        found.unread = unread
-        return found
+        part = copy(self)
+        part.unread = unread
+        return part
 
     def _refusal(self, fault: Fault) -> UnreadableRowError:
         """Build the error for a faulty line."""
@@ -299,30 +301,30 @@ class EventFile(Rows):
     @contextmanager
     def _content(self) -> Iterator[IO[bytes]]:
         """Open the file, decompressed; an error within the block says why it cannot be read."""
-        held = self._bytes
+        content = self._bytes
         try:
-            with open(self.path, "rb") if held is None else io.BytesIO(held) as file:
+            with open(self.path, "rb") if content is None else io.BytesIO(content) as file:
                 first = file.read(_LOOKED_AT)
                 file.seek(0)
-                found: IO[bytes] = file
+                stream: IO[bytes] = file
                 if first.startswith(_GZIP):
-                    found = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+                    stream = cast(IO[bytes], gzip.GzipFile(fileobj=file))
                 elif _ZSTD.match(first):
-                    found = io.BufferedReader(Unzstd(file))
-                yield found
+                    stream = io.BufferedReader(Unzstd(file))
+                yield stream
         except BrokenFileError as error:
             raise self._refusal(error.fault) from error
         except unreadable_errors(EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
 
 
-def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
+def open_source(events: object, file_format: str | None = None, form: CsvForm = CSV) -> Source:
     """Open files, standard input, or a data frame.
 
     Args:
         events: a path, ``-``, a folder, a pattern such as ``logs/2024-*.csv``, a sequence of these;
             any table that exports Arrow; or a source, which is returned.
-        stated: format of the files; None: by their endings.
+        file_format: format of the files; None: by their endings.
 
     Raises:
         InvalidInputError: the events are of an unknown kind, a file is missing, named twice or ...
@@ -338,8 +340,8 @@ def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) 
             f"{field('events')} are the address of a database, which only job files can name; "
             "write its rows into a file, or pass them as a data frame"
         )
-    if stated is not None:
-        format_of("", stated)
-    paths = event_paths(events, stated)
-    parts = tuple(EventFile(path, stated, form=form, piped=True) for path in paths)
+    if file_format is not None:
+        format_of("", file_format)
+    paths = event_paths(events, file_format)
+    parts = tuple(EventFile(path, file_format, form=form, piped=True) for path in paths)
     return Source(parts, name_of(parts))

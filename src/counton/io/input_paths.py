@@ -112,20 +112,20 @@ class CsvForm(NamedTuple):
 SEPARATORS = (",", ";", "|", "\t")
 
 
-def format_of(path: str, stated: str | None = None) -> Format:
+def format_of(path: str, file_format: str | None = None) -> Format:
     """Return the stated format, or that of the ending.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')
     """
-    if stated is not None:
-        if stated not in FORMATS:
+    if file_format is not None:
+        if file_format not in FORMATS:
             raise InvalidInputError(
-                f"format {stated!r} is not known; use one of {', '.join(FORMATS)}"
+                f"format {file_format!r} is not known; use one of {', '.join(FORMATS)}"
             )
-        return stated
-    found = SUFFIXES.get(ending(path))
-    if found is None:
+        return file_format
+    by_ending = SUFFIXES.get(ending(path))
+    if by_ending is None:
         other = other_format(path)
         if other is not None:
             raise InvalidInputError(f"{path!r} {other}")
@@ -133,7 +133,7 @@ def format_of(path: str, stated: str | None = None) -> Format:
             f"the format of {path!r} cannot be told from its name; name it .csv, .parquet or "
             f".jsonl, or state the format ({', '.join(FORMATS)})"
         )
-    return found
+    return by_ending
 
 
 class NoFilesError(InvalidInputError):
@@ -154,15 +154,15 @@ def moments_named(query: str) -> frozenset[str]:
     >>> sorted(moments_named("select * from visits where at >= {since} and at < {until}"))
     ['since', 'until']
     """
-    found = set[str]()
+    names = set[str]()
     for before, name, after in MOMENT.findall(query):
         if before or after:
             raise InvalidInputError(
                 f"{field('query')} has {{{name}}} in quotes, but a value is put in by the "
                 "database, which needs no quotes: remove the quotes"
             )
-        found.add(name)
-    return frozenset(found)
+        names.add(name)
+    return frozenset(names)
 
 
 def is_database(events: object) -> bool:
@@ -178,14 +178,14 @@ def is_database(events: object) -> bool:
     return events.partition("://")[0].partition("+")[0] in ("sqlite", "postgresql")
 
 
-def event_paths(events: object, stated: str | None = None) -> list[str]:
+def event_paths(events: object, file_format: str | None = None) -> list[str]:
     """Return the paths of the events; none for a frame."""
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
-    given = [events] if isinstance(events, str | os.PathLike) else list(events)
-    if not given:
+    entries = [events] if isinstance(events, str | os.PathLike) else list(events)
+    if not entries:
         raise InvalidInputError(f"{field('events')} names no file; give at least one")
-    paths = [path for one in given for path in _find_files(one, stated)]
+    paths = [path for entry in entries for path in _find_files(entry, file_format)]
     seen: set[str] = set()
     for path in paths:
         place = os.path.realpath(path) if path != "-" else path
@@ -205,12 +205,12 @@ def names_tell_format(events: object) -> bool:
     """
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return True
-    given = [events] if isinstance(events, str | os.PathLike) else list(events)
+    entries = [events] if isinstance(events, str | os.PathLike) else list(events)
     names = list[str]()
-    for one in given:
-        if not isinstance(one, str | os.PathLike):
+    for entry in entries:
+        if not isinstance(entry, str | os.PathLike):
             return False
-        path = os.fspath(one)
+        path = os.fspath(entry)
         if os.path.isdir(path):
             names += _files_in(path)
         else:
@@ -222,8 +222,8 @@ def refuse_among_events(events: object, out: Path | None) -> None:
     """Refuse an output file among the events, because a later run would read it."""
     if out is None or ending(out.name) not in SUFFIXES:
         return
-    given = events if isinstance(events, list | tuple) else [events]
-    for path in given:
+    entries = events if isinstance(events, list | tuple) else [events]
+    for path in entries:
         if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
             continue
         if os.path.realpath(path) == os.path.realpath(out.parent):
@@ -242,22 +242,22 @@ def _entries_of(folder: str) -> list[os.DirEntry[str]]:
     return [entry for entry in os.scandir(folder) if not entry.name.startswith((".", "_"))]
 
 
-def left_in_folders(events: object, stated: str | None = None) -> str | None:
+def left_in_folders(events: object, file_format: str | None = None) -> str | None:
     """Return a sentence about folders and files of other kinds that are not read, if any."""
-    given = events if isinstance(events, list | tuple) else [events]
-    folders = [os.fspath(one) for one in given if isinstance(one, str | os.PathLike)]
-    left = [
+    entries = events if isinstance(events, list | tuple) else [events]
+    folders = [os.fspath(item) for item in entries if isinstance(item, str | os.PathLike)]
+    unread = [
         f"{entry.path!r}" + (" (a folder)" if entry.is_dir() else "")
         for folder in folders
         if os.path.isdir(folder)
         for entry in sorted(_entries_of(folder), key=lambda entry: entry.name)
-        if not entry.is_file() or (stated is None and ending(entry.name) not in SUFFIXES)
+        if not entry.is_file() or (file_format is None and ending(entry.name) not in SUFFIXES)
     ]
-    if not left:
+    if not unread:
         return None
-    more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
+    more = f" and {len(unread) - _SHOWN:,} more" if len(unread) > _SHOWN else ""
     return (
-        f"not read: {', '.join(left[:_SHOWN])}{more}; a folder gives its own files that end in "
+        f"not read: {', '.join(unread[:_SHOWN])}{more}; a folder gives its own files that end in "
         f"{', '.join(SUFFIXES)}, also .gz and .zst: name others, or give a pattern such as "
         f"{os.path.join(folders[0], '**', '*.csv')!r}"
     )
@@ -267,14 +267,14 @@ def left_in_folders(events: object, stated: str | None = None) -> str | None:
 _SHOWN = 3
 
 
-def _find_files(given: object, stated: str | None) -> list[str]:
+def _find_files(entry: object, file_format: str | None) -> list[str]:
     """Return the files of a path, a folder, or a pattern."""
-    if not isinstance(given, str | os.PathLike):
+    if not isinstance(entry, str | os.PathLike):
         raise InvalidInputError(
-            f"{field('events')} contains a value of type {type(given).__name__}, which is not the "
+            f"{field('events')} contains a value of type {type(entry).__name__}, which is not the "
             "path of a file; give paths, or a single data frame"
         )
-    path = os.fspath(given)
+    path = os.fspath(entry)
     if not is_text(path):
         raise InvalidInputError(
             f"{field('events')} is {path[:80]!r}, which is not valid UTF-8 (a byte of another "
@@ -291,7 +291,7 @@ def _find_files(given: object, stated: str | None) -> list[str]:
                 "file"
             )
         inside = sorted(
-            name for name in _files_in(path) if stated is not None or ending(name) in SUFFIXES
+            name for name in _files_in(path) if file_format is not None or ending(name) in SUFFIXES
         )
         if not inside:
             raise NoFilesError(

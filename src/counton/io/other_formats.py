@@ -111,26 +111,26 @@ def refuse_address(path: str) -> None:
     scheme = match[1].lower()
     rest = path[match.end() :]
     spelling = _SPELLINGS.get(scheme.partition("+")[0], scheme)
-    what = "a database or store"
+    kind = "a database or store"
     remedy = "write its rows into a file"
     if spelling in ("sqlite", "postgresql"):
         right = (
             f"{spelling}:///FILE" if spelling == "sqlite" else f"{spelling}://USER@HOST/DATABASE"
         )
-        what = "a database in another spelling"
+        kind = "a database in another spelling"
         remedy = f"write {right}"
     elif spelling == "":
-        what = "a file"
+        kind = "a file"
         remedy = f"give its path, {rest!r}"
     elif scheme == "duckdb":
-        what = _DUCKDB[0]
+        kind = _DUCKDB[0]
         remedy = _DUCKDB[1].format(path=rest.removeprefix("/"))
     elif scheme in _FILE_STORES:
-        what = "a file elsewhere"
+        kind = "a file elsewhere"
         remedy = "copy the file to this machine first"
     shown = _PASSWORD.sub("//", path)
     raise InvalidInputError(
-        f"{field('events')} {shown!r} are the address of {what}, and counton reads files, "
+        f"{field('events')} {shown!r} are the address of {kind}, and counton reads files, "
         f"sqlite:///FILE and postgresql://USER@HOST/DATABASE; {remedy}"
     )
 
@@ -141,17 +141,17 @@ def other_format(path: str) -> str | None:
     >>> other_format("visits.csv.bz2")
     'is compressed by bzip2, which counton does not read; unpack it: bunzip2 -k visits.csv.bz2'
     """
-    found = _BY_ENDING.get(Path(path.lower()).suffix)
-    if found is None:
+    entry = _BY_ENDING.get(Path(path.lower()).suffix)
+    if entry is None:
         return None
-    what, remedy = found
-    said = remedy.replace("{path!r}", repr(path)).replace("{path}", path)
-    return f"is {what}, which counton does not read; {said.replace('{stem}', Path(path).stem)}"
+    kind, remedy = entry
+    advice = remedy.replace("{path!r}", repr(path)).replace("{path}", path)
+    return f"is {kind}, which counton does not read; {advice.replace('{stem}', Path(path).stem)}"
 
 
 def content_of(beginning: bytes) -> str | None:
     """Return what a file with these first bytes is and what to do, in words after its name."""
-    for mark, what, remedy in _BY_FIRST_BYTES:
+    for mark, kind, remedy in _BY_FIRST_BYTES:
         if re.match(mark, beginning):
-            return f"is {what}, whatever its name; {remedy}"
+            return f"is {kind}, whatever its name; {remedy}"
     return None

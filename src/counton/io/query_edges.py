@@ -626,15 +626,15 @@ def other_texts(
         column: SQL for the column as text.
         bounds: pairs of edges for texts that begin with no digit.
     """
-    asked = list[tuple[dict[str, EdgeValue], str]]()
+    conditions = list[tuple[dict[str, EdgeValue], str]]()
     if not isinstance(form, FormattedText) or is_written_with_digit(form.time_format):
         for since, until in bounds:
             values = {"since": since, "until": until}
             parameters = {name: values[name] for name in edges.moments}
-            asked.append((parameters, f"({column} < '0' OR {column} >= ':')"))
+            conditions.append((parameters, f"({column} < '0' OR {column} >= ':')"))
     if isinstance(form, FormattedText) and (length := form.length()) is not None:
-        asked.append((form.years(wide), f"length({column}) <> {length}"))
-    return asked
+        conditions.append((form.years(wide), f"length({column}) <> {length}"))
+    return conditions
 
 
 def refuse_times_elsewhere(
@@ -727,9 +727,9 @@ def refuse_lost_rows(edges: QueryEdges, name: str, around: pl.Series, got: pl.Se
     Raises:
         InvalidInputError: a row is missing.
     """
-    wanted = edges.between(around).alias("us").value_counts()
-    there = got.alias("us").value_counts().rename({"count": "there"})
-    missing = wanted.join(there, on="us", how="left").select(
+    expected = edges.between(around).alias("us").value_counts()
+    actual = got.alias("us").value_counts().rename({"count": "there"})
+    missing = expected.join(actual, on="us", how="left").select(
         (pl.col("count").cast(pl.Int64) - pl.col("there").fill_null(0)).clip(0).sum()
     )
     rows = int(missing.item() or 0)
@@ -760,10 +760,10 @@ def refuse_divided_rows(
     Raises:
         InvalidInputError: rows between the edges differ.
     """
-    wanted = _rows_between(edges, wide).with_columns(surplus=pl.lit(1, pl.Int64))
-    there = _rows_between(edges, got).with_columns(surplus=pl.lit(-1, pl.Int64))
+    expected = _rows_between(edges, wide).with_columns(surplus=pl.lit(1, pl.Int64))
+    actual = _rows_between(edges, got).with_columns(surplus=pl.lit(-1, pl.Int64))
     surplus = (
-        pl.concat([wanted, there]).group_by(pl.exclude("surplus")).agg(pl.col("surplus").sum())
+        pl.concat([expected, actual]).group_by(pl.exclude("surplus")).agg(pl.col("surplus").sum())
     )["surplus"]
     rows = max(int(surplus.clip(0).sum()), int((-surplus).clip(0).sum()))
     if rows:

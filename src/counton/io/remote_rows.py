@@ -44,5 +44,5 @@ class RemoteRows(Source):
         raise NotImplementedError
 
     @abstractmethod
-    def some(self, reading: RowMapping, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """Return up to ``most`` original rows, by an expression over the columns of `mark_rows`."""

@@ -83,13 +83,13 @@ _LONGEST_LABEL = 200
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
-def label(given: pl.Expr) -> pl.Expr:
+def label(cell: pl.Expr) -> pl.Expr:
     """Return the group named by a text; null if it names none.
 
     Spaces around it and Unicode's form (NFC) make no difference. Empty texts, very long ones, and
     ones with control or formatting characters name no group.
     """
-    text = given.cast(pl.String).str.normalize("NFC").str.strip_chars()
+    text = cell.cast(pl.String).str.normalize("NFC").str.strip_chars()
     good = text.str.len_chars().is_between(1, _LONGEST_LABEL) & ~text.str.contains(_HIDDEN)
     return pl.when(good).then(text)
 
@@ -163,14 +163,14 @@ class RowMapping(NamedTuple):
     policies: Policies = Policies()
     kept: Sequence[EventPart] = ()
 
-    def group(self, given: pl.Expr) -> pl.Expr:
+    def group(self, cell: pl.Expr) -> pl.Expr:
         """Return the group in which each row counts."""
         if self.unknown == "discover":
-            return label(given)
+            return label(cell)
         if self.other is None:
-            return given
-        known = given.is_in(GroupNames(self.declared).column.implode())
-        return pl.when(known.fill_null(False)).then(given).otherwise(pl.lit(self.other))
+            return cell
+        is_declared = cell.is_in(GroupNames(self.declared).column.implode())
+        return pl.when(is_declared.fill_null(False)).then(cell).otherwise(pl.lit(self.other))
 
 
 def cells_across(adds: Adds | None) -> int:
@@ -247,13 +247,16 @@ def mark_part(
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     every = {name: getattr(columns, name) for name in ("group", "user", "id")}
-    whose = {name: column for name, column in every.items() if column is not None}
-    told = [*whose.values(), *(column for column, one in parts if one.kind == "label")]
-    read = {columns.time, *(column for column, one in parts if one.kind != "label")}
+    used_columns = {name: column for name, column in every.items() if column is not None}
+    text_columns = [
+        *used_columns.values(),
+        *(column for column, column_part in parts if column_part.kind == "label"),
+    ]
+    read = {columns.time, *(column for column, column_part in parts if column_part.kind != "label")}
     part.check_columns(part.of_file(columns.names))
     every_kind = part.kinds_of(part.of_file(columns.names))
     kinds = {column: name for column, name in every_kind.items() if column in read}
-    frame = part.scan(columns.names, told, list(kinds.values()))
+    frame = part.scan(columns.names, text_columns, list(kinds.values()))
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # if rows have no time
     if columns.time:
@@ -262,42 +265,48 @@ def mark_part(
         us = _watch(us, watch)
     if part.unread:
         frame, us = unread_marked(frame, us, part)
-    taken = {"us": us}
-    taken |= {name: as_text(pl.col(column), types[column]) for name, column in whose.items()}
-    for name in taken.keys() & {"user", "id"}:
-        taken[name] = taken[name].map_batches(one_name, return_dtype=pl.String, is_elementwise=True)
-    for place, (column, one) in enumerate(parts):
-        given = pl.col(column)
-        if one.kind == "label":
-            taken[f"part {place}"] = as_text(given, types[column])
-        elif one.kind == "count":
-            number = part.count(column, given)
-            taken[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
+    expressions = {"us": us}
+    expressions |= {
+        name: as_text(pl.col(column), types[column]) for name, column in used_columns.items()
+    }
+    for name in expressions.keys() & {"user", "id"}:
+        expressions[name] = expressions[name].map_batches(
+            one_name, return_dtype=pl.String, is_elementwise=True
+        )
+    for place, (column, column_part) in enumerate(parts):
+        cell = pl.col(column)
+        if column_part.kind == "label":
+            expressions[f"part {place}"] = as_text(cell, types[column])
+        elif column_part.kind == "count":
+            number = part.count(column, cell)
+            expressions[f"part {place}"] = _numbers_of_cells(number, kinds.get(column))
         else:
-            taken[f"part {place}"] = _numbers_of_cells(part.number(given), kinds.get(column))
+            expressions[f"part {place}"] = _numbers_of_cells(part.number(cell), kinds.get(column))
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
         missing.insert(0, ("group", Problem.NO_GROUP))
     problems = [
         (pl.col(name).is_null() | (pl.col(name) == ""), problem)
         for name, problem in missing
-        if name in taken
+        if name in expressions
     ]
     written = [types[column] == pl.String for column, _ in parts]
     values = []
     kept_parts = []
-    for place, (_, one) in enumerate(parts):
-        given = pl.col(f"part {place}")
-        if one.kind == "label":
-            kept_parts.append(given)
-            values.append(_code(given, one.labels))
+    for place, (_, column_part) in enumerate(parts):
+        cell = pl.col(f"part {place}")
+        if column_part.kind == "label":
+            kept_parts.append(cell)
+            values.append(_code(cell, column_part.labels))
             continue
-        value = given.cast(pl.Float64, strict=False)
+        value = cell.cast(pl.Float64, strict=False)
         finite = value.is_finite().fill_null(False)
-        problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
-        if one.kind == "count":
+        problems += [(cell.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
+        if column_part.kind == "count":
             set_aside = reading.policies.quarantine is not None
-            value, whole = _count_of(given, value, one.most, written[place], set_aside=set_aside)
+            value, whole = _count_of(
+                cell, value, column_part.most, written[place], set_aside=set_aside
+            )
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
@@ -311,10 +320,10 @@ def mark_part(
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(-int(problem)).otherwise(step)
-    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
-    if "group" in taken:
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in expressions]
+    if "group" in expressions:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
-    return frame.select(**taken).select("us", *kept, step.alias("step"), *totals)
+    return frame.select(**expressions).select("us", *kept, step.alias("step"), *totals)
 
 
 def _times(reading: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Expr:
@@ -343,13 +352,13 @@ def _times(reading: RowMapping, dtype: pl.DataType, kinds: str | None) -> pl.Exp
     return pl.when(kind == CellKind.OTHER).then(UNREADABLE_TIME).otherwise(us)
 
 
-def _numbers_of_cells(given: pl.Expr, kinds: str | None) -> pl.Expr:
+def _numbers_of_cells(cell: pl.Expr, kinds: str | None) -> pl.Expr:
     """Return the numbers of a column of objects: 1 and 0 for truth values, a text for no number."""
     if kinds is None:
-        return given
+        return cell
     kind = pl.col(kinds)
-    truth = pl.when(given == "true").then(pl.lit("1")).otherwise(pl.lit("0"))
-    number = pl.when(kind == CellKind.TRUTH).then(truth).otherwise(given)
+    truth = pl.when(cell == "true").then(pl.lit("1")).otherwise(pl.lit("0"))
+    number = pl.when(kind == CellKind.TRUTH).then(truth).otherwise(cell)
     return pl.when(kind == CellKind.OTHER).then(pl.lit("?")).otherwise(number)
 
 
@@ -359,12 +368,12 @@ _DIGITS_ALONE = r"^[0-9]+(?:\.0{1,2})?$"
 
 
 def _count_of(
-    given: pl.Expr, value: pl.Expr, most: int, written: bool, *, set_aside: bool
+    cell: pl.Expr, value: pl.Expr, most: int, written: bool, *, set_aside: bool
 ) -> tuple[pl.Expr, pl.Expr]:
     """Return how many events each row adds, and whether the row is in order.
 
     Args:
-        given: The cells.
+        cell: The cells.
         value: The cells as floats.
         most: The largest count.
         written: True if the cells are texts.
@@ -377,7 +386,7 @@ def _count_of(
     """
     whole = value == value.floor()
     if written:
-        whole &= given.str.contains(_DIGITS_ALONE)
+        whole &= cell.str.contains(_DIGITS_ALONE)
     if not set_aside:
         return value, whole & value.is_between(0, most)
     fading = pl.when(value > most).then(2 * most - value).otherwise(value)
@@ -388,7 +397,7 @@ def with_total(rows: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
     """Replace labels by ``total``, a code from which the statistic finds the changed sums."""
     parts = parts_of_columns(reading)
     names = [f"part {place}" for place in range(len(parts))]
-    codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
+    codes = [_code(pl.col(name), part.labels) for name, part in zip(names, parts, strict=True)]
     assert reading.adds is not None
     return rows.with_columns(total=_encode(codes, reading.adds)).drop(names)
 
@@ -409,10 +418,10 @@ def parts_of_columns(reading: RowMapping) -> Sequence[EventPart]:
     return [part for part in reading.adds.parts if part.name != "by"]
 
 
-def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
+def _code(cell: pl.Expr, labels: Sequence[str]) -> pl.Expr:
     """Encode texts by positions in ``labels``; null and "" are `MISSING`, others `OUTSIDE`."""
-    place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
-    nothing = given.is_null() | (given == "")
+    place = cell.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    nothing = cell.is_null() | (cell == "")
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
 
 
@@ -428,17 +437,17 @@ def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
     """Encode each row's values as one integer, meaningless if one is missing."""
     if len(values) == 1:
         return values[0].map_batches(
-            lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
+            lambda series: pl.Series(adds.encode(series.to_numpy()), dtype=pl.Int64),
             return_dtype=pl.Int64,
             is_elementwise=True,
         )
     names = [f"part {place}" for place in range(len(values))]
 
     def encode(rows: pl.Series) -> pl.Series:
-        given = [rows.struct.field(name).to_numpy() for name in names]
-        return pl.Series(adds.encode(*given), dtype=pl.Int64)
+        columns = [rows.struct.field(name).to_numpy() for name in names]
+        return pl.Series(adds.encode(*columns), dtype=pl.Int64)
 
-    together = pl.struct([one.alias(name) for name, one in zip(names, values, strict=True)])
+    together = pl.struct([value.alias(name) for name, value in zip(names, values, strict=True)])
     return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)
 
 

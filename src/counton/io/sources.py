@@ -89,18 +89,18 @@ class Rows(ABC):
         """
         return {}
 
-    def number(self, given: pl.Expr) -> pl.Expr:
+    def number(self, cell: pl.Expr) -> pl.Expr:
         """Replace the format's decimal sign, such as a comma, by a point."""
-        return given
+        return cell
 
-    def count(self, column: str, given: pl.Expr) -> pl.Expr:
+    def count(self, column: str, cell: pl.Expr) -> pl.Expr:
         """Return counts as the format writes them, without what groups their digits.
 
         Args:
             column: The name of the column.
-            given: Its cells.
+            cell: Its cells.
         """
-        return self.number(given)
+        return self.number(cell)
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
         """Return the rows with at most ``most`` unreadable lines left empty."""
@@ -134,15 +134,15 @@ class Rows(ABC):
         Raises:
             InvalidInputError: A column is missing, or its type holds no texts, numbers or times.
         """
-        asked = self.of_file(columns)
-        self.check_columns(asked)
-        found = self.frame([*asked, *kinds])
+        read_names = self.of_file(columns)
+        self.check_columns(read_names)
+        frame = self.frame([*read_names, *kinds])
         plain = list[pl.Expr]()
-        types = found.collect_schema()
-        for name in asked:
+        types = frame.collect_schema()
+        for name in read_names:
             dtype = types[name]
-            known = not dtype.is_nested() and dtype != pl.Object
-            if not known or (dtype == pl.Binary and not self.of_bytes):
+            is_readable = not dtype.is_nested() and dtype != pl.Object
+            if not is_readable or (dtype == pl.Binary and not self.of_bytes):
                 raise InvalidInputError(
                     f"column {name!r} of {self.name} holds {dtype}, and only text, numbers "
                     "and times can be read; convert the column"
@@ -153,14 +153,14 @@ class Rows(ABC):
                 utc = pl.Datetime(dtype.time_unit, "UTC")
                 plain.append(pl.col(name).to_physical().cast(utc))
         if plain:
-            found = found.with_columns(plain)
-            types = found.collect_schema()
+            frame = frame.with_columns(plain)
+            types = frame.collect_schema()
         for name in names:
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
         if self.together:
-            found = found.with_columns(self._combined_columns(columns, types))
-        return found.select([*columns, *kinds])
+            frame = frame.with_columns(self._combined_columns(columns, types))
+        return frame.select([*columns, *kinds])
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse rows that lack a column, or have two of its name."""
@@ -233,19 +233,19 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
 
 
 def no_column(
-    where: str, name: str, present: Sequence[str], elsewhere: str = ""
+    source_name: str, name: str, present: Sequence[str], elsewhere: str = ""
 ) -> InvalidInputError:
     """Build the error for a missing column; it proposes the nearest."""
     alike = look_alike(name, present)
     if alike is not None:
         return InvalidInputError(
-            f"{where} has no column {with_code_points(name)}, but {with_code_points(alike)}, which "
-            "looks equal; write the name as the column has it"
+            f"{source_name} has no column {with_code_points(name)}, but {with_code_points(alike)}, "
+            "which looks equal; write the name as the column has it"
         )
     near = get_close_matches(name, present, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidInputError(
-        f"{where} has no column {name!r}; {_listing(present)}{elsewhere}{meant}"
+        f"{source_name} has no column {name!r}; {_listing(present)}{elsewhere}{meant}"
     )
 
 
@@ -254,10 +254,10 @@ def _listing(columns: Sequence[str]) -> str:
         return "it has no columns"
     other = next((sign for sign in SEPARATORS if len(columns) == 1 and sign in columns[0]), None)
     if other is not None:
-        said = field("separator", "tab" if other == "\t" else f"'{other}'")
+        option = field("separator", "tab" if other == "\t" else f"'{other}'")
         return (
             f"its only column is {columns[0][:_SHOWN]!r}: say which character separates columns, "
-            f"{said}"
+            f"{option}"
         )
     names = [name if name.isprintable() else repr(name) for name in columns[:_COLUMNS_SHOWN]]
     shown = ", ".join(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..." for name in names)
@@ -304,8 +304,8 @@ class Source:
         """Return the source with at most ``most`` unreadable lines in all left empty."""
         parts = list[Rows]()
         for part in self.parts:
-            left = most - sum(len(one.unread) for one in parts)
-            parts.append(part.sift(columns, left))
+            remaining = most - sum(len(sifted.unread) for sifted in parts)
+            parts.append(part.sift(columns, remaining))
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
@@ -340,12 +340,12 @@ def join_columns(source: Source, column: str | None) -> Source:
     """
     if column is None or "," not in column or column in source.columns():
         return source
-    found = copy(source)
+    joined = copy(source)
     parts = [copy(rows) for rows in source.parts]
     for rows in parts:
         rows.together = {column: tuple(name.strip() for name in column.split(","))}
-    object.__setattr__(found, "parts", tuple(parts))
-    return found
+    object.__setattr__(joined, "parts", tuple(parts))
+    return joined
 
 
 #: Method by which a frame exports its columns without a copy (the Arrow PyCapsule interface).
@@ -379,9 +379,9 @@ class EventFrame(Rows):
         """Return the SHA-256 of columns as CSV; rows without an order are sorted first."""
         names = tuple(columns)
         if names not in self._hashed:
-            given = self.frame(self.of_file(names))
-            made = self._combined_columns(names, given.collect_schema())
-            frame = given.with_columns(made).select(names)
+            raw = self.frame(self.of_file(names))
+            combined = self._combined_columns(names, raw.collect_schema())
+            frame = raw.with_columns(combined).select(names)
             hashed = _HashFile()
             write_lines(frame if self.numbered else frame.sort(names), hashed)
             self._hashed[names] = hashed.sha256.hexdigest()
@@ -430,13 +430,13 @@ class FetchedColumns(EventFrame):
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        asked = self.columns() if columns is None else columns
+        names = self.columns() if columns is None else columns
         present = set(self._held.columns)
-        if not present.issuperset(asked):
+        if not present.issuperset(names):
             # All at once: a second reading may find the rows in another order.
             fetched = [name for name in self._held.columns if not name.startswith(_KINDS)]
-            self._held = self._fetch(list(dict.fromkeys((*fetched, *asked))))
-        return self._held.lazy().select(asked)
+            self._held = self._fetch(list(dict.fromkeys((*fetched, *names))))
+        return self._held.lazy().select(names)
 
 
 class LentFrame(FetchedColumns):

@@ -79,14 +79,14 @@ def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
             text = text.removeprefix(_MARK)
             first = False
         # the CR at the end may be one of a CRLF
-        text, held = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
+        text, carry = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         end = text.rfind(b"\n") + 1
         whole = text[:end].rstrip(b"\n")
         if whole:  # blank lines wait for a line after them
             end = len(whole) + 1
             yield text[:end]
-        rest = text[end if whole else 0 :] + held
+        rest = text[end if whole else 0 :] + carry
     if whole := rest.replace(b"\r", b"\n").rstrip(b"\n"):
         yield whole + b"\n"
 
@@ -112,10 +112,10 @@ def fields_of(line: bytes, form: CsvForm) -> list[bytes]:
     begin = 0
     while True:
         if line.startswith(b'"', begin):
-            found = _QUOTED.match(line, begin)
-            if found is None:
+            match = _QUOTED.match(line, begin)
+            if match is None:
                 raise _BadLineError(_OPEN)
-            end = found.end()
+            end = match.end()
             if end < len(line) and not line.startswith(between, end):
                 raise _BadLineError(_INSIDE)
         else:
@@ -147,8 +147,8 @@ def _fault_of_line(line: bytes, width: int, form: CsvForm) -> str | None:
         return str(error)
     if fields == width:
         return None
-    which = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
-    return f"has {fields} field{'s' * (fields > 1)}, {which} than the header"
+    difference = f"{fields - width} more" if fields > width else f"{width - fields} fewer"
+    return f"has {fields} field{'s' * (fields > 1)}, {difference} than the header"
 
 
 def _records(block: bytes, width: int, form: CsvForm) -> int:
@@ -157,11 +157,11 @@ def _records(block: bytes, width: int, form: CsvForm) -> int:
     records = 0
     while begin < len(block):
         end = block.rfind(b"\n", begin, begin + _PART) + 1 or block.index(b"\n", begin) + 1
-        found = _records_of_part(block[begin:end], width, form)
-        if not found:
+        part = _records_of_part(block[begin:end], width, form)
+        if not part:
             return 0
         begin = end
-        records = records + found
+        records = records + part
     return records
 
 
@@ -175,14 +175,14 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
     between = ord(form.separator)
     if width == 1 and (b"\n\n" in block or block.startswith(b"\n")):
         return 0
-    given = np.frombuffer(block, np.uint8)
-    marks = given == between
-    marks |= given == _LF
+    byte_values = np.frombuffer(block, np.uint8)
+    marks = byte_values == between
+    marks |= byte_values == _LF
     if b'"' not in block:
-        kinds = given.compress(marks)
+        kinds = byte_values.compress(marks)
     else:
-        quotes = given == _QUOTE
-        kinds = given.compress(marks | quotes)
+        quotes = byte_values == _QUOTE
+        kinds = byte_values.compress(marks | quotes)
         are_quotes = kinds == _QUOTE
         if _stand_around_fields(quotes, marks, are_quotes):
             inside = are_quotes
@@ -191,10 +191,12 @@ def _records_of_part(block: bytes, width: int, form: CsvForm) -> int:
             if len(places) % 2:
                 return 0
             # the last is a LF
-            before = given[places[::2] - 1]
-            after = given[places[1::2] + 1]
-            for beside in (before, after):
-                if not ((beside == between) | (beside == _LF) | (beside == _QUOTE)).all():
+            before = byte_values[places[::2] - 1]
+            after = byte_values[places[1::2] + 1]
+            for neighbours in (before, after):
+                if not (
+                    (neighbours == between) | (neighbours == _LF) | (neighbours == _QUOTE)
+                ).all():
                     return 0
             inside = (np.cumsum(are_quotes, dtype=np.uint8) & 1).view(bool)
             if (kinds[inside] == _LF).any():
@@ -221,9 +223,9 @@ def _stand_around_fields(
     pairs = np.count_nonzero(are_quotes[1:] & are_quotes[:-1])
     if 2 * pairs != np.count_nonzero(are_quotes):
         return False
-    beside = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
-    beside[1:-1] = marks[2:] | marks[:-2]
-    return not (quotes > beside).any()
+    next_to_mark = np.ones_like(marks)  # the first byte begins a field, the last one is a line end
+    next_to_mark[1:-1] = marks[2:] | marks[:-2]
+    return not (quotes > next_to_mark).any()
 
 
 def csv_pieces(
@@ -239,13 +241,13 @@ def csv_pieces(
         if text.startswith(_MARK):  # polars would leave it out, here of a row
             text = _MARK + text
         quote = '"' if b'"' in text else None
-        found = pl.scan_csv(
+        frame = pl.scan_csv(
             io.BytesIO(text), has_header=False, schema=schema, separator=form.separator,
             quote_char=quote,
         ).select(columns).collect()  # fmt: skip
-        if found.height != rows:
-            raise pl.exceptions.ShapeError(f"{rows} lines became {found.height} rows")
-        return found
+        if frame.height != rows:
+            raise pl.exceptions.ShapeError(f"{rows} lines became {frame.height} rows")
+        return frame
 
     for block in blocks(stream):
         first = number
@@ -257,11 +259,11 @@ def csv_pieces(
                 continue
         if rows := _records(block, len(names), form):
             try:
-                found = parse(block, rows)
+                frame = parse(block, rows)
             except pl.exceptions.ComputeError:  # bytes that are no UTF-8
                 pass
             else:
-                yield Piece(found, {})
+                yield Piece(frame, {})
                 continue
         yield _line_by_line(block, first, len(names), form, parse)
 
@@ -281,9 +283,9 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
     lossy = dict[int, Fault]()
     places = list[int | None]()
     for row, line in enumerate(block[:-1].split(b"\n")):
-        what = _fault_of_line(line, width, form)
-        if what is not None:
-            faults[row] = Fault(first + row, line, what)
+        problem = _fault_of_line(line, width, form)
+        if problem is not None:
+            faults[row] = Fault(first + row, line, problem)
             places.append(None)
             continue
         places.append(len(good))
@@ -291,17 +293,17 @@ def _line_by_line(block: bytes, first: int, width: int, form: CsvForm, parse: An
             lossy[row] = Fault(first + row, line, NO_UTF8)
             line = line.decode("utf-8", "replace").encode()
         good.append(line)
-    found = parse(b"".join(line + b"\n" for line in good), len(good))
+    frame = parse(b"".join(line + b"\n" for line in good), len(good))
     if lossy:  # the bytes may be in a column that nobody reads
         shown = pl.any_horizontal(pl.all().str.contains(_REPLACED, literal=True).fill_null(False))
-        odd = found.select(shown).to_series()
+        odd = frame.select(shown).to_series()
         for row, fault in lossy.items():
             if odd[cast(int, places[row])]:
                 faults[row] = fault
                 places[row] = None
     if faults:
-        found = found.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
-    return Piece(found, faults)
+        frame = frame.select(pl.all().gather(pl.Series(places, dtype=pl.UInt32)))
+    return Piece(frame, faults)
 
 
 def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
@@ -317,19 +319,19 @@ def header_of(stream: IO[bytes], form: CsvForm) -> list[str]:
     if block is None:
         return []
     line = block[: block.index(b"\n")]
-    what = "is blank"
+    fault = "is blank"
     try:
         blank = fields_of(line, form) == [b""]
         line.decode()
     except UnicodeDecodeError:
-        what = NO_UTF8
+        fault = NO_UTF8
     except _BadLineError as error:
-        what = str(error)
+        fault = str(error)
     else:
         if not blank:
-            given = io.BytesIO(line)
-            return pl.read_csv(given, infer_schema=False, separator=form.separator).columns
-    raise BrokenFileError(Fault(1, line, what))
+            buffer = io.BytesIO(line)
+            return pl.read_csv(buffer, infer_schema=False, separator=form.separator).columns
+    raise BrokenFileError(Fault(1, line, fault))
 
 
 def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
@@ -340,10 +342,10 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     def parse(lines: Sequence[bytes]) -> pl.DataFrame:
         # no line is the first, of which polars would leave a mark of byte order out
         text = b"\n".join([b"", *lines])
-        found = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
-        if found.height != len(lines):
+        frame = pl.scan_ndjson(io.BytesIO(text), schema=schema).collect()
+        if frame.height != len(lines):
             raise pl.exceptions.ComputeError("it has lines that are not rows")
-        return found
+        return frame
 
     def halves(lines: Sequence[bytes]) -> Iterator[pl.DataFrame | None]:
         """Yield the rows of readable lines, and None for each other line."""
@@ -366,26 +368,26 @@ def json_pieces(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         if ambiguous:
             plain = [_NO_KEYS if row in ambiguous else line for row, line in enumerate(lines)]
         try:
-            found = parse(plain)
+            frame = parse(plain)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             pass
         else:
-            yield Piece(found, ambiguous)
+            yield Piece(frame, ambiguous)
             continue
         kept = []
         for line in plain:
             text = select_keys(line.decode("utf-8", "surrogateescape"), columns) or ""
             kept.append(text.encode("utf-8", "surrogateescape"))
         row = 0
-        for some in halves(kept):
-            if some is not None:
+        for part in halves(kept):
+            if part is not None:
                 faults = {
                     at - row: ambiguous[at]
-                    for at in range(row, row + some.height)
+                    for at in range(row, row + part.height)
                     if at in ambiguous
                 }
-                yield Piece(some, faults)
-                row += some.height
+                yield Piece(part, faults)
+                row += part.height
                 continue
             at = first + row
             line = lines[row]
@@ -439,9 +441,9 @@ def _ambiguous_lines(
     faults = dict[int, Fault]()
     for row in sorted(suspicious):
         line = lines[row]
-        what = _ambiguity(line.decode("utf-8", "surrogateescape"), columns)
-        if what is not None:
-            faults[row] = Fault(first + row, line, what)
+        fault = _ambiguity(line.decode("utf-8", "surrogateescape"), columns)
+        if fault is not None:
+            faults[row] = Fault(first + row, line, fault)
     return faults
 
 
@@ -472,7 +474,7 @@ def _fault_of_json(line: bytes, number: int) -> str:
     if not line.strip():
         return "is blank"
     try:
-        found = json.loads(line.decode())
+        value = json.loads(line.decode())
     except UnicodeDecodeError:
         return NO_UTF8
     except RecursionError:
@@ -482,7 +484,7 @@ def _fault_of_json(line: bytes, number: int) -> str:
         if early and number == 1 and line.lstrip()[:1] in (b"[", b"{"):
             return _SEVERAL_LINES
         return "is no JSON object"
-    if number == 1 and isinstance(found, list):
+    if number == 1 and isinstance(value, list):
         return _ONE_ARRAY
     return "is no JSON object"
 
@@ -508,11 +510,11 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
     >>> select_keys('{"n": 1e999}', ["n"])
     '{"n":"1e999"}'
     """
-    found = _values(line)
-    if found is None:
+    pairs = _values(line)
+    if pairs is None:
         return None
     # polars cannot read a number too large for a float or an integer; it becomes a text.
-    kept = [(key, json.dumps(value) if _is_large(value) else value) for key, value in found]
+    kept = [(key, json.dumps(value) if _is_large(value) else value) for key, value in pairs]
     return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in kept if key in keys) + "}"
 
 
@@ -556,15 +558,15 @@ def number_text(number: str) -> str:
 def keys_of(line: str) -> list[str]:
     """Return the keys of a JSON object; none for another line."""
     try:
-        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        value = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         return [key for key, _ in _values(line) or ()]
-    return list(found) if isinstance(found, dict) else []
+    return list(value) if isinstance(value, dict) else []
 
 
 def _values(line: str) -> list[tuple[str, str]] | None:
     """Return the keys of a JSON object with unparsed values; None for another line."""
-    found = list[tuple[str, str]]()
+    pairs = list[tuple[str, str]]()
     key = ""
     depth = 0
     done = False
@@ -584,7 +586,7 @@ def _values(line: str) -> list[tuple[str, str]] | None:
             if before not in ("value", "{") or (before == "{" and token == ","):
                 return None
             if before == "value":
-                found.append((key, line[begin:at]))
+                pairs.append((key, line[begin:at]))
             before = ","
             done = token == "}"
         elif depth == 1 and before in ("{", ","):
@@ -607,7 +609,7 @@ def _values(line: str) -> list[tuple[str, str]] | None:
             depth += (token in ("{", "[")) - (token in ("}", "]"))
             before = "value"
         at = match.end()
-    return found if done and not line[at:].strip() else None
+    return pairs if done and not line[at:].strip() else None
 
 
 class Unzstd(io.RawIOBase):
@@ -647,10 +649,10 @@ class Unzstd(io.RawIOBase):
                 raise OSError(str(error)) from error
             self._rest = self._frame.unused_data if self._frame.eof else b""
             self._frame = None if self._frame.eof else self._frame
-        taken = self._held[: len(buffer)]
+        chunk = self._held[: len(buffer)]
         self._held = self._held[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     @override
     def close(self) -> None:

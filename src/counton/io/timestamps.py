@@ -119,15 +119,15 @@ def moments(
         )
 
     def read(texts: pl.Series) -> pl.Series:
-        some = texts.gather_every(len(texts) // _SAMPLE + 1)
-        if len(texts) < _SAMPLE or 4 * some.n_unique() > len(some):
+        sample = texts.gather_every(len(texts) // _SAMPLE + 1)
+        if len(texts) < _SAMPLE or 4 * sample.n_unique() > len(sample):
             return _from_text(texts, timezone, clock_change, time_format)
         # As in a table of days: each text is read once.
         distinct = texts.unique()
         us = _from_text(distinct, timezone, clock_change, time_format).alias("us")
-        found = pl.DataFrame({"text": distinct, "us": us})
-        given = texts.alias("text").to_frame()
-        return given.join(found, on="text", how="left", nulls_equal=True, maintain_order="left")[
+        times = pl.DataFrame({"text": distinct, "us": us})
+        frame = texts.alias("text").to_frame()
+        return frame.join(times, on="text", how="left", nulls_equal=True, maintain_order="left")[
             "us"
         ]
 
@@ -157,7 +157,7 @@ def check_time_format(form: str) -> None:
     """
     if form in EPOCHS:
         return
-    said = _as_format(form)
+    shown_form = _as_format(form)
     wrong = None
     for directive, right, why in _MISREAD:
         if directive in form and wrong is None:
@@ -174,20 +174,22 @@ def check_time_format(form: str) -> None:
         wrong = "%s", "seconds since 1970", "epoch"
     if wrong is not None:
         has, why, right = wrong
-        raise InvalidInputError(f"{said} has {has}, {why}: write times for {_as_format(right)}")
+        raise InvalidInputError(
+            f"{shown_form} has {has}, {why}: write times for {_as_format(right)}"
+        )
     read = list(map(partial(_read_back, form), _PROBES))
     if None in read:
         raise InvalidInputError(
-            f"{said} is no format by which a time can be read; give one such as "
+            f"{shown_form} is no format by which a time can be read; give one such as "
             f"{_as_format('%d.%m.%Y %H:%M')}"
         )
-    if [one and one.date() for one in read] != [probe.date() for probe in _PROBES]:
+    if [moment and moment.date() for moment in read] != [probe.date() for probe in _PROBES]:
         letters = set(_DIRECTIVE.findall(form))
         clock_alone = letters & set("HIklTRXr") and not letters & set("YmdbBhej")
         more = f"%Y-%m-%d {form}" if clock_alone else "%d.%m.%Y %H:%M"
         raise InvalidInputError(
-            f"{said} does not say a day and its year, so all events would be on the wrong day: "
-            f"give a format of both, such as {_as_format(more)}"
+            f"{shown_form} does not say a day and its year, so all events would be on the wrong "
+            f"day: give a format of both, such as {_as_format(more)}"
         )
 
 
@@ -201,8 +203,8 @@ def _read_back(form: str, moment: datetime) -> datetime | None:
         warnings.simplefilter("ignore")  # polars warns of formats that it understands otherwise
         written = pl.Series([moment]).dt.replace_time_zone("UTC")
         text = written.dt.strftime(re.sub(r"%[:#]+z", "%z", form))
-        found = text.str.to_datetime(form, time_unit="us", strict=False)[0]
-        return None if found is None else found.replace(tzinfo=None)
+        time = text.str.to_datetime(form, time_unit="us", strict=False)[0]
+        return None if time is None else time.replace(tzinfo=None)
     return None
 
 
@@ -224,13 +226,13 @@ _ZONE_LITERAL = re.compile(r"[A-Za-z_]+(?:/[A-Za-z_]+)+|[A-Za-z]+|[+\u2212-]\s?\
 
 def _zone_literals(form: str) -> list[str]:
     """Return the parts of a format, other than directives, that look like a zone or an offset."""
-    found = list[str]()
+    literals = list[str]()
     for literal in _ZONE_LITERAL.findall(_DIRECTIVE.sub("\0", form)):
         is_word = literal.isalpha()
         is_abbreviation = re.fullmatch("[A-Z]{3,5}", literal) and literal not in _OTHER_WORDS
         if not is_word or is_abbreviation or literal.lower() in _ZONE_WORDS:
-            found.append(literal)
-    return found
+            literals.append(literal)
+    return literals
 
 
 def _refuse_other_zone(form: str, timezone: str) -> None:
@@ -250,11 +252,11 @@ def _refuse_other_zone(form: str, timezone: str) -> None:
         is_utc = literal.lower() in _NAMES_OF_UTC or not re.search("[A-Za-z1-9]", literal)
         if literal == timezone or (is_utc and in_utc):
             continue
-        what = f"the word {literal}" if literal[0].isalpha() else f"the offset {literal}"
+        part = f"the word {literal}" if literal[0].isalpha() else f"the offset {literal}"
         right = field("time_format", f"'{form.replace(literal, '%z')}'")
         leave_out = f"leave {field('timezone')} out, or " if is_utc else ""
         raise InvalidInputError(
-            f"{_as_format(form)} has {what}, which is not read, and times would be read in "
+            f"{_as_format(form)} has {part}, which is not read, and times would be read in "
             f"{timezone}: {leave_out}write times with offsets, as in +0000, for {right}"
         )
 
@@ -273,21 +275,21 @@ def format_like(text: str) -> str | None:
     >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
     ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
     """
-    found = re.fullmatch(r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d\d(:\d\d)?)?", text)
-    if found is None:
+    match = re.fullmatch(r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d\d(:\d\d)?)?", text)
+    if match is None:
         return None
-    return "%d.%m.%Y" + " %H:%M" * (found[1] is not None) + ":%S" * (found[2] is not None)
+    return "%d.%m.%Y" + " %H:%M" * (match[1] is not None) + ":%S" * (match[2] is not None)
 
 
 def physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
     """Convert dates or times to microseconds since 1970, ``beyond`` outside the valid years."""
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
-    many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
+    factor, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
-    edges = (_EARLIEST_US * of // many, _LATEST_US * of // many)
+    edges = (_EARLIEST_US * of // factor, _LATEST_US * of // factor)
     low = max(edges[0], -(2**63))
     high = min(edges[1], 2**63 - 1)
-    us = stored if many == of else stored * many // of
+    us = stored if factor == of else stored * factor // of
     return pl.when(stored.is_between(low, high).fill_null(True)).then(us).otherwise(beyond)
 
 
@@ -301,17 +303,17 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     ['1970-01-01', '2147483647']
     """
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
-        there = physical_us(column, dtype).is_not_null()
+        is_valid = physical_us(column, dtype).is_not_null()
     elif dtype == pl.Time:
-        there = column.to_physical().is_between(0, 1000 * _DAY_US - 1)
+        is_valid = column.to_physical().is_between(0, 1000 * _DAY_US - 1)
     elif dtype == pl.Duration:
         return column.to_physical().cast(pl.String)
     elif dtype == pl.Binary:
         return column.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
     else:
         return column.cast(pl.String, strict=False)
-    text = pl.when(there).then(column).cast(pl.String, strict=False)
-    return pl.coalesce(text, pl.when(~there).then(column.to_physical()).cast(pl.String))
+    text = pl.when(is_valid).then(column).cast(pl.String, strict=False)
+    return pl.coalesce(text, pl.when(~is_valid).then(column.to_physical()).cast(pl.String))
 
 
 def _decode(values: pl.Series) -> pl.Series:
@@ -363,16 +365,16 @@ def _from_text(
     """
     if texts.null_count() == len(texts):
         return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
-    found = None
+    times = None
     if time_format is None and shapes:
-        found = _from_one_shape(texts, timezone, clock_change)
-    if found is None:
+        times = _from_one_shape(texts, timezone, clock_change)
+    if times is None:
         return _from_any_shape(texts, timezone, clock_change, time_format)
-    other = found.is_null()
+    other = times.is_null()
     if not other.any():
-        return found
+        return times
     rest = _from_text(texts.filter(other), timezone, clock_change, time_format, shapes - 1)
-    return found.scatter(other.arg_true(), rest)
+    return times.scatter(other.arg_true(), rest)
 
 
 #: Text after the seconds of times with an offset in ISO 8601, and its microseconds.
@@ -405,10 +407,10 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: str) -> pl.Se
     parsed = text.str.to_datetime(form, time_unit="us", strict=False, cache=False)
     local = pl.when(text.str.contains(alike)).then(parsed)
     if shape["offset"]:
-        found = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
+        times = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
     else:
-        found = _local_to_utc(local, timezone, clock_change)
-    us = pl.DataFrame({"text": texts}).select(us=found).to_series()
+        times = _local_to_utc(local, timezone, clock_change)
+    us = pl.DataFrame({"text": texts}).select(us=times).to_series()
     edges = cast("tuple[int | None, int | None]", (us.min(), us.max()))
     if (edges[0] or 0) >= _EARLIEST_US and (edges[1] or 0) <= _LATEST_US:
         return us
@@ -496,13 +498,13 @@ def _local_to_utc(local: pl.Expr, timezone: str, clock_change: str) -> pl.Expr:
     twice: Any = {"raise": "null", WITHIN_DAY: "earliest"}.get(clock_change, clock_change)
 
     def moment(clocks: pl.Expr) -> pl.Expr:
-        found = clocks.dt.replace_time_zone(timezone, ambiguous=twice, non_existent="null")
-        return found.dt.epoch("us")
+        times = clocks.dt.replace_time_zone(timezone, ambiguous=twice, non_existent="null")
+        return times.dt.epoch("us")
 
-    found = moment(local)
+    times = moment(local)
     if clock_change != WITHIN_DAY:
-        return found
-    skipped = pl.when(found.is_null()).then(local)
+        return times
+    skipped = pl.when(times.is_null()).then(local)
     changed = skipped.dt.offset_by("1h")
     same_day = pl.when(changed.dt.date() == skipped.dt.date())
-    return found.fill_null(same_day.then(moment(changed)))
+    return times.fill_null(same_day.then(moment(changed)))

@@ -25,17 +25,17 @@ class Access:
         """Return a FastAPI dependency that refuses requests without the token."""
 
         # It runs in no thread of the pool, all of which may be busy with answers.
-        async def check(given: Given) -> None:
+        async def check(bearer: Given) -> None:
             if use == "read" and self._public:
                 return
-            sent = b"" if given is None else given.credentials.encode("utf-8", "surrogatepass")
-            known = {
+            sent = b"" if bearer is None else bearer.credentials.encode("utf-8", "surrogatepass")
+            matches = {
                 name: hmac.compare_digest(token.encode(), sent)
                 for name, token in self._tokens._asdict().items()
             }
-            if known[use]:
+            if matches[use]:
                 return
-            if any(known.values()):
+            if any(matches.values()):
                 raise HTTPException(403, f"this is not the token to {use}; send that one")
             raise HTTPException(
                 401,

@@ -66,8 +66,8 @@ def client_of(scope: Scope) -> Client:
     Args:
         scope: the request.
     """
-    found: Connection | None = scope.get("extensions", {}).get(EXTENSION)
-    return _Nobody() if found is None else found
+    connection: Connection | None = scope.get("extensions", {}).get(EXTENSION)
+    return _Nobody() if connection is None else connection
 
 
 class _WholeAnswer(Response):

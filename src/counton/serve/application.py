@@ -54,9 +54,9 @@ def application(service: Service) -> FastAPI:
     counts: Counter[tuple[str, str]] = Counter()
     rows: Counter[tuple[str, str]] = Counter()
 
-    def count(stream: str, what: str, many: int) -> None:
-        counts[stream, what] += 1
-        rows[stream, what] += many
+    def count(stream: str, outcome: str, n_rows: int) -> None:
+        counts[stream, outcome] += 1
+        rows[stream, outcome] += n_rows
 
     # A level above 4 takes several times as long for answers that are a few percent smaller.
     app.add_middleware(Compression, minimum_size=1000, compresslevel=1)
@@ -64,7 +64,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        problems = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+        problems = (f"{problem['loc'][-1]}: {problem['msg']}" for problem in error.errors())
         return JSONResponse({"detail": "; ".join(problems)}, 422)
 
     @app.exception_handler(InvalidInputError)

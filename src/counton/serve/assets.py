@@ -39,8 +39,8 @@ def assets() -> dict[str, tuple[bytes, str, str]]:
     >>> sorted(assets())[:3]
     ['app.js', 'chart.js', 'format.js']
     """
-    here = Path(__file__).parent
-    files = [*(here / "page").iterdir(), *(here / "uplot" / name for name in _UPLOT)]
+    folder = Path(__file__).parent
+    files = [*(folder / "page").iterdir(), *(folder / "uplot" / name for name in _UPLOT)]
     return {
         path.name: (whole, _KINDS[path.suffix], f'"{hashlib.sha256(whole).hexdigest()[:20]}"')
         for path in files
@@ -62,8 +62,8 @@ def router() -> APIRouter:
             return Response(status_code=404, headers=HEADERS)
         whole, kind, tag = assets()[name]
         headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": tag}
-        known = request.headers.get("if-none-match", "").split(",")
-        if tag in (one.strip().removeprefix("W/") for one in known):
+        tags = request.headers.get("if-none-match", "").split(",")
+        if tag in (text.strip().removeprefix("W/") for text in tags):
             return Response(status_code=304, headers=headers)
         return Response(whole, media_type=kind, headers=headers)
 

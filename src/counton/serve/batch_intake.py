@@ -89,7 +89,7 @@ def checked_batch(
             "larger units"
         ),
     )
-    left = {
+    ignored = {
         "before_first_window": counted.before,
         "after_last_window": counted.beyond,
         "of_undeclared_groups": counted.unknown,
@@ -98,8 +98,8 @@ def checked_batch(
     answer = {
         "batch": id,
         "rows": read.height,
-        "counted": read.height - sum(left.values()),
-        "counted_nowhere": {name: rows for name, rows in left.items() if rows},
+        "counted": read.height - sum(ignored.values()),
+        "counted_nowhere": {name: rows for name, rows in ignored.items() if rows},
     }
     return Batch(
         *(served.stream, id, digest, now, answer, read.height),
@@ -188,11 +188,11 @@ class Committer:
 
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:
-            found: list[tuple[Batch, Future[BatchStatus]] | None] = [first]
+            items: list[tuple[Batch, Future[BatchStatus]] | None] = [first]
             with suppress(queue.Empty):
-                while found[-1] is not None and len(found) < _TOGETHER:
-                    found.append(self._queue.get_nowait())
-            together = [one for one in found if one is not None]
+                while items[-1] is not None and len(items) < _TOGETHER:
+                    items.append(self._queue.get_nowait())
+            together = [item for item in items if item is not None]
             try:
                 verdicts = self._inbox.put([batch for batch, _ in together])
             except Exception as error:
@@ -204,5 +204,5 @@ class Committer:
                 self._failed_at = -math.inf
                 for (_, done), verdict in zip(together, verdicts, strict=True):
                     done.set_result(verdict)
-            if found[-1] is None:
+            if items[-1] is None:
                 return

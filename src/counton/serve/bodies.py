@@ -26,11 +26,11 @@ class _JsonObject(dict[str, Any]):
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> _JsonObject:
-    made = _JsonObject(pairs)
-    if len(made) < len(pairs):
+    json_object = _JsonObject(pairs)
+    if len(json_object) < len(pairs):
         times = Counter(key for key, _ in pairs)
-        made.repeated = frozenset(key for key, number in times.items() if number > 1)
-    return made
+        json_object.repeated = frozenset(key for key, number in times.items() if number > 1)
+    return json_object
 
 
 def _refuse_constant(name: str) -> None:
@@ -60,7 +60,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
     """
-    found = body
+    content = body
     if encoding == "gzip":
         inflate = zlib.decompressobj(wbits=31)
         broken = InvalidInputError(
@@ -68,14 +68,14 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
             "compressed as a single member"
         )
         try:
-            found = inflate.decompress(body, most + 1)
+            content = inflate.decompress(body, most + 1)
         except zlib.error as error:
             raise broken from error
-        if len(found) <= most and (not inflate.eof or inflate.unused_data):
+        if len(content) <= most and (not inflate.eof or inflate.unused_data):
             raise broken
-    if len(found) > most:
+    if len(content) > most:
         raise TooLargeError
-    return found
+    return content
 
 
 def read_rows(
@@ -92,24 +92,26 @@ def read_rows(
     """
     if body.count(b"\n") > most:
         raise TooLargeError
-    wanted: dict[str, list[str | None]] = {column: [] for column in columns}
-    there = set[str]()
+    values_by_column: dict[str, list[str | None]] = {column: [] for column in columns}
+    present = set[str]()
     row = 0
     lines = [line for block in blocks(io.BytesIO(body)) for line in block[:-1].split(b"\n")]
     if len(lines) > most:
         raise TooLargeError
     for row, line in enumerate(lines, 1):
-        found = _row_of(line, columns)
-        if isinstance(found, str):
-            raise InvalidInputError(f"row {row:,} of {name} {found}")
-        there |= found.keys()
-        for column, values in wanted.items():
-            values.append(found.get(column))
+        cells = _row_of(line, columns)
+        if isinstance(cells, str):
+            raise InvalidInputError(f"row {row:,} of {name} {cells}")
+        present |= cells.keys()
+        for column, values in values_by_column.items():
+            values.append(cells.get(column))
     if not row:
         raise InvalidInputError(f"{name} has no rows; send at least one")
-    if not skips and (lacking := [column for column in columns if column not in there]):
+    if not skips and (lacking := [column for column in columns if column not in present]):
         raise no_column(name, lacking[0], [*_AS_TEXTS.decode(lines[0].decode())])
-    return EventFrame(pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String)), name)
+    return EventFrame(
+        pl.DataFrame(values_by_column, schema=dict.fromkeys(columns, pl.String)), name
+    )
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
@@ -126,7 +128,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
         return (
             'is not a JSON object; send one object a line, as in {"time": "2026-03-01T09:00:00Z"}'
         )
-    found: dict[str, str | None] = {}
+    cells: dict[str, str | None] = {}
     for column in columns:
         if column not in row:
             continue
@@ -145,5 +147,5 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | str:
                 value.encode()
             except UnicodeEncodeError:  # half of a surrogate pair
                 return "has a text that is not valid Unicode; write it in UTF-8"
-        found[column] = value
-    return found
+        cells[column] = value
+    return cells

@@ -195,12 +195,12 @@ class Connection(H11Protocol):
         if since is not None and now - since >= self.limits.seconds:
             self.drop("no whole request came")
             return
-        left = self.transport.get_write_buffer_size()
+        unsent = self.transport.get_write_buffer_size()
         cycle: RequestResponseCycle | None = self.cycle
         is_under_way = cycle is not None and not cycle.response_complete
         before, changed = self._remainder
-        if is_under_way or left == 0 or left != before:
-            self._remainder = (left, now)
+        if is_under_way or unsent == 0 or unsent != before:
+            self._remainder = (unsent, now)
         elif now - changed >= self.limits.seconds:
             self.drop(_UNREAD)
             return

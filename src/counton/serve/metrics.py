@@ -34,14 +34,14 @@ def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
     """Format all metrics; ``batches`` and ``rows`` are numbers by stream and outcome."""
-    found: list[Metric] = []
-    for name, says, numbers in _all(service, batches, rows):
+    metrics: list[Metric] = []
+    for name, help_text, numbers in _all(service, batches, rows):
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        metric = family(name, says, labels=_LABELS.get(name, ("stream",)))
+        metric = family(name, help_text, labels=_LABELS.get(name, ("stream",)))
         for labels, number in numbers.items():
             metric.add_metric([labels] if isinstance(labels, str) else labels, number)
-        found.append(metric)
-    collected: Any = SimpleNamespace(collect=lambda: found)
+        metrics.append(metric)
+    collected: Any = SimpleNamespace(collect=lambda: metrics)
     return generate_latest(collected).decode()
 
 
@@ -51,7 +51,7 @@ def _all(
     yield "counton_batches_total", "batches by outcome", dict(sorted(batches.items()))
     yield "counton_rows_total", "rows of batches by outcome", dict(sorted(rows.items()))
     releasers = dict(service.releasers)
-    for field, says in (
+    for field, help_text in (
         ("rows", "rows that runs have counted"),
         ("late", "rows that were counted late"),
         ("over", "rows beyond their user's limit"),
@@ -61,18 +61,18 @@ def _all(
         ("failures", "runs that failed"),
         ("releases", "steps released"),
     ):
-        numbers = {name: one.counts[field] for name, one in releasers.items()}
-        yield f"counton_run_{field}_total", says, numbers
-    seconds = {name: one.seconds for name, one in releasers.items()}
+        numbers = {name: releaser.counts[field] for name, releaser in releasers.items()}
+        yield f"counton_run_{field}_total", help_text, numbers
+    seconds = {name: releaser.seconds for name, releaser in releasers.items()}
     yield "counton_run_seconds", "seconds that the last run took", seconds
     inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
         numbers = {name: getattr(load, field) for name, load in loads.items()}
         yield f"counton_waiting_{field}", f"{field} that wait to be counted", numbers
-    says = "filled part of what the stream takes; at 1 batches are refused"
+    help_text = "filled part of what the stream takes; at 1 batches are refused"
     filled = {name: inbox.part_filled(name) for name, inbox in inboxes.items()}
-    yield "counton_filled_ratio", says, filled
+    yield "counton_filled_ratio", help_text, filled
     now = service.clock()
     steps = {}
     lags = {}
@@ -80,17 +80,18 @@ def _all(
     for name, journal in list(service.journals.items()):
         due = journal.due(journal.step + 1)
         lags[name] = 0.0 if due is None else max(0.0, (now - due).total_seconds())
-        steps[name], refused[name] = journal.step, float(journal.refused)
+        steps[name] = journal.step
+        refused[name] = float(journal.refused)
     failed = dict.fromkeys(list(service.failed), 1.0)
     yield "counton_failed_jobs", "jobs that cannot run", failed
-    says = "whether the state has forgotten releases"
-    yield "counton_refused_copy", says, refused
+    help_text = "whether the state has forgotten releases"
+    yield "counton_refused_copy", help_text, refused
     yield "counton_steps", "steps released", steps
     yield "counton_lag_seconds", "how long a release is overdue", lags
     budgets = {
-        (name, journal.description.unit): left
+        (name, journal.description.unit): remaining
         for name, journal in list(service.journals.items())
-        if (left := journal.budget_left()) is not None
+        if (remaining := journal.budget_left()) is not None
     }
     yield "counton_budget_left_ratio", "part of the budget that is left", budgets
     leads = {name: float(name in service.state_of(name).leads) for name in list(service.served)}

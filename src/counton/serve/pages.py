@@ -98,17 +98,17 @@ class ReleasedRows:
         """
         if not self._steps:
             yield self._rows_of(self._steps)
-        taken = 0
-        while taken < len(self._steps):
-            table, computed = self._collect(self._steps[taken:], 0)
+        n_done = 0
+        while n_done < len(self._steps):
+            table, computed = self._collect(self._steps[n_done:], 0)
             kept = _rows_that_fit(table)
-            if kept or not taken:
+            if kept or not n_done:
                 yield table.head(kept)
             while kept < table.height:
                 table = table.slice(kept)
                 kept = _rows_that_fit(table)
                 yield table.head(kept)
-            taken += computed
+            n_done += computed
 
     def page(self, position: Position | None = None) -> Page:
         """Return a page.
@@ -129,14 +129,14 @@ class ReleasedRows:
                 f"{field('page', str(position))} is beyond the released steps: begin again "
                 "without it"
             )
-        table, taken = self._collect(steps, position.skipped)
+        table, n_done = self._collect(steps, position.skipped)
         kept = _rows_that_fit(table)
         if kept < table.height:
             step = int(table[_STEP][kept])
             before = int((table[_STEP].head(kept) == step).sum())
             skipped = before + (position.skipped if step == position.step else 0)
             return Page(table.head(kept), Position(step, skipped, position.last))
-        more = steps[taken:]
+        more = steps[n_done:]
         return Page(table, Position(more.start, 0, position.last) if more else None)
 
     def _collect(self, steps: range, skipped: int) -> tuple[pl.DataFrame, int]:
@@ -148,21 +148,21 @@ class ReleasedRows:
         """
         tables: list[pl.DataFrame] = []
         rows = 0
-        taken = 0
+        n_done = 0
         step_rows = self._step_rows
         size = 1 if step_rows is None else -(-PAGE_ROWS // max(step_rows, 1))
-        while taken < min(len(steps), _PAGE_STEPS) and rows < PAGE_ROWS:
-            some = steps[taken : min(taken + size, _PAGE_STEPS)]
-            table = self._rows_of(some)
+        while n_done < min(len(steps), _PAGE_STEPS) and rows < PAGE_ROWS:
+            part = steps[n_done : min(n_done + size, _PAGE_STEPS)]
+            table = self._rows_of(part)
             if not tables and skipped:
-                of_first = int((table[_STEP] == some[0]).sum())
+                of_first = int((table[_STEP] == part[0]).sum())
                 table = table.slice(min(skipped, of_first))
             tables.append(table)
             rows += table.height
-            taken += len(some)
-            step_rows = max(rows // taken, 1)
+            n_done += len(part)
+            step_rows = max(rows // n_done, 1)
             size = max((PAGE_ROWS - rows) // step_rows, 1)
-        return pl.concat(tables, how="vertical_relaxed"), taken
+        return pl.concat(tables, how="vertical_relaxed"), n_done
 
 
 def _rows_that_fit(table: pl.DataFrame) -> int:

@@ -174,13 +174,13 @@ class Journal:
         last = self.ends(step)
         due = self.due(step + 1)
         forever = description.strategy.horizon is None
-        what = description.subject if description.inner.additive else description.what
-        if not description.inner.additive and is_keyword(what):
-            what = statistic_named(what).says
+        subject = description.subject if description.inner.additive else description.what
+        if not description.inner.additive and is_keyword(subject):
+            subject = statistic_named(subject).says
         return {
             "name": self.name,
             "statistic": description.what,
-            "what": what,
+            "what": subject,
             **self.promise(),
             "release": description.release,
             "every": description.cut.every,
@@ -216,7 +216,7 @@ class Journal:
         ledger = self._store.ledger
         unit = description.unit
         counted = spec.unit_in_ledger
-        left = None if ledger is None else ledger.remaining(unit=counted)
+        remaining = None if ledger is None else ledger.remaining(unit=counted)
         totals = self._store.totals
         _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
@@ -242,7 +242,7 @@ class Journal:
                 "unit": unit,
                 "spent": None if spent is None else str(spent),
                 "limit": None if ledger is None else str(ledger.limit),
-                "left": None if left is None else str(left),
+                "left": None if remaining is None else str(remaining),
             },
             "columns": columns,
         }
@@ -255,21 +255,21 @@ class Journal:
         if last is None or not spec.accumulator_statistic.additive:
             return None
         planned = halfwidths_at(spec, [last], self.level)
-        said = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
-        return ", ".join(said)
+        errors = [f"{name} ± {figures_above(half)}".strip() for name, (half,) in planned.items()]
+        return ", ".join(errors)
 
     def budget_left(self) -> float | None:
         """Return the fraction of the unit's privacy limit that is left, if there is a limit."""
         ledger = self._store.ledger
         if ledger is None:
             return None
-        left = ledger.remaining(unit=self.spec.unit_in_ledger)
-        if left is None:
+        remaining = ledger.remaining(unit=self.spec.unit_in_ledger)
+        if remaining is None:
             return 0.0
         for name in ("rho", "epsilon"):
             whole = getattr(ledger.limit, name, None)
             if whole:
-                return float(getattr(left, name)) / float(whole)
+                return float(getattr(remaining, name)) / float(whole)
         return None
 
     @property
@@ -314,13 +314,13 @@ class Journal:
             level: probability of the intervals.
         """
         with self._reading:
-            asked = (self._position, self.level)
-            known, released = self._kept
-            if released is None or known != asked:
+            request = (self._position, self.level)
+            cached, released = self._kept
+            if released is None or cached != request:
                 reader = self._store.reader(self.name, self._key)
                 released = read_release(reader, self.spec, level=self.level).numbers
                 self._store.position(self.name)  # raises if it is an older copy
-                self._kept = (asked, released)
+                self._kept = (request, released)
         return released if level == released.level else released.at(level)
 
     def has_many_rows(
@@ -431,9 +431,9 @@ class Journal:
         Raises:
             InvalidInputError: a group, time or position is unknown.
         """
-        asked = (self._position, tuple(groups), start, until, of, level, last, position)
-        known, page = self._newest
-        if known == asked:
+        request = (self._position, tuple(groups), start, until, of, level, last, position)
+        cached, page = self._newest
+        if cached == request:
             return page
         if position is not None and (start, until, last) != (None, None, None):
             raise InvalidInputError(
@@ -442,7 +442,7 @@ class Journal:
             )
         rows = self.rows(groups, start, until, of, level, last)
         page = rows.page(None if position is None else Position.parse(position))
-        self._newest = asked, page
+        self._newest = request, page
         return page
 
     def _table_without_rows(
@@ -450,7 +450,7 @@ class Journal:
     ) -> pl.DataFrame:
         """Return the columns of `rows`, before there are rows; arguments as for `rows`."""
         # A group that is found in the rows may be shown later.
-        known = list(groups) if self.description.cells.named_beforehand else None
-        empty = released.only(released.steps[:1], known or None).plain_table(of).head(0)
+        names = list(groups) if self.description.cells.named_beforehand else None
+        empty = released.only(released.steps[:1], names or None).plain_table(of).head(0)
         more = [name for name in ADDED if not self.step and name not in empty.columns]
         return empty.with_columns(pl.lit(None, pl.Float64).alias(name) for name in more)

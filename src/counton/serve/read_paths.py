@@ -43,9 +43,9 @@ def later(status: int, why: str, seconds: int) -> HTTPException:
     return HTTPException(status, why, {"Retry-After": str(seconds)})
 
 
-def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
+def check_name(name: str, names: Collection[str], failed: Collection[str]) -> None:
     """Refuse a request for an unknown stream, or for one whose job could not begin."""
-    if name in known:
+    if name in names:
         return
     if name in failed:
         raise later(503, FAILED, 60)
@@ -105,10 +105,10 @@ def router(
     @paths.get("", response_model=dict[str, Any])
     def streams() -> Response:
         """All streams whose state exists, with their public facts."""
-        known = [journal for journal in list(journals.values()) if not journal.refused]
-        is_long = any(journal.has_many_groups() for journal in known)
+        readable = [journal for journal in list(journals.values()) if not journal.refused]
+        is_long = any(journal.has_many_groups() for journal in readable)
         return answer(
-            lambda: JSONResponse({"streams": [journal.about() for journal in known]}),
+            lambda: JSONResponse({"streams": [journal.about() for journal in readable]}),
             is_long=is_long,
         )
 
@@ -166,16 +166,18 @@ def router(
                 )
             parts = partial(_csv_parts, journal, groups, start, until, of_, level, last)
             return answer_in_parts(parts, _CSV, _as_file(name), is_long=is_long)
-        stated = [(key, value) for key, value in request.query_params.multi_items() if key in _KEPT]
+        parameters = [
+            (key, value) for key, value in request.query_params.multi_items() if key in _KEPT
+        ]
 
         def make() -> Response:
-            found = journal.page(groups, start, until, of_, level, last, page)
+            result = journal.page(groups, start, until, of_, level, last, page)
             facts = {"name": name, "level": level, **journal.promise()}
             facts["description"] = "release"  # its address, as seen from that of the numbers
             after = None
-            if found.next is not None:
-                after = "series?" + urlencode([*stated, ("page", str(found.next))])
-            rows = {"columns": found.table.columns, "rows": json_rows(found.table), "next": after}
+            if result.next is not None:
+                after = "series?" + urlencode([*parameters, ("page", str(result.next))])
+            rows = {"columns": result.table.columns, "rows": json_rows(result.table), "next": after}
             headers: dict[str, str] = {}
             if after is not None and len(after) <= _LINK_BYTES:
                 headers["Link"] = f'<{after}>; rel="next"'

@@ -180,8 +180,8 @@ class Releaser:
         try:
             return self._work()
         except StateError:
-            found = self._store.find(self.name)
-            if found is None or found.details.get("ended") is None:
+            stream = self._store.find(self.name)
+            if stream is None or stream.details.get("ended") is None:
                 raise
         if rows := self._inbox.drop_waiting(self.name):
             warn(
@@ -223,8 +223,8 @@ class Releaser:
         until = min(us, self.last)
         while self._due(us) and not self._stopping.is_set():
             assert self._step is not None
-            some = min(self._step + self._windows_of_run, self.windows)
-            end = int(self._served.windows.ends(range(some, some + 1))[0])
+            last_window = min(self._step + self._windows_of_run, self.windows)
+            end = int(self._served.windows.ends(range(last_window, last_window + 1))[0])
             end += self._served.release_delay
             if not self._run(None, min(until, end)):
                 break
@@ -244,8 +244,8 @@ class Releaser:
         """Count a fold, and release the windows due; return whether a step was released."""
         began = monotonic()
         parts = [] if fold is None else unpack_rows(fold.bodies)
-        taken = None if fold is None else partial(self._inbox.take, fold=fold)
-        result = run(self._served, parts, moment(us), also=taken)
+        take_batches = None if fold is None else partial(self._inbox.take, fold=fold)
+        result = run(self._served, parts, moment(us), also=take_batches)
         self._step = result.after
         self.seconds = monotonic() - began
         new = result.after - result.before
@@ -270,6 +270,6 @@ class Releaser:
     def _due(self, us: int) -> bool:
         """Return whether an unreleased window is due."""
         if self._step is None:
-            found = self._store.find(self.name)
-            self._step = 0 if found is None else found.step
+            stream = self._store.find(self.name)
+            self._step = 0 if stream is None else stream.step
         return self.due_by(us) > self._step

@@ -96,8 +96,8 @@ class ServedJob:
 
     def accepted_rows(self, parts: Sequence[Rows]) -> AcceptedRows:
         """Return the rows of batches as the source of a run."""
-        given = tuple(parts) or empty_inbox(self.reading.columns.names).parts
-        return AcceptedRows(given, "the inbox")
+        sources = tuple(parts) or empty_inbox(self.reading.columns.names).parts
+        return AcceptedRows(sources, "the inbox")
 
 
 def explain(error: CountonError) -> str:

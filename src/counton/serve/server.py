@@ -55,9 +55,9 @@ def connections_for(readers: int) -> int:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     except OSError:  # a sandbox may forbid the question
         return readers
-    wanted = readers + KEPT
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = readers + KEPT
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -66,25 +66,27 @@ def connections_for(readers: int) -> int:
             f"this process may open {soft:,} files and connections, but a service needs at least "
             f"{KEPT + _FEWEST:,}; raise the limit (ulimit -n, or LimitNOFILE of systemd)"
         )
-    if soft < wanted:
+    if soft < needed:
         journaling.warn("fewer connections than readers", readers=readers, most=soft - KEPT)
     return min(readers, soft - KEPT)
 
 
 def listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends at once
+    listener = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # asyncio sends at once
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(2048)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
     except OSError as error:
-        found.close()
+        listener.close()
         raise InvalidInputError(
             f"{field('listen', f'{host}:{port}')} cannot be used ({error.strerror}); choose "
             f"another address, or end the program that listens there"
         ) from error
-    return found
+    return listener
 
 
 class _Server(uvicorn.Server):
@@ -113,8 +115,8 @@ class _Server(uvicorn.Server):
 
 def _end_now() -> None:
     """End the process although a database, or whoever reads the log, does not answer."""
-    said = "ended before all was done"
-    threading.Thread(target=journaling.warn, args=(said,), daemon=True).start()
+    message = "ended before all was done"
+    threading.Thread(target=journaling.warn, args=(message,), daemon=True).start()
     time.sleep(0.5)
     os._exit(1)
 

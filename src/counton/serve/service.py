@@ -131,7 +131,7 @@ class Service:
         self.began = monotonic()
         self.under_way = UnderWay(self.clock)
         self._jobs = partial(prepare_jobs, file, only)
-        found, self.failed = self._jobs()
+        jobs, self.failed = self._jobs()
         self.served: dict[str, ServedJob] = {}
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
@@ -142,7 +142,7 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._wait: dict[str, tuple[int, float]] = {}
         try:
-            self._begin(found)
+            self._begin(jobs)
             if not self.served:
                 first, *more = self.failed.values()
                 raise type(first)("\n".join(map(str, (first, *more))))
@@ -287,9 +287,9 @@ class Service:
         waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
         if not waiting:
             return
-        known = set(self.states)
+        addresses = set(self.states)
         self._begin({name: job for name, job in self._jobs()[0].items() if name in waiting})
-        self._start(state for address, state in self.states.items() if address not in known)
+        self._start(state for address, state in self.states.items() if address not in addresses)
         for name in sorted(waiting - self.failed.keys()):
             note("a job can run now", stream=name)
 

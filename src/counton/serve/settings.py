@@ -106,10 +106,10 @@ def address(listen: str) -> tuple[str, int]:
     >>> address("127.0.0.1:8080"), address("[::1]:0")
     (('127.0.0.1', 8080), ('::1', 0))
     """
-    found = re.fullmatch(r"\[?([0-9A-Za-z.:_-]+?)\]?:(\d{1,5})", listen)
-    if found is None or int(found[2]) > 65535:
+    match = re.fullmatch(r"\[?([0-9A-Za-z.:_-]+?)\]?:(\d{1,5})", listen)
+    if match is None or int(match[2]) > 65535:
         raise InvalidInputError(
             f"{field('listen')} is {listen!r}; write HOST:PORT, with a port up to 65535, as in "
             "127.0.0.1:8080"
         )
-    return found[1], int(found[2])
+    return match[1], int(match[2])

@@ -34,11 +34,11 @@ def tokens_of(file: str | Path) -> Tokens:
             read or write it.
     """
     path = Path(file)
-    made = Tokens(*(f"counton_{secrets.token_urlsafe(32)}" for _ in Tokens._fields))
+    new_tokens = Tokens(*(f"counton_{secrets.token_urlsafe(32)}" for _ in Tokens._fields))
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-            new.write(json.dumps(made._asdict(), indent=2) + "\n")
-            return made
+            new.write(json.dumps(new_tokens._asdict(), indent=2) + "\n")
+            return new_tokens
     except FileExistsError:
         pass
     except OSError as error:
@@ -49,7 +49,7 @@ def tokens_of(file: str | Path) -> Tokens:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         kept = json.loads(read_plain(path))
-        found = Tokens(str(kept["write"]), str(kept["read"]))
+        saved_tokens = Tokens(str(kept["write"]), str(kept["read"]))
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise InvalidInputError(
             f"tokens in {str(path)!r} cannot be read ({type(error).__name__}): restore the file, "
@@ -61,9 +61,9 @@ def tokens_of(file: str | Path) -> Tokens:
             "Make the file 0600 (chmod 600), or 0440 for its group alone. If somebody may have "
             "read them, remove it, and the service makes new ones"
         )
-    if min(map(len, found)) < 16 or found.write == found.read:
+    if min(map(len, saved_tokens)) < 16 or saved_tokens.write == saved_tokens.read:
         raise InvalidInputError(
             f"the tokens to write and to read in {str(path)!r} must differ, and have 16 characters "
             "or more: remove the file, and the service makes new ones"
         )
-    return found
+    return saved_tokens

@@ -171,11 +171,11 @@ def _take_batch(
     """Check and commit a batch; return the verdict, and the number of rows accepted now."""
     state = service.state_of(name)
     digest = hashlib.sha256(whole).digest()  # of rows, however they are compressed
-    known = state.inbox.find(name, batch, digest)
-    if known is not None:  # even if the stream has ended since
-        return known, 0
+    verdict = state.inbox.find(name, batch, digest)
+    if verdict is not None:  # even if the stream has ended since
+        return verdict, 0
     ended = service.why_closed(name, came)
     if ended is not None:
         raise HTTPException(410, ended)
-    made = checked_batch(service.served[name], batch, whole, digest, came)
-    return state.committer.put(made).result(), made.rows
+    checked = checked_batch(service.served[name], batch, whole, digest, came)
+    return state.committer.put(checked).result(), checked.rows

@@ -62,9 +62,9 @@ class SparkRows(Rows):
     @property
     def empty(self) -> EventFrame:
         """The frame's columns without rows, for their types."""
-        found = copy(self._empty)
-        found.together = self.together
-        return found
+        empty = copy(self._empty)
+        empty.together = self.together
+        return empty
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return the frame's columns without rows, because only executors read rows."""
@@ -112,12 +112,12 @@ class SparkRows(Rows):
         """
         names = tuple(columns)
         types = [str(self.frame().collect_schema()[name]) for name in self.of_file(names)]
-        found = dict(halves.group_by("cell").agg(pl.col("rows").sum()).rows())
+        rows_by_cell = dict(halves.group_by("cell").agg(pl.col("rows").sum()).rows())
         hashed = hashlib.sha256(b"counton/spark rows")
         for text in (self._salt, *names, *types):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
         for word in range(_WORDS + 1):
-            low, high = (found.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
+            low, high = (rows_by_cell.get(_HALVES - 2 * word - half, 0) for half in (1, 2))
             hashed.update(((low + (high << 32)) % 2**64).to_bytes(8, "little"))
         digest = hashed.hexdigest()
         if self._digest is not None and self._columns == names and self._digest != digest:
@@ -173,9 +173,9 @@ class SparkSource(RemoteRows):
     def cells(self, reading: RowMapping, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         if reading.unknown == "discover":
             return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
-        beside = self._rows.beside
+        sums = self._rows.beside
         self._rows.beside = None
-        return Private(self._sum_rows(reading, domain) if beside is None else beside)
+        return Private(self._sum_rows(reading, domain) if sums is None else sums)
 
     @override
     def labels(self, reading: RowMapping) -> Private[pl.DataFrame]:
@@ -192,22 +192,22 @@ class SparkSource(RemoteRows):
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
         self._rows.scan(columns)  # raises for a missing column
-        made = partial(_candidates, _Work(reading, declared, self._rows))
+        make_batches = partial(_candidates, _Work(reading, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
-        found = _collect(hashed, made, _BLOB)
-        self._rows.read(columns, pl.concat(_frames_of(found, "halves")))
+        collected = _collect(hashed, make_batches, _BLOB)
+        self._rows.read(columns, pl.concat(_frames_of(collected, "halves")))
         if reading.unknown != "discover":
             none = cells_of(self._rows.empty, reading, declared)
-            self._rows.beside = sum_cells([none, *_frames_of(found, "cells")])
-        return Private(_frames_of(found, "rows"))
+            self._rows.beside = sum_cells([none, *_frames_of(collected, "cells")])
+        return Private(_frames_of(collected, "rows"))
 
     @override
-    def some(self, reading: RowMapping, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
-        made = partial(_pick, _Work(reading, None, self._rows), which)
+        make_batches = partial(_pick, _Work(reading, None, self._rows), condition)
         frame = select(self._rows.spark, columns)
-        return Private(_collect(frame, made, schema, most=most))
+        return Private(_collect(frame, make_batches, schema, most=most))
 
     def _sums_by_label(self, reading: RowMapping) -> pl.DataFrame:
         """Return sums by window and label, once: a second pass over the frame could differ."""
@@ -220,26 +220,27 @@ class SparkSource(RemoteRows):
 
         columns = reading.columns.names
         self._rows.scan(columns)  # raises for a missing column
-        given = self._rows.of_file(columns)
+        selected = self._rows.of_file(columns)
         grain = self._rows.grain(reading)
-        hashed = with_hashes(self._rows.spark, given)
+        hashed = with_hashes(self._rows.spark, selected)
         if grain is not None:
-            hashed = alike(hashed, given.index(reading.columns.time), *grain)
+            begin, length = grain
+            hashed = alike(hashed, selected.index(reading.columns.time), begin, length)
         work = _Work(reading, domain, self._rows, alike=grain is not None)
         schema = cells_of(self._rows.empty, work.reading, domain).schema
         sums = [F.sum("rows").alias("rows"), F.max("us").alias("us")]
         for name in list(schema)[len(_CELL) :]:
             added = F.try_sum if name.startswith("total") else F.sum
             sums.append(added(f"`{name}`").alias(name))
-        found = _collect(
+        collected = _collect(
             hashed,
             partial(_cells, work, schema),
             schema,
             lambda parts: parts.groupBy("cell", "group").agg(*sums),
         )
-        self._rows.read(columns, found.filter(pl.col("cell") < _HALVES).select("cell", "rows"))
+        self._rows.read(columns, collected.filter(pl.col("cell") < _HALVES).select("cell", "rows"))
         # A total that is null exceeds int64; its magnitude shows this too.
-        return found.filter(pl.col("cell") > _HALVES).with_columns(
+        return collected.filter(pl.col("cell") > _HALVES).with_columns(
             pl.col("^total .*$").fill_null(0)
         )
 
@@ -265,34 +266,34 @@ class _Work:
 
     def rows(self, chunk: pl.DataFrame) -> EventFrame:
         """Return rows whose groups of several columns are joined into one."""
-        found = EventFrame(chunk)
-        found.together = self._together
-        return found
+        frame = EventFrame(chunk)
+        frame.together = self._together
+        return frame
 
     def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield rows with the job's column names; small batches are joined.
 
         Further columns, such as hashes, come last. Times are in UTC, whatever the session's zone.
         """
-        held: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for batch in batches:
-            held.append(batch)
-            rows = sum(one.num_rows for one in held)
-            if rows >= _ROWS or sum(one.nbytes for one in held) >= _BYTES:
-                yield self._in_polars(held)
-                held = []
-        if held:
-            yield self._in_polars(held)
+            pending.append(batch)
+            rows = sum(batch.num_rows for batch in pending)
+            if rows >= _ROWS or sum(batch.nbytes for batch in pending) >= _BYTES:
+                yield self._in_polars(pending)
+                pending = []
+        if pending:
+            yield self._in_polars(pending)
 
     def _in_polars(self, batches: Sequence[pa.RecordBatch]) -> pl.DataFrame:
         import pyarrow as pa
 
         table = pa.Table.from_batches(batches)
         kinds = [
-            one.with_type(pa.timestamp("us", "UTC"))
-            if pa.types.is_timestamp(one.type) and one.type.tz is not None
-            else one
-            for one in table.schema
+            field.with_type(pa.timestamp("us", "UTC"))
+            if pa.types.is_timestamp(field.type) and field.type.tz is not None
+            else field
+            for field in table.schema
         ]
         frame = pl.from_arrow(table.cast(pa.schema(kinds)))
         assert isinstance(frame, pl.DataFrame)
@@ -306,11 +307,11 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
 
     names = list[str]()
     fields = []
-    for one in frame.schema.fields:
-        number = names.count(one.name)
-        names.append(one.name)
-        name = f"{one.name}_duplicated_{number - 1}" if number else one.name
-        fields.append(pa.field(name, to_arrow_type(one.dataType, timezone="UTC")))
+    for field in frame.schema.fields:
+        number = names.count(field.name)
+        names.append(field.name)
+        name = f"{field.name}_duplicated_{number - 1}" if number else field.name
+        fields.append(pa.field(name, to_arrow_type(field.dataType, timezone="UTC")))
     table = pl.from_arrow(pa.schema(fields).empty_table())
     assert isinstance(table, pl.DataFrame)
     return table
@@ -330,24 +331,24 @@ def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     from pyspark.sql.types import StringType
 
     numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
-    taken = []
+    selected = []
     for place in map(frame.columns.index, columns):
         column = numbered[f"c{place}"]
         if type(numbered.schema[place].dataType) is StringType:
             column = F.collate(column, "UTF8_BINARY").alias(f"c{place}")
-        taken.append(column)
-    return numbered.select(*taken)
+        selected.append(column)
+    return numbered.select(*selected)
 
 
 def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Select columns, followed by ``xxhash64`` of the values and of which are null, by seed."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    taken = select(frame, columns)
-    values = [taken[name] for name in taken.columns]
-    given = [*values, *(value.isNull() for value in values)]
-    words = [F.xxhash64(F.lit(word), *given).alias(f"counton {word}") for word in range(_WORDS)]
-    return taken.select(*values, *words)
+    selected = select(frame, columns)
+    values = [selected[name] for name in selected.columns]
+    inputs = [*values, *(value.isNull() for value in values)]
+    words = [F.xxhash64(F.lit(word), *inputs).alias(f"counton {word}") for word in range(_WORDS)]
+    return selected.select(*values, *words)
 
 
 def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
@@ -369,23 +370,25 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
         low = hashed[word].bitwiseAND(F.lit(2**32 - 1))
         high = F.shiftrightunsigned(hashed[word], 32)
         sums += [F.sum(low).alias(f"{word} low"), F.sum(high).alias(f"{word} high")]
-    many = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
-    return hashed.groupBy(*keys).agg(*many, *sums)
+    counts = [F.count(F.lit(1)).alias("number"), F.max(us).alias("newest")]
+    return hashed.groupBy(*keys).agg(*counts, *sums)
 
 
 def _collect(
     frame: DataFrame,
-    made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    make_batches: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pl.Schema,
     then: Callable[[DataFrame], DataFrame] | None = None,
     most: int | None = None,
 ) -> pl.DataFrame:
-    """Let executors process a frame by ``made``; return all, or ``most``, results as one table."""
+    """Let executors process a frame by ``make_batches``; return all or ``most`` results."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    made = partial(_guard, made)
-    parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True))
+    make_batches = partial(_guard, make_batches)
+    parts = frame.mapInArrow(
+        make_batches, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True)
+    )
     parts = parts if then is None else then(parts)
     parts = parts if most is None else parts.limit(most)
     try:
@@ -407,7 +410,7 @@ def _collect(
 
 
 def _guard(
-    made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    make_batches: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Process batches on an executor; errors become such as cannot quote a row.
@@ -415,7 +418,7 @@ def _guard(
     Spark writes a task's error to its event log, shows it on its web page, and logs it.
     """
     try:
-        yield from made(batches)
+        yield from make_batches(batches)
     except ImportError:
         raise  # it names packages
     except Exception as error:
@@ -433,7 +436,7 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
     table = schema.to_frame().to_arrow().schema
     kinds = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
     kinds |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
-    return pa.schema([one.with_type(kinds.get(one.type, one.type)) for one in table])
+    return pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in table])
 
 
 def _batches(frame: pl.DataFrame, schema: pl.Schema) -> Iterator[pa.RecordBatch]:
@@ -463,8 +466,8 @@ class _Hashes:
         number = int(chunk["number"].sum())
         sums = [int(chunk[half].sum()) for half in halves]
         self._halves += np.array([number % 2**32, number >> 32, *sums], np.int64)
-        many = ["number", "newest"]
-        return chunk.drop(halves).drop(many), chunk.select(many)
+        counts = ["number", "newest"]
+        return chunk.drop(halves).drop(counts), chunk.select(counts)
 
     def halves(self) -> pl.DataFrame:
         """Return the sums by ``cell``, which can be added up without overflow."""
@@ -477,31 +480,31 @@ def _cells(
 ) -> Iterator[pa.RecordBatch]:
     """Count rows by window and group, and add up their hashes, on an executor."""
     hashes = _Hashes()
-    held = [schema.to_frame()]
+    frames = [schema.to_frame()]
     for chunk in work.chunks(batches):
         if work.alike:
-            rows, many = hashes.add_alike(chunk)
-            held.append(cells_of(work.rows(rows), work.reading, work.domain, many))
+            rows, counts = hashes.add_alike(chunk)
+            frames.append(cells_of(work.rows(rows), work.reading, work.domain, counts))
         else:
-            held.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
-        if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
-            held = [sum_cells(held)]
+            frames.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
+        if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
+            frames = [sum_cells(frames)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
-    yield from _batches(pl.concat([sum_cells(held), halves]), schema)
+    yield from _batches(pl.concat([sum_cells(frames), halves]), schema)
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield, on an executor, the rows that could count, and then sums of all rows."""
     hashes = _Hashes()
-    held = list[pl.DataFrame]()
+    frames = list[pl.DataFrame]()
     for chunk in work.chunks(batches):
         rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
-        held.append(cells)
+        frames.append(cells)
         yield from _packing("rows", rows)
-        if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
-            held = [sum_cells(held)]
-    if held:
-        yield from _packing("cells", sum_cells(held))
+        if sum(len(frame) for frame in frames) > max(_CELLS, 2 * len(frames[0])):
+            frames = [sum_cells(frames)]
+    if frames:
+        yield from _packing("cells", sum_cells(frames))
     yield from _packing("halves", hashes.halves())
 
 
@@ -512,14 +515,14 @@ def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
     yield from _batches(pl.DataFrame({"kind": [kind], "packed": [packed.getvalue()]}), _BLOB)
 
 
-def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
-    packed = found.filter(pl.col("kind") == kind)["packed"]
-    return (pl.read_ipc(io.BytesIO(one)) for one in packed)
+def _frames_of(collected: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
+    packed = collected.filter(pl.col("kind") == kind)["packed"]
+    return (pl.read_ipc(io.BytesIO(content)) for content in packed)
 
 
 def _pick(
-    work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
+    work: _Work, condition: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield, on an executor, the rows that an expression selects."""
     for chunk in work.chunks(batches):
-        yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)
+        yield from _batches(pick_rows(work.rows(chunk), work.reading, condition), chunk.schema)

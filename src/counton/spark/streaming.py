@@ -186,10 +186,10 @@ class Batches:
         file = place.with_name(f"{place.name}.error")
         words = "".join(format_exception(error))
         try:
-            descriptor, made = tempfile.mkstemp(prefix=".counton-error-", dir=file.parent)
+            descriptor, temporary = tempfile.mkstemp(prefix=".counton-error-", dir=file.parent)
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(f"{message}\n{error}\n\n{words}")
-            os.replace(made, file)
+            os.replace(temporary, file)
         except OSError as unwritten:
             message += f"; the reason is kept out of Spark's logs, and {file} cannot be written: "
             return message + str(unwritten.strerror)

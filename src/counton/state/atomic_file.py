@@ -52,20 +52,20 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
             os.close(handle)
 
 
-def remove_left(folder: Path, prefix: str, beside: tuple[str, ...] = ()) -> None:
+def remove_left(folder: Path, prefix: str, suffixes: tuple[str, ...] = ()) -> None:
     """Remove temporary files that killed processes left: ``prefix``, eight random characters, and
-    those with the suffixes ``beside``.
+    those with the suffixes ``suffixes``.
     """
     left_name = re.compile(f"{re.escape(prefix)}[a-z0-9_]{{8}}([.][^.]*)?")
     with suppress(OSError):  # a leftover costs only space
-        for left in [*folder.iterdir()]:
-            if left_name.fullmatch(left.name) is None:
+        for path in [*folder.iterdir()]:
+            if left_name.fullmatch(path.name) is None:
                 continue
-            handle = os.open(left, os.O_RDWR)
+            handle = os.open(path, os.O_RDWR)
             try:
                 if try_lock(handle):
-                    for suffix in (*beside, ""):
-                        Path(f"{left}{suffix}").unlink(missing_ok=True)
+                    for suffix in (*suffixes, ""):
+                        Path(f"{path}{suffix}").unlink(missing_ok=True)
             finally:
                 os.close(handle)
 

@@ -51,10 +51,10 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             f"state {database.label} is on a server, which makes its own copies: use pg_dump "
             "instead"
         )
-    for taken in (target, target.with_name(f"{target.name}-wal")):
-        if os.path.lexists(taken):
+    for existing in (target, target.with_name(f"{target.name}-wal")):
+        if os.path.lexists(existing):
             raise InvalidInputError(
-                f"{str(taken)!r} exists already; give a new file name for the copy"
+                f"{str(existing)!r} exists already; give a new file name for the copy"
             )
     try:
         with copy_of(database.path, target, LOCK_TIMEOUT_SECONDS) as whole:

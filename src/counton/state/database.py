@@ -92,8 +92,8 @@ class DatabaseAddress(NamedTuple):
         )
 
         def connect() -> Any:
-            given = psycopg.conninfo.conninfo_to_dict(self.url).get("options") or ""
-            return psycopg.connect(self.url, options=f"{given} {options}", autocommit=True)
+            base_options = psycopg.conninfo.conninfo_to_dict(self.url).get("options") or ""
+            return psycopg.connect(self.url, options=f"{base_options} {options}", autocommit=True)
 
         return Connections(connect, is_sqlite=False)
 
@@ -225,25 +225,25 @@ class Database:
             kept = (
                 "PRAGMA user_version" if self.is_sqlite else "SELECT format FROM counton_database"
             )
-            found = int(connection.value(kept))
-            if found == schema.FORMAT:
+            state_format = int(connection.value(kept))
+            if state_format == schema.FORMAT:
                 self.identity = str(connection.value("SELECT identity FROM counton_database"))
                 if not _IDENTITY.fullmatch(self.identity):
                     raise StateError(
                         f"the identity of state {self.label} is not one: the state was altered; "
                         "restore it from a copy"
                     )
-        if found > schema.FORMAT:
+        if state_format > schema.FORMAT:
             raise StateError(
-                f"state {self.label} has format {found}, and this version of counton reads format "
-                f"{schema.FORMAT}: use the version that wrote it, or a later one"
+                f"state {self.label} has format {state_format}, and this version of counton reads "
+                f"format {schema.FORMAT}: use the version that wrote it, or a later one"
             )
-        if found < schema.FORMAT:
+        if state_format < schema.FORMAT:
             raise StateError(
-                f"state {self.label} has format {found} of an earlier version of counton "
-                f"({schema.writer_of(found)}), and this version reads format {schema.FORMAT}: with "
-                "the version that wrote it, end its streams by counton close; then begin a new "
-                "state, and count the loss that the old one spent"
+                f"state {self.label} has format {state_format} of an earlier version of counton "
+                f"({schema.writer_of(state_format)}), and this version reads format "
+                f"{schema.FORMAT}: with the version that wrote it, end its streams by counton "
+                "close; then begin a new state, and count the loss that the old one spent"
             )
 
     def _explain(self, error: Exception) -> Exception:
@@ -274,21 +274,21 @@ class Database:
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def reading(subject: str) -> Iterator[None]:
     """Turn failures to decode stored values in the ``with`` block into `StateError`."""
     try:
         yield
     except InvalidInputError as error:  # a stored value is not allowed
-        raise _unreadable(what, error) from error
+        raise _unreadable(subject, error) from error
     except CountonError:
         raise
     except _UNREADABLE as error:
-        raise _unreadable(what, error) from error
+        raise _unreadable(subject, error) from error
 
 
-def _unreadable(what: str, error: Exception) -> StateError:
+def _unreadable(subject: str, error: Exception) -> StateError:
     return StateError(
-        f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
+        f"{subject} cannot be read ({error}): the state was altered; restore it from a copy"
     )
 
 
@@ -315,8 +315,8 @@ def parse_address(state: str | os.PathLike[str], called: str = "state") -> Datab
     >>> parse_address("postgresql+psycopg://ann:x@db/visits").label
     'postgresql://ann:***@db/visits'
     """
-    given: Any = state
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    value: Any = state
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInputError(
             f"{called} is of type {type(state).__name__}: give the path of a file or a database URL"

@@ -118,13 +118,13 @@ class Secret:
     @classmethod
     def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
         """Decrypt the secret from the bytes that `wrap` returned; refuse a wrong key."""
-        found = cls(_xor(wrapped[:32], subkey))
-        if not hmac.compare_digest(found._tag, wrapped[32:]):
+        secret = cls(_xor(wrapped[:32], subkey))
+        if not hmac.compare_digest(secret._tag, wrapped[32:]):
             raise StateError(
                 "the key cannot decrypt the secret by which the stream recognises users and ids: "
                 "give the key of the stream, or restore both from a copy"
             )
-        return found
+        return secret
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and hmac.compare_digest(self._tag, other._tag)
@@ -183,8 +183,8 @@ class Secret:
         return np.frombuffer(encrypted, "<u8").reshape(-1, 2)
 
 
-def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+def _xor(first: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(first, other, strict=True))
 
 
 def merge(parts: Sequence[DigestSet]) -> DigestSet:
@@ -218,17 +218,17 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
     """Return the digests that `pack` encoded, and the facts beside them."""
     with reading("what is known of counted rows"):
-        held = memoryview(blob)
+        view = memoryview(blob)
         size = int.from_bytes(blob[:8], "little")
         at = 9
-        found = []
+        parts = []
         for _ in range(1 + blob[8]):
             begin = at + 8
-            at = begin + int.from_bytes(held[at:begin], "little")
-            found.append(arrays.unpack(held[begin:at], (size,)))
+            at = begin + int.from_bytes(view[at:begin], "little")
+            parts.append(arrays.unpack(view[begin:at], (size,)))
         if at != len(blob):
             raise ValueError(f"the stored digests take {len(blob)} bytes instead of {at}")
-        digests, *facts = found
+        digests, *facts = parts
         return digests.view(np.uint64), tuple(facts)
 
 
@@ -250,10 +250,11 @@ def write(connection: Connection, rows: SealedRows, change: DigestChange, subkey
     Raises:
         ConcurrentWriterError: the new digests were made with another secret key than the stream's.
     """
-    known = read_secret(connection, rows, subkey)
-    if known is None:
-        rows.insert(connection, [_row(*_SECRET_PLACE, change.secret.wrap(subkey))])
-    elif known != change.secret:
+    secret = read_secret(connection, rows, subkey)
+    if secret is None:
+        kind, period, part = _SECRET_PLACE
+        rows.insert(connection, [_row(kind, period, part, change.secret.wrap(subkey))])
+    elif secret != change.secret:
         raise ConcurrentWriterError(
             "another process has begun to count this stream's users in the meantime, so nothing "
             "was released here: run the same command again"
@@ -270,8 +271,8 @@ def write(connection: Connection, rows: SealedRows, change: DigestChange, subkey
         last[kind, period] = part
     for marks in change.added:
         for begin in range(0, len(marks.digests), _LARGEST_PART):
-            some = slice(begin, begin + _LARGEST_PART)
-            packed = pack(marks.digests[some], [fact[some] for fact in marks.facts])
+            span = slice(begin, begin + _LARGEST_PART)
+            packed = pack(marks.digests[span], [fact[span] for fact in marks.facts])
             number = last.get((marks.kind, marks.period), 0) + 1
             last[marks.kind, marks.period] = number
             rows.insert(connection, [_row(marks.kind, marks.period, number, packed)])

@@ -188,33 +188,33 @@ class Inbox(Closing):
         with self._database.transaction(write=False) as connection:
             return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
-    def put(self, given: Sequence[Batch]) -> list[BatchStatus]:
+    def put(self, batches: Sequence[Batch]) -> list[BatchStatus]:
         """Store batches in one transaction; return for each whether it is accepted or why not.
 
         Raises:
             StateError: the state cannot be used, or is an old copy; no batch is kept.
         """
         verdicts: list[BatchStatus] = []
-        with self._taking_in(batch.stream for batch in given) as connection:
+        with self._taking_in(batch.stream for batch in batches) as connection:
             entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
-            held = self._held_parts(connection, given)
+            filled = self._held_parts(connection, batches)
             added = dict[_Place, float]()
             over: dict[int, int] = {}
-            for batch in given:
+            for batch in batches:
                 stream = self._stream(connection, batch.stream)
-                known = self._known_verdict(connection, stream, batch.id, batch.digest)
+                verdict = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if stream not in is_closed:
                     is_closed[stream] = self._is_closed(connection, stream)
-                if known is None and is_closed[stream]:
-                    known = BatchStatus("closed", {})
+                if verdict is None and is_closed[stream]:
+                    verdict = BatchStatus("closed", {})
                 parts = {(stream, step): part for step, part in _parts(batch).items()}
-                if known is None and any(
-                    held.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
+                if verdict is None and any(
+                    filled.get(place, 0.0) + part > MOST_SENT for place, part in parts.items()
                 ):
-                    known = BatchStatus("full", {})
+                    verdict = BatchStatus("full", {})
                 if (
-                    known is None
+                    verdict is None
                     and not connection.execute(
                         _ENTER,
                         stream=stream,
@@ -224,14 +224,14 @@ class Inbox(Closing):
                         answer=json.dumps(batch.answer),
                     ).rowcount
                 ):
-                    known = self._known_verdict(connection, stream, batch.id, batch.digest)
-                if known is not None:
-                    verdicts.append(known)
+                    verdict = self._known_verdict(connection, stream, batch.id, batch.digest)
+                if verdict is not None:
+                    verdicts.append(verdict)
                     continue
                 entered.append((stream, batch))
                 over[stream] = max(batch.over, over.get(stream, 0))
                 for place, part in parts.items():
-                    added[place] = held[place] = held.get(place, 0.0) + part
+                    added[place] = filled[place] = filled.get(place, 0.0) + part
                 verdicts.append(BatchStatus("accepted", batch.answer))
             if entered:
                 rows = (_waits(stream, batch) for stream, batch in entered)
@@ -239,30 +239,32 @@ class Inbox(Closing):
                 self._hold(connection, added, over)
         return verdicts
 
-    def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_Place, float]:
+    def _held_parts(self, connection: Connection, batches: Sequence[Batch]) -> dict[_Place, float]:
         """Return the used fraction of the largest sums, by stream and window; lock the streams."""
-        wanted: dict[int, set[int]] = {}
-        for batch in given:
+        steps_by_stream: dict[int, set[int]] = {}
+        for batch in batches:
             if parts := _parts(batch):
-                wanted.setdefault(self._stream(connection, batch.stream), set()).update(parts)
-        found = dict[_Place, float]()
-        said = (
+                steps_by_stream.setdefault(self._stream(connection, batch.stream), set()).update(
+                    parts
+                )
+        filled = dict[_Place, float]()
+        sql = (
             "SELECT step, part FROM counton_inbox_parts WHERE stream_id = :stream"
             " AND step BETWEEN :first AND :last"
         )
-        for stream, steps in sorted(wanted.items()):
+        for stream, steps in sorted(steps_by_stream.items()):
             connection.lock(_HOLDING, stream)  # no two servers may add at once
-            rows = connection.rows(said, stream=stream, first=min(steps), last=max(steps))
-            found |= {(stream, step): part for step, part in rows}
-        return found
+            rows = connection.rows(sql, stream=stream, first=min(steps), last=max(steps))
+            filled |= {(stream, step): part for step, part in rows}
+        return filled
 
     def _hold(
-        self, connection: Connection, held: Mapping[_Place, float], over: Mapping[int, int]
+        self, connection: Connection, filled: Mapping[_Place, float], over: Mapping[int, int]
     ) -> None:
         """Store the used fractions; delete those before window ``over[row id]``, which are
         released.
         """
-        for (stream, step), part in held.items():
+        for (stream, step), part in filled.items():
             connection.execute(
                 "INSERT INTO counton_inbox_parts (stream_id, step, part)"
                 " VALUES (:stream, :step, :part)"
@@ -271,10 +273,10 @@ class Inbox(Closing):
                 step=step,
                 part=part,
             )
-        gone = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
+        delete_sql = "DELETE FROM counton_inbox_parts WHERE stream_id = :stream AND step > 0"
         for stream, step in over.items():
             if step > 1:
-                connection.execute(f"{gone} AND step < :step", stream=stream, step=step)
+                connection.execute(f"{delete_sql} AND step < :step", stream=stream, step=step)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
@@ -317,9 +319,9 @@ class Inbox(Closing):
                     **mine,
                     fold=number,
                 )
-            said = f"SELECT id, digest, rows, body, arrived, checksum {_FOLDED} ORDER BY id"
-            found = connection.rows(said, stream=mine["stream"], fold=number)
-            rows = [_undamaged(row, mine["stream"]) for row in found]
+            sql = f"SELECT id, digest, rows, body, arrived, checksum {_FOLDED} ORDER BY id"
+            stored = connection.rows(sql, stream=mine["stream"], fold=number)
+            rows = [_undamaged(row, mine["stream"]) for row in stored]
         return InboxDrain(
             stream,
             int(number),
@@ -347,13 +349,13 @@ class Inbox(Closing):
             return True
         of = "FROM counton_streams WHERE id = :stream"
         epoch = connection.value(f"SELECT writer_epoch {of}", stream=stream_id)
-        known = self._ended.get(stream_id)
-        if known is None or known[0] != epoch:  # the end of a stream begins another epoch
+        cached = self._ended.get(stream_id)
+        if cached is None or cached[0] != epoch:  # the end of a stream begins another epoch
             details = connection.value(f"SELECT details {of}", stream=stream_id)
             with reading("the details of a stream"):
                 is_ended = json.loads(details).get("ended") is not None
-            known = self._ended[stream_id] = epoch, is_ended
-        return known[1]
+            cached = self._ended[stream_id] = epoch, is_ended
+        return cached[1]
 
     def take(self, connection: Connection, fold: InboxDrain) -> None:
         """Remove a fold's rows from the inbox in ``connection``, the transaction that counts them.
@@ -362,8 +364,8 @@ class Inbox(Closing):
             ConcurrentWriterError: the fold was counted or changed meanwhile; nothing may be ...
         """
         mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
-        found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
-        if _digest(row.digest for row in found) != fold.digest:
+        rows = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
+        if _digest(row.digest for row in rows) != fold.digest:
             raise _taken_by_another(fold)
         if connection.execute(f"DELETE {_FOLDED}", **mine).rowcount != len(fold.batches):
             raise _taken_by_another(fold)  # another process took them meanwhile
@@ -378,26 +380,26 @@ class Inbox(Closing):
 
     def load(self, stream: str | None = None) -> Load:
         """Return how many batches, rows and bytes wait to be counted. Only for the operator."""
-        said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
+        sql = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
             of = {}
             if stream is not None:
-                said += " WHERE stream_id = :stream"
+                sql += " WHERE stream_id = :stream"
                 of["stream"] = self._stream(connection, stream)
-            return Load(*(int(number or 0) for number in connection.first(said, **of)))
+            return Load(*(int(number or 0) for number in connection.first(sql, **of)))
 
     def part_filled(self, stream: str) -> float:
         """Return the fraction that batches fill, of the fullest window. Only for the operator."""
-        said = "SELECT max(part) FROM counton_inbox_parts WHERE stream_id = :stream"
+        sql = "SELECT max(part) FROM counton_inbox_parts WHERE stream_id = :stream"
         with self._database.transaction(write=False) as connection:
-            part = connection.value(said, stream=self._stream(connection, stream))
+            part = connection.value(sql, stream=self._stream(connection, stream))
             return (part or 0.0) / MOST_SENT
 
     def forget(self, before: int) -> int:
         """Delete batch ids older than this time in microseconds; resent batches count again."""
         with self._database.transaction(write=True) as connection:
-            said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
-            return int(connection.execute(said, before=before).rowcount)
+            sql = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
+            return int(connection.execute(sql, before=before).rowcount)
 
     def _known_verdict(
         self, connection: Connection, stream: int, id: str, digest: bytes
@@ -411,13 +413,13 @@ class Inbox(Closing):
 
     def _stream(self, connection: Connection, name: str) -> int:
         if name not in self._streams:
-            found = connection.first("SELECT id FROM counton_streams WHERE name = :name", name=name)
-            if found is None:
+            row = connection.first("SELECT id FROM counton_streams WHERE name = :name", name=name)
+            if row is None:
                 raise StateRolledBackError(
                     f"state {self._database.label} has no stream {name!r} any more; restore the "
                     "state that the service was started with, or start the service again"
                 )
-            self._streams[name] = int(found.id)
+            self._streams[name] = int(row.id)
         return self._streams[name]
 
 

@@ -50,12 +50,12 @@ def input_digests(subkey: bytes, steps: range, xs: NDArray[np.int64]) -> bytes:
     rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
     size = rows[:1].nbytes
     plain = rows.reshape(-1).view(np.uint8).data
-    found = []
+    digests = []
     for place, step in enumerate(steps):
         digest = blake2b(step.to_bytes(8, "little"), key=subkey, digest_size=_DIGEST)
         digest.update(plain[place * size : (place + 1) * size])
-        found.append(digest.digest())
-    return b"".join(found)
+        digests.append(digest.digest())
+    return b"".join(digests)
 
 
 @name_alone
@@ -136,8 +136,8 @@ def _check_row(row: Any) -> Any:
 
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
     """Return the witness's digest of a step; None unless the step is the last of a commit."""
-    said = f"{_COLUMNS} WHERE stream_id = :stream AND step = :at"
-    row = connection.first(said, stream=stream_id, at=step)
+    sql = f"{_COLUMNS} WHERE stream_id = :stream AND step = :at"
+    row = connection.first(sql, stream=stream_id, at=step)
     return None if row is None else _check_row(row).digest
 
 
@@ -150,18 +150,18 @@ def _whole(
     bits.
     """
     if values.dtype.kind in "iu":
-        return None, lambda some: some.astype(np.int64)
+        return None, lambda values: values.astype(np.int64)
 
-    def whole(some: NDArray[Any]) -> NDArray[np.int64]:
+    def whole(values: NDArray[Any]) -> NDArray[np.int64]:
         with np.errstate(all="ignore"):
-            return np.rint(some * float(1 / unit)).astype(np.int64)
+            return np.rint(values * float(1 / unit)).astype(np.int64)
 
     flat = values.reshape(-1)
     for at in range(0, flat.size, _AT_ONCE):
-        some = np.ascontiguousarray(flat[at : at + _AT_ONCE], np.float64)
-        again = _values(whole(some), text(unit))
-        if (again.view(np.int64) != some.view(np.int64)).any():
-            return "", lambda some: np.array(some, np.float64).view(np.int64)
+        chunk = np.ascontiguousarray(flat[at : at + _AT_ONCE], np.float64)
+        again = _values(whole(chunk), text(unit))
+        if (again.view(np.int64) != chunk.view(np.int64)).any():
+            return "", lambda values: np.array(values, np.float64).view(np.int64)
     return text(unit), whole
 
 
@@ -171,11 +171,11 @@ def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
         return whole
     values = whole.view(np.float64)
     if unit:
-        given = whole.reshape(-1)
-        found = values.reshape(-1)
+        flat = whole.reshape(-1)
+        flat_values = values.reshape(-1)
         for at in range(0, whole.size, _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
-            found[part] = to_data(given[part], Fraction(unit))
+            flat_values[part] = to_data(flat[part], Fraction(unit))
     return values
 
 
@@ -214,8 +214,8 @@ def read(
         shape = shape_of(terms)
     else:
         shape = terms.step_shape if terms.counters is None else (-1, *terms.step_shape[1:])
-    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
-    rows = [*map(_check_row, found)]
+    stored = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
+    rows = [*map(_check_row, stored)]
     any_cells = shape[:1] == (-1,)
     values: NDArray[Any] = np.empty((0, *(max(size, 0) for size in shape)), np.int64)
     digests = list[bytes]()
@@ -239,18 +239,18 @@ def read(
                     f"the digests of inputs of {row.steps:,} steps take "
                     f"{len(row.input_digests)} bytes instead of {_DIGEST * row.steps}"
                 )
-            some = _values(decode(row), row.unit)[part]
-            if digests and some.dtype != values.dtype:
+            chunk = _values(decode(row), row.unit)[part]
+            if digests and chunk.dtype != values.dtype:
                 break  # one of them was altered
-            if len(some) == stop - start:
-                values = some
+            if len(chunk) == stop - start:
+                values = chunk
             else:
                 if not digests:  # the last step has all cells; they had no values before they came
                     cells = decode(rows[-1]).shape[1:] if any_cells else shape
                     room = min(stop - start, sum(row.steps for row in rows))
-                    values = np.zeros((room, *cells), some.dtype)
-                steps = slice(following - start, following - start + len(some))
-                values[steps, *map(slice, some.shape[1:])] = some
+                    values = np.zeros((room, *cells), chunk.dtype)
+                steps = slice(following - start, following - start + len(chunk))
+                values[steps, *map(slice, chunk.shape[1:])] = chunk
             digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
             following = first + part.stop
             std = row.std
@@ -285,11 +285,11 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], subkey: byte
         )
 
 
-def first_other(known: bytes, start: int, given: bytes) -> int | None:
+def first_other(stored: bytes, start: int, current: bytes) -> int | None:
     """Return the first step, from ``start`` on, at which two strings of digests differ."""
-    if hmac.compare_digest(known, given):
+    if hmac.compare_digest(stored, current):
         return None
-    old, new = (np.frombuffer(of, np.uint8).reshape(-1, _DIGEST) for of in (known, given))
+    old, new = (np.frombuffer(of, np.uint8).reshape(-1, _DIGEST) for of in (stored, current))
     return start + int(np.argmax((old != new).any(axis=1)))
 
 
@@ -449,10 +449,10 @@ def write_sources(
                 "totals; leave it out"
             )
         parts[address].add(keyed)
-    for address, known in parts.items():
+    for address, part_digests in parts.items():
         if address in rows:
             rows.delete(connection, address)
-        rows.insert(connection, [{"part": address[0], "digests": b"".join(sorted(known))}])
+        rows.insert(connection, [{"part": address[0], "digests": b"".join(sorted(part_digests))}])
 
 
 def has_source(connection: Connection, rows: SealedRows, digest: str, subkey: bytes) -> bool:

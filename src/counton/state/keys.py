@@ -68,10 +68,10 @@ def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -
     """Load ``key``, apply the stored salt (None: none), and check the stored fingerprint."""
     path = file_of(key, database.address)
     if isinstance(key, Key):
-        found = key
+        loaded = key
     else:
-        found = elsewhere(str(key)) if path is None else _load(path, fingerprint)
-    return found if salt is None or found.fingerprint == fingerprint else found.with_salt(salt)
+        loaded = elsewhere(str(key)) if path is None else _load(path, fingerprint)
+    return loaded if salt is None or loaded.fingerprint == fingerprint else loaded.with_salt(salt)
 
 
 def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
@@ -89,8 +89,8 @@ def file_of(key: Kept, state: DatabaseAddress) -> Path | None:
                 f"{field('key')}, the place of the key"
             )
         return Path(f"{state.file}.key")
-    given: Any = key
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    value: Any = key
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInputError(
             f"key is of type {type(key).__name__}; it must be a counton.Key, or the place of a "
@@ -122,14 +122,14 @@ def elsewhere(text: str) -> Key:
             words, stdout=subprocess.PIPE, timeout=_COMMAND_SECONDS, check=True, text=True
         )
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
-        why = (
-            f"it ended with exit code {error.returncode}"
-            if isinstance(error, subprocess.CalledProcessError)
-            else f"it did not end within {_COMMAND_SECONDS} seconds"
-            if isinstance(error, subprocess.TimeoutExpired)
-            else getattr(error, "strerror", None)
-            or "a quotation mark is not closed, or no command is named"
-        )
+        if isinstance(error, subprocess.CalledProcessError):
+            why = f"it ended with exit code {error.returncode}"
+        elif isinstance(error, subprocess.TimeoutExpired):
+            why = f"it did not end within {_COMMAND_SECONDS} seconds"
+        elif isinstance(error, OSError) and error.strerror:
+            why = error.strerror
+        else:
+            why = "a quotation mark is not closed, or no command is named"
         raise NoiseKeyError(
             f"{field('key', text)} names a command that printed no key ({why}): run the command by "
             "itself, and correct it until it prints the content of a key file"
@@ -206,8 +206,8 @@ def for_creation(
         if raw is not None and raw.file is not None:
             fingerprint = raw.fingerprint
         if lost or fingerprint:
-            own = None if database is None else database.identity
-            refuse_used(folder, own, address.label, lost, fingerprint)
+            identity = None if database is None else database.identity
+            refuse_used(folder, identity, address.label, lost, fingerprint)
         if raw is not None:
             yield raw, database
             return
@@ -224,12 +224,12 @@ def for_creation(
             kept = None
             publish(unnamed, file)
             return
-        found = elsewhere(str(key)) if file is None else Key.load(file)
-        known = (  # either unchanged, or after the stream's salt is applied
-            theirs in (found.fingerprint, salt and found.with_salt(salt).fingerprint)
+        loaded = elsewhere(str(key)) if file is None else Key.load(file)
+        matches = (  # either unchanged, or after the stream's salt is applied
+            theirs in (loaded.fingerprint, salt and loaded.with_salt(salt).fingerprint)
             for theirs, salt in used
         )
-        if key is None and not any(known):
+        if key is None and not any(matches):
             raise NoiseKeyError(
                 f"key file {file} exists, but state {address.label} has released nothing with it, "
                 "so its state may be lost, or the key copied. A key that is used again on changed "
@@ -237,7 +237,7 @@ def for_creation(
                 "away, and a new one is made; if you made the key for this state, name it: "
                 f"{field('key', file)}"
             )
-        yield found.with_salt(), database
+        yield loaded.with_salt(), database
     except BaseException as error:
         if kept is not None and isinstance(error, Exception):
             kept.unlink(missing_ok=True)
@@ -262,8 +262,8 @@ def check_places(state: Path | None, key: Path | None) -> None:
         )
     if key is not None and not key.parent.is_dir():
         raise _unwritten_key(key, os.strerror(errno.ENOENT))
-    beside = [] if state is None else files_of(state)
-    if key is not None and key.resolve() in {path.resolve() for path in beside}:
+    state_files = [] if state is None else files_of(state)
+    if key is not None and key.resolve() in {path.resolve() for path in state_files}:
         raise InvalidInputError(
             f"{field('key', key)} is also a file of the state, {field('state', str(state))}; give "
             f"another file for the key (without {field('key')} it is {state}.key)"

@@ -66,8 +66,8 @@ class Lease(Closing):
             connection.lock(_MAKING)
             if not connection.has("counton_turns"):
                 connection.script(schema.TURNS)
-            found = connection.rows("SELECT id, name FROM counton_streams")
-            self._streams = {row.id: row.name for row in found if row.name in self.names}
+            rows = connection.rows("SELECT id, name FROM counton_streams")
+            self._streams = {row.id: row.name for row in rows if row.name in self.names}
             new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
             for id in self._streams:
                 connection.execute(new, id=id)
@@ -92,22 +92,24 @@ class Lease(Closing):
                     return frozenset()
                 self._handle = handle
             return self.names
-        asked = (
+        select_sql = (
             "UPDATE counton_turns SET holder = :me,"
             " until = clock_timestamp() + make_interval(secs => :lasts)"
             " WHERE id = ANY(:wanted) AND (holder = :me OR until < clock_timestamp()) RETURNING id"
         )
-        wanted = [id for id, name in self._streams.items() if name not in but]
-        left = [id for id, name in self._streams.items() if name in but]
+        stream_ids = [id for id, name in self._streams.items() if name not in but]
+        excluded_ids = [id for id, name in self._streams.items() if name in but]
         try:
             with self._database.transaction(write=True) as connection:
-                if left:
-                    given = (
+                if excluded_ids:
+                    release_sql = (
                         "UPDATE counton_turns SET holder = '', until = now()"
                         " WHERE id = ANY(:left) AND holder = :me"
                     )
-                    connection.execute(given, left=left, me=self._me)
-                mine = connection.rows(asked, me=self._me, lasts=self._lasts, wanted=wanted)
+                    connection.execute(release_sql, left=excluded_ids, me=self._me)
+                mine = connection.rows(
+                    select_sql, me=self._me, lasts=self._lasts, wanted=stream_ids
+                )
                 return frozenset(self._streams[row.id] for row in mine)
         except CountonError:  # an unreachable server gives no turn
             return frozenset()

@@ -52,31 +52,31 @@ def stamp(column: str) -> dict[str, str]:
 
     The user is the operating system's: environment variables can be forged.
     """
-    who = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    user_name = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     try:
         import pwd
 
-        who = pwd.getpwuid(os.getuid()).pw_name
+        user_name = pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError, AttributeError):  # no such file, or it lacks this user
         with suppress(Exception):
-            who = getpass.getuser()
+            user_name = getpass.getuser()
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    return {column: time, "who": who, "host": socket.gethostname() or "unknown"}
+    return {column: time, "who": user_name, "host": socket.gethostname() or "unknown"}
 
 
-def limit_in_words(stated: Mapping[str, Any] | None) -> str:
+def limit_in_words(record: Mapping[str, Any] | None) -> str:
     """Describe the terms of a limit (JSON values, as in `LedgerEvent`) in words; None is "none"."""
-    if stated is None:
+    if record is None:
         return "none"
-    words = str(guarantee_from_dict(stated["limit"]))
-    if stated.get("unit") is not None:
-        words += f", about one {stated['unit']}"
-    if stated.get("age") is not None:
-        words += f", for events up to {stated['age']:,} windows old"
-    if stated.get("relation") is not None:
-        words += f", of units {NEIGHBOURS[stated['relation']]}"
-    if stated.get("approximate_delta") is not None:
-        words += f", of whose delta {stated['approximate_delta']} is for ApproxDP guarantees"
+    words = str(guarantee_from_dict(record["limit"]))
+    if record.get("unit") is not None:
+        words += f", about one {record['unit']}"
+    if record.get("age") is not None:
+        words += f", for events up to {record['age']:,} windows old"
+    if record.get("relation") is not None:
+        words += f", of units {NEIGHBOURS[record['relation']]}"
+    if record.get("approximate_delta") is not None:
+        words += f", of whose delta {record['approximate_delta']} is for ApproxDP guarantees"
     return words
 
 
@@ -142,12 +142,28 @@ def history(connection: Connection) -> tuple[LedgerEvent, ...]:
                 verb = "narrowed"  # to a unit
             else:
                 verb = "raised" if row.higher else "lowered"
-            whose = row.who, row.host
-            events.append(LedgerEvent(row.time, f"limit {verb}", None, after, *whose, before))
+            events.append(
+                LedgerEvent(
+                    time=row.time,
+                    event=f"limit {verb}",
+                    terms=after,
+                    user=row.who,
+                    host=row.host,
+                    before=before,
+                )
+            )
         for row in connection.rows("SELECT * FROM counton_ledger ORDER BY id"):
             spent = spend_of(row).to_dict()
-            whose = (row.who, row.host)
-            events.append(LedgerEvent(row.entered, "spent", row.name, spent, *whose))
+            events.append(
+                LedgerEvent(
+                    time=row.entered,
+                    event="spent",
+                    name=row.name,
+                    terms=spent,
+                    user=row.who,
+                    host=row.host,
+                )
+            )
     return tuple(sorted(events, key=lambda event: event.time))
 
 
@@ -191,7 +207,9 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
             "then notes the change with time, user and host"
         )
     write_terms(connection, proposed)
-    texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
+    texts = (
+        None if record is None else json.dumps(record, sort_keys=True) for record in (before, after)
+    )
     values = dict(zip(("before", "after"), texts, strict=True))
     connection.insert("counton_limits", {**stamp("time"), **values, "higher": higher})
 
@@ -230,10 +248,13 @@ def ledger(connection: Connection) -> Ledger | None:
 
 def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
     """Return the relation of neighbours and the total privacy loss, by unit."""
-    found = ledger(connection)
-    if found is None:
+    privacy_ledger = ledger(connection)
+    if privacy_ledger is None:
         return add_up(entries(connection))
-    return {unit: (relation, found.cost(unit=unit)) for unit, relation in found.units.items()}
+    return {
+        unit: (relation, privacy_ledger.cost(unit=unit))
+        for unit, relation in privacy_ledger.units.items()
+    }
 
 
 def with_entry(connection: Connection, entry: LedgerEntry) -> Ledger | None:
@@ -258,7 +279,7 @@ def enter(connection: Connection, entry: LedgerEntry) -> None:
         InvalidInputError: another entry has this name, or the guarantee cannot be counted ...
             limit.
     """
-    if any(one.name == entry.name for one in entries(connection)):
+    if any(existing.name == entry.name for existing in entries(connection)):
         raise InvalidInputError(
             f"the ledger has an entry {entry.name!r} already, and entries are never removed: give "
             "another name"
@@ -281,11 +302,11 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool) ->
     before = terms(connection)
     if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
-    known = entries(connection)
+    existing = entries(connection)
     try:
-        proposed.enter_all(known)
+        proposed.enter_all(existing)
     except BudgetExceededError as error:
-        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in known)
+        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in existing)
         raise BudgetExceededError(
             f"the limit of {proposed.limit} was not set, because more is spent already and cannot "
             f"be taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
@@ -325,14 +346,17 @@ class SpentUnit(NamedTuple):
 
 
 def unit_word(
-    known: Iterable[SpentUnit], kind: str | None, stated: str | None, default: str = ANY_UNIT
+    spent_units: Iterable[SpentUnit],
+    kind: str | None,
+    stated_unit: str | None,
+    default: str = ANY_UNIT,
 ) -> str:
     """Return the name of a new release's protected unit.
 
     Args:
-        known: units of the entries in the state's ledger, the record of spent privacy loss.
+        spent_units: units of the entries in the state's ledger, the record of spent privacy loss.
         kind: kind of the new unit ("event", "user", "edge", "letter"); None if unknown.
-        stated: name that the caller gives it; None if the caller gives none.
+        stated_unit: name that the caller gives it; None if the caller gives none.
         default: name if neither the caller nor the state gives one.
 
     Raises:
@@ -346,36 +370,40 @@ def unit_word(
     Traceback (most recent call last):
     counton.base.errors.InvalidInputError: 'visitor' means one user in the release 'visits' of ...
     """
-    known = list(known)
+    spent_units = list(spent_units)
     # Unless its name is stated, a release of rows is none of what a limit names.
     inherited = (kind, None, OPEN) if kind == "user" else (kind, None)
-    alike = [one for one in known if kind is None or one.kind in inherited]
-    whole = default if stated is None else stated
+    alike = [spent for spent in spent_units if kind is None or spent.kind in inherited]
+    whole = default if stated_unit is None else stated_unit
     suffix = whole[len(base_unit(whole)) :]
-    words = list(dict.fromkeys(base_unit(one.unit) for one in alike))
-    if stated is None and len(words) > 1:
+    words = list(dict.fromkeys(base_unit(spent.unit) for spent in alike))
+    if stated_unit is None and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInputError(
             f"the state has separate totals for {' and '.join(map(repr, words))}, and another unit "
             f"would get a total of its own; name the protected unit: {field('unit', named[0])}"
         )
-    if stated is None:
+    if stated_unit is None:
         word = words[0] if words else base_unit(default)
     else:
-        word = known_unit(base_unit(stated), [base_unit(one.unit) for one in known])
+        word = known_unit(base_unit(stated_unit), [base_unit(spent.unit) for spent in spent_units])
     if ANY_UNIT in words and word not in words:
-        first = next(one.name for one in alike if one.unit == ANY_UNIT)
+        first = next(spent.name for spent in alike if spent.unit == ANY_UNIT)
         raise InvalidInputError(
             f"unit is {word + suffix!r}, but the unit of {first!r} in this state has no name, so "
             "the same people could be counted in two totals, each up to the limit: call the unit "
             f"{ANY_UNIT!r} here too, or use another state"
         )
-    for one in known:
-        if kind is not None and one.kind not in (kind, None, OPEN) and base_unit(one.unit) == word:
+    for spent in spent_units:
+        if (
+            kind is not None
+            and spent.kind not in (kind, None, OPEN)
+            and base_unit(spent.unit) == word
+        ):
             raise InvalidInputError(
-                f"{word!r} means one {one.kind} in the release {one.name!r} of this state, but one "
-                f"{kind} here, so the ledger would add up different units; give one {kind} another "
-                f"name: {field('unit', kind)}"
+                f"{word!r} means one {spent.kind} in the release {spent.name!r} of this state, but "
+                f"one {kind} here, so the ledger would add up different units; give one {kind} "
+                f"another name: {field('unit', kind)}"
             )
     return word + suffix
 
@@ -410,8 +438,9 @@ def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) ->
     steps = f"{window} steps"
     if column is None:
         return with_clock(unit, steps)
-    cut = (str(record.get(name)) for name in ("every", "start"))
-    return with_clock(unit, steps, *cut, zone, str(column))
+    every = str(record.get("every"))
+    start = str(record.get("start"))
+    return with_clock(unit, steps, every, start, zone, str(column))
 
 
 def protects_users(record: Mapping[str, Any]) -> bool:
@@ -450,11 +479,11 @@ def known_in(connection: Connection) -> list[SpentUnit]:
             saved = json.loads(row.terms).get("statistic")
             kinds[row.name] = kind_of(saved, record_in(json.loads(row.details)))
     rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
-    found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
+    units = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
     limit = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
-    return found if about is None else [of_limit(about, found), *found]
+    return units if about is None else [of_limit(about, units), *units]
 
 
 def of_limit(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
@@ -475,6 +504,6 @@ def of_limit(about: str, released: Iterable[SpentUnit] = ()) -> SpentUnit:
     elif states_period(about) or _PEOPLE.fullmatch(word):
         kind = "user"
     else:
-        kinds = (one.kind for one in released if one.kind and base_unit(one.unit) == word)
+        kinds = (spent.kind for spent in released if spent.kind and base_unit(spent.unit) == word)
         kind = next(kinds, OPEN)
     return SpentUnit("limit of the ledger", about, kind)

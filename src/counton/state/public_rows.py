@@ -87,5 +87,5 @@ def public_rows(connection: Connection) -> Iterator[Any]:
 def write_checksum(connection: Connection, stream_id: int) -> None:
     """Write the checksum of a stream's row anew, after a change of its public columns."""
     row = connection.first(f"{PUBLIC} WHERE id = :stream", stream=stream_id)
-    said = "UPDATE counton_streams SET checksum = :checksum WHERE id = :stream"
-    connection.execute(said, stream=stream_id, checksum=checksum_of(row._asdict()))
+    sql = "UPDATE counton_streams SET checksum = :checksum WHERE id = :stream"
+    connection.execute(sql, stream=stream_id, checksum=checksum_of(row._asdict()))

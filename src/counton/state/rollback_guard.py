@@ -54,17 +54,17 @@ _NOTHING_RELEASED = (
 
 def default_folder() -> str | None:
     """Return the user's folder for program state; None if the user has no home."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(given):
-        return os.path.join(given, "counton")
-    found = os.path.join(os.path.expanduser("~"), ".local", "state", "counton")
-    return None if found.startswith("~") else found
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(folder):
+        return os.path.join(folder, "counton")
+    path = os.path.join(os.path.expanduser("~"), ".local", "state", "counton")
+    return None if path.startswith("~") else path
 
 
 def address_of(place: Place) -> str:
     """Return a witness's folder as an absolute path; raise InvalidInputError for anything else."""
-    given: Any = place
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    value: Any = place
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "://" in text:
         raise InvalidInputError(
             f"{field('witness', place)} is not the path of a folder: give a folder, which may lie "
@@ -122,23 +122,25 @@ class RollbackGuard:
             if folder not in ("", NONE)
         }
         # A user's folder may belong to somebody else, as under ``sudo``.
-        found = {
+        entries_by_folder = {
             folder: self._read(file) if folder == self.folder or os.access(folder, os.X_OK) else []
             for folder, file in files.items()
         }
-        kept = found.get(self.folder)
-        taken = found.get(self._named, [])
+        kept = entries_by_folder.get(self.folder)
+        named_entries = entries_by_folder.get(self._named, [])
         #: Steps and digests of which the state has the same release.
         self._agreed = set[tuple[int, str]]()
         #: Whether the file should exist and does not, nor in the folder that the run names.
-        self.missing = kept == [] and (not taken or any(one.get("moving") for one in taken))
+        self.missing = kept == [] and (
+            not named_entries or any(entry.get("moving") for entry in named_entries)
+        )
         at = self.folder if kept != [] or self.missing else self._named
-        self._here = found.get(at, [])
+        self._here = entries_by_folder.get(at, [])
         self.file = files.get(at)
         self.entries = [
             {**entry, "where": str(files[folder].path)}
-            for folder, known in found.items()
-            for entry in known
+            for folder, entries in entries_by_folder.items()
+            for entry in entries
             if entry["key"] != _BEGINNING
         ]
         self.entries.sort(key=lambda entry: -int(entry["step"]))
@@ -198,13 +200,15 @@ class RollbackGuard:
         """Write the entries, and those of ``rows``, to a new file marked as moving; remove the old
         one.
         """
-        entries = [{word: one[word] for word in one if word != "where"} for one in self.entries]
+        entries = [
+            {word: entry[word] for word in entry if word != "where"} for entry in self.entries
+        ]
         if rows:
-            found = [
+            positions = [
                 (GuardPosition.of(row), journal.digest_at(connection, row.id, row.step) or "")
                 for row in public_rows(connection)
             ]
-            entries = [*(self._entry(at, digest) for at, digest in found), *entries]
+            entries = [*(self._entry(at, digest) for at, digest in positions), *entries]
         first = self._entry(GuardPosition(_BEGINNING, "", 0), "")
         try:
             new.begin([{**first, "moving": old is not None}, *reversed(entries)])
@@ -230,11 +234,11 @@ class RollbackGuard:
     def forgotten_entries(self, connection: Connection) -> Entries:
         """Return the witness's entries of released streams that the state lacks."""
         rows = connection.rows("SELECT key_fingerprint, name FROM counton_streams")
-        known = {(row.key_fingerprint, row.name) for row in rows}
+        present = {(row.key_fingerprint, row.name) for row in rows}
         return [
             entry
             for entry in self.entries
-            if entry["step"] and (entry["key"], entry["stream"]) not in known
+            if entry["step"] and (entry["key"], entry["stream"]) not in present
         ]
 
     def refuse_forgotten(self, connection: Connection, beginning: str = "") -> None:
@@ -261,13 +265,14 @@ class RollbackGuard:
         # second step was recorded, too, it is refused this once.
         self.entries += RollbackGuard(self._database, connection, self._named or None)._of(at)
         if not self._of(at):
-            where = self._file(self.folder).path
+            record_path = self._file(self.folder).path
             raise StateRolledBackError(
-                f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and {where} "
-                "has no record of it, so nobody here can tell whether the state was restored from "
-                "an old copy. An old copy would release steps again, with equal noise, and reveal "
-                "how the data differ: restore the newest copy with its witness; if you know that "
-                f"this copy is the newest, confirm it ({field('accept_old_copy', True)})"
+                f"stream {at.name!r} is at step {at.step:,} in state {self._label}, and "
+                f"{record_path} has no record of it, so nobody here can tell whether the state was "
+                "restored from an old copy. An old copy would release steps again, with equal "
+                "noise, and reveal how the data differ: restore the newest copy with its witness; "
+                "if you know that this copy is the newest, confirm it "
+                f"({field('accept_old_copy', True)})"
             )
 
     def check(
@@ -320,7 +325,7 @@ class RollbackGuard:
 
     def _of(self, at: GuardPosition) -> Entries:
         """Return the witness's entries of one stream, the latest steps first."""
-        return [one for one in self.entries if (one["key"], one["stream"]) == at[:2]]
+        return [entry for entry in self.entries if (entry["key"], entry["stream"]) == at[:2]]
 
     def may_show(self, at: GuardPosition, digest: str) -> bool:
         """Return True if a stream's last release still has to be recorded in the witness, the
@@ -334,14 +339,14 @@ class RollbackGuard:
                 this release.
         """
         of = self._of(at)
-        known = False
+        is_known = False
         for entry in of:
             past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
             if past.get(at.step, digest) != digest:
                 raise self._other_release(at.name, at.step, entry["where"])
-            known |= at.step in past or (len(past) > PAST and at.step < min(past))
+            is_known |= at.step in past or (len(past) > PAST and at.step < min(past))
         later = bool(of) and of[0]["step"] > at.step
-        if later and not known:
+        if later and not is_known:
             raise self._other_release(at.name, at.step, of[0]["where"])
         return bool(of) and not later and self.is_behind(at)
 
@@ -351,9 +356,9 @@ class RollbackGuard:
             not self.missing
             and self.file is not None
             and all(
-                (one["key"], one["stream"], one["step"]) != at[:3]
-                or one["forgotten"] < at.forgotten
-                for one in self._here
+                (entry["key"], entry["stream"], entry["step"]) != at[:3]
+                or entry["forgotten"] < at.forgotten
+                for entry in self._here
             )
         )
 
@@ -390,13 +395,13 @@ class RollbackGuard:
         entry = self._entry(at, "0" * 64)
         self._write(lambda file: file.reserve(entry), at.name, _NOTHING_RELEASED)
 
-    def _write(self, act: Callable[[GuardFile], int | None], name: str, what: str) -> None:
+    def _write(self, act: Callable[[GuardFile], int | None], name: str, consequence: str) -> None:
         if (file := self.file) is None:  # the user wants none
             return
         try:
             other = act(file)
         except _FAILS as error:
-            raise self._unwritten(str(file.path), _why(error), what) from None
+            raise self._unwritten(str(file.path), _why(error), consequence) from None
         if other is not None:
             raise self._other_release(name, other, str(file.path))
 
@@ -423,26 +428,27 @@ class RollbackGuard:
         for wait in (0, 0.05, 0.2, 1):  # a writer may just be noting its last commit
             time.sleep(wait)
             now = RollbackGuard(self._database, connection, self._named or None)
-            known = max((entry["step"] for entry in now._of(at)), default=0)
-            if known >= at.step:
+            recorded_step = max((entry["step"] for entry in now._of(at)), default=0)
+            if recorded_step >= at.step:
                 return None
         return (
             f"the state is at step {at.step:,}, but its witness {path} records only steps up to "
-            f"{known:,}, so it could not tell an old copy of the state from the newest: if you "
-            "restored the witness, restore its newest copy; if a run was interrupted, the next run "
-            "records the missing steps"
+            f"{recorded_step:,}, so it could not tell an old copy of the state from the newest: if "
+            "you restored the witness, restore its newest copy; if a run was interrupted, the next "
+            "run records the missing steps"
         )
 
-    def _unwritten(self, path: str, why: str, what: str) -> StateUnavailableError:
+    def _unwritten(self, path: str, why: str, consequence: str) -> StateUnavailableError:
         return StateUnavailableError(
             f"the witness {path} of state {self._label} cannot be written ({why}). It records the "
-            f"last releases, and without it nobody would notice an old copy of the state: {what}"
+            "last releases, and without it nobody would notice an old copy of the state: "
+            f"{consequence}"
         )
 
-    def _other_release(self, name: str, step: int, where: str) -> StateRolledBackError:
+    def _other_release(self, name: str, step: int, record: str) -> StateRolledBackError:
         return StateRolledBackError(
             f"step {step:,} of stream {name!r} has another release in state {self._label} than "
-            f"{where} records, so two copies of the state were continued; equal noise on two data "
+            f"{record} records, so two copies of the state were continued; equal noise on two data "
             "sets reveals how they differ: go on with the recorded copy, and stop using the other"
         )
 
@@ -454,13 +460,13 @@ def latest_witness(database: Database, place: Place | None = None) -> RollbackGu
 
 
 def refuse_used(
-    folder: str | None, own: str | None, label: str, lost: bool, fingerprint: str | None
+    folder: str | None, identity: str | None, label: str, lost: bool, fingerprint: str | None
 ) -> None:
     """Refuse a new stream if a witness in this folder, a record of the releases of another state,
     shows that the state at this address was lost, or that the key was used.
 
     Args:
-        own: identity of the state; None if the state does not exist yet.
+        identity: identity of the state; None if the state does not exist yet.
         label: address of the state.
         lost: whether the state has no streams, and its key is not new.
         fingerprint: fingerprint of a key that is used as it is; None if the key is derived.
@@ -468,7 +474,7 @@ def refuse_used(
     if folder in (None, NONE):
         return
     for path in sorted(Path(str(folder)).glob("*.witness")):
-        if path.stem == own:
+        if path.stem == identity:
             continue
         try:
             entries = parse_entries(read_plain(path))
@@ -483,9 +489,9 @@ def refuse_used(
 def _lost_state(label: str, entry: Mapping[str, Any]) -> StateRolledBackError:
     name = entry["stream"]
     steps = entry["step"]
-    what = "1 step" if steps == 1 else f"{steps:,} steps"
+    extent = "1 step" if steps == 1 else f"{steps:,} steps"
     return StateRolledBackError(
-        f"state {label} has no release {name!r}, but {entry['where']} records {what} of it as "
+        f"state {label} has no release {name!r}, but {entry['where']} records {extent} of it as "
         "released, so the state was lost or restored from an old copy. The privacy loss of those "
         "releases remains, and the ledger does not count it any more: restore the newest copy of "
         f"the state; if it is lost for good, begin another {field('state')}, with a limit reduced "
@@ -596,12 +602,12 @@ def accept_old_copy(state: Place, witness: Place | None = None) -> tuple[str, ..
     database = Database(state)
     try:
         with database.transaction(write=True) as connection:
-            known = RollbackGuard(database, connection, witness)
+            guard = RollbackGuard(database, connection, witness)
             rows = [*public_rows(connection)]
             for row in rows:
-                known.check(connection, row.id, GuardPosition.of(row), accept=True)
-            known.keep(connection, accept=True)
-        return tuple(row.name for row in rows if row.step and not known._of(GuardPosition.of(row)))
+                guard.check(connection, row.id, GuardPosition.of(row), accept=True)
+            guard.keep(connection, accept=True)
+        return tuple(row.name for row in rows if row.step and not guard._of(GuardPosition.of(row)))
     finally:
         database.close()
 

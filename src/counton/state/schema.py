@@ -176,7 +176,7 @@ def types_of(table: str) -> Mapping[str, frozenset[type]]:
     >>> sorted(kind.__name__ for kind in types_of("counton_journal")["unit"])
     ['NoneType', 'str']
     """
-    found = {}
+    types = {}
     for name, body in _TABLE.findall(TABLES + INBOX):
         if name != table:
             continue
@@ -186,5 +186,5 @@ def types_of(table: str) -> Mapping[str, frozenset[type]]:
             if kind not in _TYPES:  # PRIMARY KEY (...)
                 continue
             required = "NOT NULL" in rest or "PRIMARY KEY" in rest
-            found[column] = frozenset(_TYPES[kind]) | (set() if required else {type(None)})
-    return found
+            types[column] = frozenset(_TYPES[kind]) | (set() if required else {type(None)})
+    return types

@@ -107,11 +107,11 @@ class SealedRows:
     def read_list(cls, connection: Connection, table: SealedTable, stream_id: int) -> SealedRows:
         """List the rows of a stream, without their contents."""
         columns = (*table.address, *table.facts, "digest")
-        said = f"SELECT {', '.join(columns)} FROM {table.name} WHERE stream_id = :stream"
+        sql = f"SELECT {', '.join(columns)} FROM {table.name} WHERE stream_id = :stream"
         width = len(table.address)
         entries: dict[Address, Entry] = {}
         number = 0
-        for row in connection.rows(said, stream=stream_id):
+        for row in connection.rows(sql, stream=stream_id):
             number += 1
             entries[tuple(row[:width])] = Entry(tuple(row[width:-1]), bytes(row[-1]))
         if len(entries) != number:
@@ -156,8 +156,8 @@ class SealedRows:
         """
         table = self.table
         columns = (*table.address, *table.facts, *table.contents)
-        said = f"SELECT {', '.join(columns)} {table.place}"
-        row = connection.first(said, **self._values(address))
+        sql = f"SELECT {', '.join(columns)} {table.place}"
+        row = connection.first(sql, **self._values(address))
         if row is None or table.digest_of(row._asdict()) != self._entries[address].digest:
             raise _altered(table)
         return row

@@ -176,10 +176,10 @@ def _checked(rows: Iterable[Any], checks: tuple[_Check, ...]) -> Iterator[Any]:
     for row in rows:
         for place, types, column in checks:
             if type(row[place]) not in types:
-                wanted = " or ".join(sorted(kind.__name__ for kind in types))
+                expected = " or ".join(sorted(kind.__name__ for kind in types))
                 raise StateError(
                     f"column {column} holds a value of type {type(row[place]).__name__}, and it "
-                    f"must be {wanted}: the state was altered; restore it from a copy"
+                    f"must be {expected}: the state was altered; restore it from a copy"
                 )
         yield row
 

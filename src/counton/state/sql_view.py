@@ -166,16 +166,16 @@ def begin(connection: Connection, facts: Mapping[str, Any], lags: int) -> range:
         kept = row.step if row.step == last else max(row.step - lags, 0)
         if (row.level, row.shown) != (facts["level"], facts["shown"]):
             kept = 0  # changed readings, and withdrawn numbers, make all rows new
-        said = ", ".join(f"{column} = :{column}" for column in facts)
-        said = f"UPDATE {_STREAMS} SET {said} WHERE id = :stream_id AND step = :before"
-        changed = connection.execute(said, stream_id=row.id, before=row.step, **facts)
+        assignments = ", ".join(f"{column} = :{column}" for column in facts)
+        sql = f"UPDATE {_STREAMS} SET {assignments} WHERE id = :stream_id AND step = :before"
+        changed = connection.execute(sql, stream_id=row.id, before=row.step, **facts)
         if changed.rowcount != 1:
             raise ConcurrentWriterError(
                 f"another process is publishing this stream, and has added step {row.step + 1:,} "
                 "already: let only one of them publish"
             )
-        said = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
-        connection.execute(said, stream=row.id, kept=kept)
+        sql = f"DELETE FROM {_ROWS} WHERE stream_id = :stream AND step > :kept"
+        connection.execute(sql, stream=row.id, kept=kept)
     else:
         connection.insert(_STREAMS, facts)
     return range(kept + 1, last + 1)

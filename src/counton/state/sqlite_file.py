@@ -87,8 +87,8 @@ def copy_of(path: Path, target: Path, timeout: float) -> Iterator[sqlite3.Connec
         os.link(name, target)
         sync_folder(target.parent)
     finally:
-        for left in reversed(files_of(Path(name))):
-            left.unlink(missing_ok=True)
+        for file in reversed(files_of(Path(name))):
+            file.unlink(missing_ok=True)
 
 
 def check(path: Path) -> None:
@@ -149,26 +149,26 @@ def identity(path: Path) -> tuple[int, int] | None:
     one name would be unknown under another until the log is merged.
     """
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    if found.st_nlink > 1:
+    if stat.st_nlink > 1:
         # A process that makes the state links its name before it removes the temporary name; a
         # process
         # that was killed between the two left both.
         for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
             if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
                 with suppress(OSError):
-                    if os.path.samestat(other.lstat(), found):
+                    if os.path.samestat(other.lstat(), stat):
                         other.unlink()
-        found = path.stat()
-    if found.st_nlink > 1:
+        stat = path.stat()
+    if stat.st_nlink > 1:
         raise StateUnavailableError(
-            f"state {path} has {found.st_nlink} names (hard links), and a release under one name "
+            f"state {path} has {stat.st_nlink} names (hard links), and a release under one name "
             "may be unknown under another: remove the other names, but keep the name that has a "
             "log (NAME-wal) beside it; symbolic links do no harm"
         )
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def create(path: Path) -> None:
@@ -190,13 +190,13 @@ def create(path: Path) -> None:
     try:
         with os.fdopen(descriptor) as file:  # closed before the file gets the name others lock
             with closing(sqlite3.connect(name, isolation_level=None)) as connection:
-                made = Connection(connection, is_sqlite=True)
+                created = Connection(connection, is_sqlite=True)
                 # Nobody sees the file before it is synced as a whole, and it keeps the last mode.
-                made.script("PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
-                made.script(f"PRAGMA application_id={schema.APPLICATION_ID}")
-                made.script(f"PRAGMA user_version={schema.FORMAT}; BEGIN")
-                made.script(schema.TABLES)
-                made.script("COMMIT; PRAGMA journal_mode=WAL")
+                created.script("PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
+                created.script(f"PRAGMA application_id={schema.APPLICATION_ID}")
+                created.script(f"PRAGMA user_version={schema.FORMAT}; BEGIN")
+                created.script(schema.TABLES)
+                created.script("COMMIT; PRAGMA journal_mode=WAL")
             os.fsync(file.fileno())
         give_name(Path(name), path)  # a file that a faster process made serves as well
     except (sqlite3.Error, OSError) as error:
@@ -205,8 +205,8 @@ def create(path: Path) -> None:
             f"permissions"
         ) from error
     finally:
-        for left in files_of(Path(name)):
-            left.unlink(missing_ok=True)
+        for leftover in files_of(Path(name)):
+            leftover.unlink(missing_ok=True)
 
 
 def is_state(path: Path) -> bool:

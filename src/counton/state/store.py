@@ -89,16 +89,16 @@ class Store(Closing):
         Raises:
             StateError: there is no such stream, or its design cannot be read.
         """
-        found = self.find(name, key)
-        if found is None:
+        reader = self.find(name, key)
+        if reader is None:
             raise self._read(partial(stream_rows.no_such_stream, database=self.database, name=name))
-        return found
+        return reader
 
     def arrivals(self, name: str) -> Private[LateRowStats]:
         """Return how many rows came, and how many after their window's release. Operator only."""
-        said = "SELECT arrived, late FROM counton_streams WHERE name = :name"
+        sql = "SELECT arrived, late FROM counton_streams WHERE name = :name"
         with self.database.transaction(write=False) as connection:
-            row = connection.first(said, name=name)
+            row = connection.first(sql, name=name)
             if row is None:
                 raise stream_rows.no_such_stream(connection, self.database, name)
             if not 0 <= row.late <= row.arrived:
@@ -106,7 +106,7 @@ class Store(Closing):
                     f"stream {name!r} has {row.late:,} late rows of {row.arrived:,}: the state was "
                     "altered; restore it from a copy"
                 )
-            return Private(LateRowStats(*row))
+            return Private(LateRowStats(arrived=row.arrived, late=row.late))
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace a stream's public facts (JSON values, such as its options and names of groups);
@@ -129,8 +129,8 @@ class Store(Closing):
             row = stream_rows.find(connection, name)
             public = stream_rows.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
-            said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
-            connection.execute(said, stream=row.id, details=public.text)
+            sql = "UPDATE counton_streams SET details = :details WHERE id = :stream"
+            connection.execute(sql, stream=row.id, details=public.text)
             write_checksum(connection, row.id)
         return int(row.step)
 
@@ -393,10 +393,10 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
             if design is not None:
                 with suppress(InvalidInputError, StateError):  # the statistic may be the user's own
                     last["std"], last["of"] = noise_at(design, row.step)
-    own = {**terms, "law": {"law": terms["law"]["law"]}}
+    public_terms = {**terms, "law": {"law": terms["law"]["law"]}}
     return {
         "name": row.name,
-        "terms": own if design is None else design.public(),
+        "terms": public_terms if design is None else design.public(),
         "details": {
             name: list(value) if isinstance(value, GroupNames) else value
             for name, value in stream_rows.read_facts(connection, row.id, row.details).items()

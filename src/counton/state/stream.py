@@ -203,16 +203,21 @@ class Stream(JournalReader, Closing):
         facts = stream_rows.Facts.of(dict(details or {}))
         stream_rows.check_length(name)
         place = state.database if isinstance(state, Store) else state
-        with keyfile.for_creation(place, key, witness) as (held, database):
-            named: Any = {"key": held, "name": name, "contribution": contribution}
+        with keyfile.for_creation(place, key, witness) as (noise_key, database):
+            named: Any = {"key": noise_key, "name": name, "contribution": contribution}
             if statistic is None:
                 counter = Counter(strategy, guarantee, shape=shape, counters=counters, **named)
             else:
                 from counton.statistics.live_statistic import counter_of
 
-                found = None if counters is None else (shape, counters)
+                shape_and_guarantee = None if counters is None else (shape, counters)
                 counter = counter_of(
-                    statistic, strategy, guarantee, batched=True, found=found, **named
+                    statistic,
+                    strategy,
+                    guarantee,
+                    batched=True,
+                    shape_and_guarantee=shape_and_guarantee,
+                    **named,
                 )
             if database is None:
                 assert not isinstance(place, Database)
@@ -220,13 +225,13 @@ class Stream(JournalReader, Closing):
             with ExitStack() as unless_made:
                 unless_made.callback(database.close)
                 with database.transaction(write=True) as connection:
-                    known = RollbackGuard(database, connection, witness)
-                    known.keep(connection)
-                    row = stream_rows.enter(connection, database, counter, held, facts)
+                    guard = RollbackGuard(database, connection, witness)
+                    guard.keep(connection)
+                    row = stream_rows.enter(connection, database, counter, noise_key, facts)
                 contents = SealedContents.empty(row.id, bytes(row.seal))
-                made = cls(database, row, facts.values(), held, known, counter, contents)
+                stream = cls(database, row, facts.values(), noise_key, guard, counter, contents)
                 unless_made.pop_all()
-                return made
+                return stream
 
     @classmethod
     def open(
@@ -267,29 +272,29 @@ class Stream(JournalReader, Closing):
                 if not connection.execute(stream_rows.TAKE, name=name, further=further).rowcount:
                     raise stream_rows.no_such_stream(connection, database, name)
                 row = stream_rows.find(connection, name)
-                held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-                stream_rows.check_key_of(row, held)
-                said = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
-                last = connection.value(said, stream=row.id) or 0
+                noise_key = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+                stream_rows.check_key_of(row, noise_key)
+                sql = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
+                last = connection.value(sql, stream=row.id) or 0
                 if last != row.step:
                     raise StateError(
                         f"stream {name!r} is at step {row.step} but its journal ends at {last}: "
                         "the state was altered; restore it from a copy"
                     )
                 # A state that was altered may not be an old copy, although its witness is missing.
-                contents = stream_rows.check_seal(connection, database.identity, row, held)
-                known = RollbackGuard(database, connection, witness)
-                known.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
-                stream_rows.check_digest(connection, row, held)
-                known.keep(connection)
+                contents = stream_rows.check_seal(connection, database.identity, row, noise_key)
+                guard = RollbackGuard(database, connection, witness)
+                guard.check(connection, row.id, GuardPosition.of(row), forgetting=forgetting)
+                stream_rows.check_digest(connection, row, noise_key)
+                guard.keep(connection)
                 with reading(f"the details of stream {name!r}"):
                     details = stream_rows.read_facts(connection, row.id, row.details)
-                counter = stream_rows.revive(row, held, strategy)
-                made = cls(database, row, details, held, known, counter, contents, strategy)
+                counter = stream_rows.revive(row, noise_key, strategy)
+                stream = cls(database, row, details, noise_key, guard, counter, contents, strategy)
                 if not forgetting:
-                    _refuse_wrong_bound(made)
+                    _refuse_wrong_bound(stream)
             unless_made.pop_all()
-            return made
+            return stream
 
     @property
     @override
@@ -329,13 +334,15 @@ class Stream(JournalReader, Closing):
             InputChangedError: ``step`` was released with another input.
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
-        one: Any = x[None] if isinstance(x, np.ndarray) else [x]
-        many = self.release_many(one, first_step=step)
-        value = many.values[0]
-        at = many.steps[0]
+        batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
+        releases = self.release_many(batch, first_step=step)
+        value = releases.values[0]
+        at = releases.steps[0]
         std = self._last_std.get(at)
-        alone = value.item() if value.ndim == 0 else value
-        return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._design)
+        number = value.item() if value.ndim == 0 else value
+        return StepRelease(
+            at, number, float(releases.std()[0]) if std is None else std, releases._design
+        )
 
     def release_many(
         self,
@@ -380,21 +387,22 @@ class Stream(JournalReader, Closing):
             ConcurrentWriterError: another process took the stream over, or holds the lock.
         """
         with self._turn.take():
-            given = open_private(addition)
-            if given.inputs is not None:
-                return self._release(given, None, also)
-            self._commit(self._counter(), [], given, also)
+            revealed = open_private(addition)
+            if revealed.inputs is not None:
+                return self._release(revealed, None, also)
+            self._commit(self._counter(), [], revealed, also)
             self._settle()
             return None
 
     @property
     def amounts(self) -> Private[Amounts]:
         """The sizes of the stream's exact sums so far. Secret."""
-        taken = open_private(self._counter().totals_taken)
+        totals = open_private(self._counter().totals_taken)
         statistic = self.statistic
-        (smallest, most), whole = extremes(taken), 0.0
-        if statistic is not None and taken.size:
-            whole = float(statistic.total(taken[None])[0])
+        smallest, most = extremes(totals)
+        whole = 0.0
+        if statistic is not None and totals.size:
+            whole = float(statistic.total(totals[None])[0])
         return Private(Amounts(max(-smallest, most), whole))
 
     @property
@@ -481,22 +489,22 @@ class Stream(JournalReader, Closing):
         """Release the new steps of an addition; answer released ones from the journal."""
         counter = self._counter()
         grid = cast("NDArray[np.int64]", addition.inputs)
-        one = counter.design.step_shape
-        shape = one if counter.design.counters is None else grid.shape[1:]
-        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(one):
+        step_shape = counter.design.step_shape
+        shape = step_shape if counter.design.counters is None else grid.shape[1:]
+        if grid.ndim == 0 or grid.shape[1:] != shape or len(shape) != len(step_shape):
             raise InvalidInputError(
                 f"inputs of stream {self.name!r} have shape {grid.shape}; it must be "
-                f"{('n', *one)}: {_SHAPED}"
+                f"{('n', *step_shape)}: {_SHAPED}"
             )
         following = self.step + 1
         remedy = f"release the steps of stream {self.name!r} before it first"
         first = following if first_step is None else first_step
         first = check_integer("first step", first, 1, following, remedy)
-        known = min(len(grid), self.step + 1 - first)
-        if not known:
+        n_known = min(len(grid), self.step + 1 - first)
+        if not n_known:
             return self._advance(counter, grid, addition, also)
-        old = grid[:known]
-        stop = first + known
+        old = grid[:n_known]
+        stop = first + n_known
         with self._database.transaction(write=False) as connection:
             entries = journal.read(connection, self._row.id, first, stop, counter.design)
         if entries.values.shape != old.shape:
@@ -506,8 +514,8 @@ class Stream(JournalReader, Closing):
             )
         journal.check_inputs(entries.input_digests, first, old, self._digest_key)
         answer = entries.values
-        if known < len(grid):
-            fresh = self._advance(counter, grid[known:], addition, also)
+        if n_known < len(grid):
+            fresh = self._advance(counter, grid[n_known:], addition, also)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
@@ -526,9 +534,9 @@ class Stream(JournalReader, Closing):
             counter.keep_noise(NoiseTable(self._database, self._row.id))
         try:
             if (statistic := self.statistic) is not None:
-                taken = open_private(counter.totals_taken)
+                totals = open_private(counter.totals_taken)
                 windows = open_private(counter.windows_with(grid))
-                refuse_unreadable_cells(statistic, counter.design, taken, windows)
+                refuse_unreadable_cells(statistic, counter.design, totals, windows)
             releases = counter.release_exact(grid)
             std = counter.std_of(releases) if len(grid) else np.empty(0)
             rows = [*journal.release_rows(self._row.id, releases, std, grid, self._digest_key)]
@@ -596,7 +604,8 @@ class Stream(JournalReader, Closing):
                 from counton.state import dedup as marks  # only for rows with users or ids
 
                 if labels is not None:
-                    marks.write_labels(connection, contents.marks, *labels)
+                    first, names = labels
+                    marks.write_labels(connection, contents.marks, first, names)
                 if remembered is not None:
                     subkey = marks.subkey(self._key, self.name)
                     marks.write(connection, contents.marks, remembered, subkey)
@@ -626,8 +635,8 @@ class Stream(JournalReader, Closing):
             ConcurrentWriterError: another process took the stream over.
             StateError: the row is not the one that this writer wrote last.
         """
-        said = f"SELECT {columns} FROM counton_streams WHERE id = :stream"
-        row = connection.first(f"{said}{connection.for_update}", stream=self._row.id)
+        sql = f"SELECT {columns} FROM counton_streams WHERE id = :stream"
+        row = connection.first(f"{sql}{connection.for_update}", stream=self._row.id)
         if row is None or (row.writer_epoch, row.step) != (self._epoch, self.step):
             raise self._taken_over()
         if bytes(check_row(row).seal) != self._sealed.seal:

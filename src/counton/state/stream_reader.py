@@ -133,19 +133,19 @@ class JournalReader:
         """
         from counton.statistics.results import StatisticResults
 
-        own = self.statistic
-        if own is None:
+        statistic = self.statistic
+        if statistic is None:
             raise InvalidInputError(
                 f"stream {self.design.name!r} has counts and no statistic, so it has no readings: "
                 "ask for its releases"
             )
-        if read_as is not None and not read_as.allows(own):
+        if read_as is not None and not read_as.allows(statistic):
             raise InvalidInputError(
-                f"read_as is another statistic than {own!r}, the statistic of stream "
+                f"read_as is another statistic than {statistic!r}, the statistic of stream "
                 f"{self.design.name!r}: give a statistic with the same numbers"
             )
         releases = self.releases(start, stop)
-        return StatisticResults(own if read_as is None else read_as, releases.steps, releases)
+        return StatisticResults(statistic if read_as is None else read_as, releases.steps, releases)
 
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
@@ -269,8 +269,8 @@ class JournalReader:
 
     def _seal_in(self, connection: Connection) -> bytes:
         """Return the seal that the state has now."""
-        said = "SELECT seal FROM counton_streams WHERE id = :stream"
-        return bytes(connection.value(said, stream=self._row.id))
+        sql = "SELECT seal FROM counton_streams WHERE id = :stream"
+        return bytes(connection.value(sql, stream=self._row.id))
 
     @property
     def epoch(self) -> int:
@@ -293,9 +293,9 @@ class JournalReader:
     def _key(self) -> Key:
         """The key of the stream. A key with another fingerprint than the stream's is refused."""
         row = self._row
-        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
-        stream_rows.check_key_of(row, held)
-        return held
+        noise_key = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._kept)
+        stream_rows.check_key_of(row, noise_key)
+        return noise_key
 
     @cached_property
     def _source_key(self) -> bytes:

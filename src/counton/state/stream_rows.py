@@ -94,14 +94,14 @@ _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
 def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
     """Return a stream's public facts from the JSON text and the stored names."""
     facts: dict[str, Any] = json.loads(text)
-    for fact, said in facts.pop(_NAMES, {}).items():
-        names = _HELD.get(said["digest"])
+    for fact, summary in facts.pop(_NAMES, {}).items():
+        names = _HELD.get(summary["digest"])
         if names is None:
             with reading("the names of groups"):
-                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
-                if len(names) != said["count"]:
+                names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, summary))
+                if len(names) != summary["count"]:
                     raise ValueError(
-                        f"{len(names):,} names are stored instead of {said['count']:,}"
+                        f"{len(names):,} names are stored instead of {summary['count']:,}"
                     )
             _HELD[names.digest] = names
         facts[fact] = names
@@ -109,14 +109,14 @@ def read_facts(connection: Connection, stream_id: int, text: str) -> dict[str, A
 
 
 def _blocks(
-    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
+    connection: Connection, stream_id: int, fact: str, summary: Mapping[str, Any]
 ) -> list[bytes]:
     every = f"SELECT names {_OF_FACT} ORDER BY part"
     rows = connection.rows(every, stream=stream_id, fact=fact)
     blocks = [bytes(row.names) for row in rows]
-    if digest_of(blocks) != said["digest"]:
+    if digest_of(blocks) != summary["digest"]:
         raise StateError(
-            f"the names of {said['count']:,} groups are not those that the stream was created "
+            f"the names of {summary['count']:,} groups are not those that the stream was created "
             "with: the state was altered; restore it from a copy"
         )
     return blocks
@@ -207,19 +207,21 @@ def enter(
 
 
 def with_unit(
-    known: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
+    spent_units: Iterable[ledger.SpentUnit], terms: Design, record: Mapping[str, Any]
 ) -> Design:
     """Return a new stream's design with the ledger's name of its protected unit."""
-    given = default = terms.contribution.unit
-    stated = None if given == ANY_UNIT else given
+    contribution_unit = default = terms.contribution.unit
+    stated_unit = None if contribution_unit == ANY_UNIT else contribution_unit
     if terms.statistic is not None:
         from counton.statistics.live_statistic import statistic_of
 
         statistic, batched = statistic_of(terms.statistic)
         default = statistic.contribution(batched=batched).unit
-        if given == default and "unit" not in statistic.parameters:
-            stated = None
-    unit = ledger.unit_word(known, ledger.kind_of(terms.statistic, record), stated, default)
+        if contribution_unit == default and "unit" not in statistic.parameters:
+            stated_unit = None
+    unit = ledger.unit_word(
+        spent_units, ledger.kind_of(terms.statistic, record), stated_unit, default
+    )
     return replace(terms, contribution=replace(terms.contribution, unit=unit))
 
 
@@ -272,8 +274,8 @@ def check_seal(connection: Connection, identity: str, row: Any, key: Key) -> Sea
     with reading(f"the details of stream {row.name!r}"):
         contents = SealedContents.read_lists(connection, row.id, bytes(row.seal))
         right = seal_of(key, identity, row._asdict(), contents)
-        for fact, said in json.loads(row.details).get(_NAMES, {}).items():
-            _blocks(connection, row.id, fact, said)  # refuses names that were altered
+        for fact, summary in json.loads(row.details).get(_NAMES, {}).items():
+            _blocks(connection, row.id, fact, summary)  # refuses names that were altered
     if not hmac.compare_digest(right, contents.seal):
         raise StateError(
             f"stream {row.name!r} is not what was written under its key (its public facts, its "

@@ -122,7 +122,7 @@ def verify(
     database = Database(state)
     try:
         database.check_pages()
-        known = _read(database, witness)  # before the state
+        guard = _read(database, witness)  # before the state
         with database.transaction(write=False) as connection:
             every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
             rows = [row for row in every if name in (None, row.name)]
@@ -130,37 +130,39 @@ def verify(
             books.ledger(connection)  # refuses a limit that cannot be read
             keys = {row.name: _fitting(database, row, key) for row in rows}
             refused = {
-                row.name: _witness_problem(connection, database, row, known, keys[row.name])
+                row.name: _witness_problem(connection, database, row, guard, keys[row.name])
                 for row in rows
             }
-            lost = [*_forgotten_releases(connection, database, known, name)]
+            lost = [*_forgotten_releases(connection, database, guard, name)]
         if name is not None and not rows:
             raise StreamMismatchError(
                 f"state {database.label} has no release {name!r}: see which releases it has "
                 "(counton inspect, or state_summary)"
             )
-        found = []
+        verifications = []
         for row in rows:
-            held = keys[row.name]
-            if isinstance(held, StateError):
-                found.append(Verification(row.name, "stream", 0, (), (str(held),)))
+            noise_key = keys[row.name]
+            if isinstance(noise_key, StateError):
+                verifications.append(Verification(row.name, "stream", 0, (), (str(noise_key),)))
                 continue
-            if isinstance(held, NoiseKeyError):
+            if isinstance(noise_key, NoiseKeyError):
                 if name is not None:
-                    raise held
-                one = Verification(row.name, "stream", 0, (), (), skipped=str(held))
+                    raise noise_key
+                verification = Verification(row.name, "stream", 0, (), (), skipped=str(noise_key))
             else:
                 try:
                     with reading(f"what describes stream {row.name!r}"):
-                        one = _Recomputation(database, row, held).verify(spent.get(row.name))
+                        verification = _Recomputation(database, row, noise_key).verify(
+                            spent.get(row.name)
+                        )
                 except StateError as error:  # its terms cannot be read
-                    one = Verification(row.name, "stream", 0, (), (str(error),))
+                    verification = Verification(row.name, "stream", 0, (), (str(error),))
             if (problem := refused[row.name]) is not None:
-                told = tuple(dict.fromkeys([*one.problems, str(problem)]))
+                problems = tuple(dict.fromkeys([*verification.problems, str(problem)]))
                 old = isinstance(problem, StateRolledBackError | StateUnavailableError)
-                one = replace(one, problems=told, old_copy=old)
-            found.append(one)
-        return (*found, *lost)
+                verification = replace(verification, problems=problems, old_copy=old)
+            verifications.append(verification)
+        return (*verifications, *lost)
     finally:
         database.close()
 
@@ -218,11 +220,11 @@ def _fitting(database: Database, row: Any, key: keyfile.Kept) -> Key | NoiseKeyE
     """Return a stream's key; or the error that it is another one, or that the row is damaged."""
     try:
         check_row(row)
-        held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-        stream_rows.check_key_of(row, held)
+        noise_key = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+        stream_rows.check_key_of(row, noise_key)
     except (NoiseKeyError, StateError) as error:
         return error
-    return held
+    return noise_key
 
 
 class _Recomputation:
@@ -290,12 +292,12 @@ class _Recomputation:
         """Refuse a journal whose noise deviation differs from the design's."""
         row = self._row
         every = self._terms.errors.std(range(1, self._row.step + 1))
-        said = (
+        sql = (
             "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
             " ORDER BY step"
         )
         with self._database.transaction(write=False) as connection:
-            for step, std in connection.rows(said, stream=row.id, last=row.step):
+            for step, std in connection.rows(sql, stream=row.id, last=row.step):
                 if step < 1:
                     raise self._alteration(
                         f"the journal of stream {row.name!r} has a row of step {step:,}"
@@ -369,8 +371,8 @@ class _Recomputation:
             return
         with self._database.transaction(write=False) as connection:
             rows = [*journal.widths(connection, self._row.id, last)]
-        for (steps, width), (before, held) in zip(rows[1:], rows, strict=False):
-            if width != held or steps.stop - begin > _CHUNK // max(width, 1):
+        for (steps, width), (before, width_before) in zip(rows[1:], rows, strict=False):
+            if width != width_before or steps.stop - begin > _CHUNK // max(width, 1):
                 yield range(begin, before.stop)
                 begin = before.stop
         if begin <= last:
@@ -460,5 +462,5 @@ class _Recomputation:
                 "end this stream, and begin another"
             )
 
-    def _alteration(self, what: str) -> StateError:
-        return StateError(f"{what}: the state was altered; restore it from a copy")
+    def _alteration(self, subject: str) -> StateError:
+        return StateError(f"{subject}: the state was altered; restore it from a copy")

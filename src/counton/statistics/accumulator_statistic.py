@@ -184,7 +184,7 @@ class AccumulatorStatistic(Statistic):
         """Convert events to one array for each of ``parts``; by default an event is a number."""
         return (events,)
 
-    def check_events(self, each: NDArray[np.int64]) -> None:
+    def check_events(self, event_counts: NDArray[np.int64]) -> None:
         """Raise an error if a step cannot have this number of events."""
 
 
@@ -223,29 +223,29 @@ class Sums(Exact):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this = self._statistic
+        statistic = self._statistic
         steps = len(stops)
-        each = np.diff(stops, prepend=0)
-        this.check_events(each)
-        said = this.encode(*this.columns_of(events))
-        if this.spans and (said < 0).any():
+        event_counts = np.diff(stops, prepend=0)
+        statistic.check_events(event_counts)
+        codes = statistic.encode(*statistic.columns_of(events))
+        if statistic.spans and (codes < 0).any():
             raise InvalidInputError(
-                f"an event belongs to no cell of {this!r}: give it a cell that is listed, or leave "
-                "the event out"
+                f"an event belongs to no cell of {statistic!r}: give it a cell that is listed, or "
+                "leave the event out"
             )
-        sums = np.zeros((steps, this.places), np.int64)
+        sums = np.zeros((steps, statistic.places), np.int64)
         ends = np.concatenate([[0], stops])
-        for place, amount in this.entries(said):
+        for place, amount in statistic.entries(codes):
             if isinstance(place, int):
                 if isinstance(amount, int):
-                    sums[:, place] += each * amount
+                    sums[:, place] += event_counts * amount
                     continue
                 running = np.concatenate([[0], np.cumsum(amount)])  # may wrap; differences do not
                 sums[:, place] += running[ends[1:]] - running[ends[:-1]]
             else:
-                cell = np.repeat(np.arange(steps), each) * this.places + place
+                cell = np.repeat(np.arange(steps), event_counts) * statistic.places + place
                 np.add.at(sums.reshape(-1), cell, amount)
-        return this.measure(sums)
+        return statistic.measure(sums)
 
     @override
     def undo(self) -> None: ...
@@ -282,16 +282,16 @@ def refuse_unreadable(
 
 
 def refuse_unreadable_cells(
-    statistic: Statistic, terms: Design, taken: Integers, changes: Integers
+    statistic: Statistic, terms: Design, totals: Integers, changes: Integers
 ) -> None:
     """Raise `SumOverflowError` if the next steps' changes make releases inexact.
 
-    The cells so far, ``taken``, do not matter if a release counts a single step.
+    The cells so far, ``totals``, do not matter if a release counts a single step.
     """
     if math.isinf(statistic.most_counted(0.0, 0.0)):
         return
     added = statistic.total(changes)
     whole = float(added.max(initial=0.0))
     if terms.strategy.facts.workload == "totals":
-        whole = float(statistic.total(taken[None])[0] + added.sum())
+        whole = float(statistic.total(totals[None])[0] + added.sum())
     refuse_unreadable(statistic, terms.strategy, terms.law, whole)

@@ -155,14 +155,14 @@ class Average(ClippedValues):
             )
         lower = float(self.lower)
         upper = float(self.upper)
-        one = math.sqrt(2) / self.width
+        std = math.sqrt(2) / self.width
         total = math.hypot(lower, upper) / math.sqrt(2)
         mean = (upper - lower) / math.sqrt(2)
         return ErrorScale(
             f"the number of values; of their sum: times {total:,.3g}; of the mean of n values: up "
             f"to times {mean:,.3g} / n",
-            one,
-            one,
+            std,
+            std,
         )
 
     @override
@@ -174,16 +174,16 @@ class Average(ClippedValues):
         return np.asarray(self.measure(np.full((1, 2), rows * self.width // 2, np.int64))[0])
 
     @override
-    def check_events(self, each: NDArray[np.int64]) -> None:
-        if self.number is not None and (each != self.number).any():
-            wrong = int(each[each != self.number][0])
+    def check_events(self, event_counts: NDArray[np.int64]) -> None:
+        if self.number is not None and (event_counts != self.number).any():
+            wrong = int(event_counts[event_counts != self.number][0])
             raise InvalidInputError(
                 f"a step has {wrong:,} values, but the public number of values is {self.number:,}: "
                 f"give {self.number:,} values in each step, or leave number out, which keeps the "
                 "number private"
             )
         size = self.width + abs(int(self.lower / self.resolution))
-        most = int(each.max(initial=0))
+        most = int(event_counts.max(initial=0))
         refuse_overflow(
             most * size,
             _LARGEST_SUM,
@@ -227,18 +227,18 @@ class Average(ClippedValues):
         With a private number the mean is a ratio of two estimates, clipped to the bounds; it is
         halfway between the bounds if the released number is not positive.
         """
-        asked = "mean" if name is None else name
-        if asked not in self.number_names:
-            known = ", ".join(map(repr, self.number_names[:-1]))
-            raise InvalidInputError(f"name is {quote(name)}; give {known} or 'count'")
+        measure = "mean" if name is None else name
+        if measure not in self.number_names:
+            choices = ", ".join(map(repr, self.number_names[:-1]))
+            raise InvalidInputError(f"name is {quote(name)}; give {choices} or 'count'")
         if self.number is not None:
             start, stop = cells.ends
             delay = cells.design.strategy.facts.delay
             total = cells.one(0)
             number = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
-            if asked == "count":
+            if measure == "count":
                 return Formula(number)
-            if asked == "sum":
+            if measure == "sum":
                 return total
             if not number:
                 raise InvalidInputError(
@@ -247,42 +247,44 @@ class Average(ClippedValues):
             return total.over(number, float(self.lower), float(self.upper))
         lower = float(self.lower)
         upper = float(self.upper)
-        one = cells.std
+        cell_std = cells.std
         above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
         count = (above + below) / self.width
 
         def parts() -> Formula:
             over = cells.sum({0: 1.0})
             under = cells.sum({1: 1.0})
-            if asked == "mean":
+            if measure == "mean":
                 share = quotient(over, over + under)
                 return (share * (upper - lower) + lower).within(lower, upper)
-            if asked == "count":
+            if measure == "count":
                 return (over + under) / self.width
             return (over + under) * (lower / self.width) + over * float(self.resolution)
 
-        if asked == "mean":
+        if measure == "mean":
             seen = above + below > 0
             both = np.where(seen, above + below, 1.0)
             share = np.where(seen, above / both, 0.5)
-            std = np.where(seen, one * (upper - lower) * np.hypot(above, below) / both**2, math.inf)
+            std = np.where(
+                seen, cell_std * (upper - lower) * np.hypot(above, below) / both**2, math.inf
+            )
 
             def ends(level: float) -> tuple[Any, Any]:
                 # The distance from a line is a weighted sum of both cells.
-                wide = float(cells.halfwidths(np.array(one), level))
+                wide = float(cells.halfwidths(np.array(cell_std), level))
                 low, high = _directions(above, below, wide)
                 return lower + (upper - lower) * low, lower + (upper - lower) * high
 
             mean = lower + (upper - lower) * np.clip(share, 0.0, 1.0)
             return ClosedForm(mean, ends, std, parts)
-        value = count if asked == "count" else lower * count + above * float(self.resolution)
-        weights = (1, 1) if asked == "count" else (self.lower, self.upper)
+        value = count if measure == "count" else lower * count + above * float(self.resolution)
+        weights = (1, 1) if measure == "count" else (self.lower, self.upper)
         weight = math.hypot(*map(float, weights)) / self.width
 
         def half(level: float) -> float:
-            return float(cells.halfwidths(np.array(one), level)) * weight
+            return float(cells.halfwidths(np.array(cell_std), level)) * weight
 
-        return ClosedForm.around(value, half, one * weight, parts)
+        return ClosedForm.around(value, half, cell_std * weight, parts)
 
 
 class SumBesideNumber(Average):
@@ -329,8 +331,8 @@ def undeclared_variant(statistic: S) -> S | SumBesideNumber:
     (SumBesideNumber(lower='0', upper='60', resolution='1'), Count())
     """
     if isinstance(statistic, Sum):
-        told = {"unit": statistic.unit} if statistic._stated else {}
-        return SumBesideNumber(statistic.lower, statistic.upper, statistic.resolution, **told)
+        options = {"unit": statistic.unit} if statistic._stated else {}
+        return SumBesideNumber(statistic.lower, statistic.upper, statistic.resolution, **options)
     return statistic
 
 
@@ -341,11 +343,11 @@ def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, 
     """
     radius = np.hypot(above, below)
     near = radius <= distance
-    own = np.arctan2(above, below)
+    cell_angles = np.arctan2(above, below)
     reach = np.arcsin(np.where(near, 0.0, distance / np.where(near, 1.0, radius)))
-    nearest = np.where(above + below > 0, np.clip(own, 0.0, math.pi / 2), math.pi / 4)
+    nearest = np.where(above + below > 0, np.clip(cell_angles, 0.0, math.pi / 2), math.pi / 4)
     angles = [nearest]
-    for turned in (own - math.pi, own, own + math.pi):  # lines, not rays
+    for turned in (cell_angles - math.pi, cell_angles, cell_angles + math.pi):  # lines, not rays
         low = np.maximum(turned - reach, 0.0)
         high = np.minimum(turned + reach, math.pi / 2)
         angles += [np.where(low <= high, end, nearest) for end in (low, high)]

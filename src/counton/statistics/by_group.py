@@ -72,16 +72,18 @@ class GroupedResult(StatisticResult):
         plain = inner.reading is None and (inner.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = request.groups or all_groups
-            return TableNumbers.of_groups({one: self.of(one).numbers(request) for one in chosen})
+            return TableNumbers.of_groups(
+                {group: self.of(group).numbers(request) for group in chosen}
+            )
         together = Cells(self.release, self.cells.first, len(all_groups))
-        found = StatisticResult(inner, together).numbers(request)
-        rows = np.size(found.numbers.value) // len(all_groups)
+        numbers = StatisticResult(inner, together).numbers(request)
+        rows = np.size(numbers.numbers.value) // len(all_groups)
         named = {"group": np.repeat(np.array(all_groups), rows)}
-        found = found._replace(about=named | {**found.about})
+        numbers = numbers._replace(about=named | {**numbers.about})
         if request.groups is None:
-            return found
+            return numbers
         places = np.array([self.statistic.group(group) for group in request.groups], np.int64)
-        return found.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
+        return numbers.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
 
 
 class Grouped(AccumulatorStatistic):
@@ -145,13 +147,13 @@ class Grouped(AccumulatorStatistic):
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound of the inner statistic; groups do not increase it."""
-        found = self.inner.contribution(batched=batched)
-        if found.relation == "replace":
+        contribution = self.inner.contribution(batched=batched)
+        if contribution.relation == "replace":
             raise InvalidInputError(
                 f"{self.inner!r} protects the content of an event, but not its presence, and with "
                 "groups the presence must be private too: use neighbours='add_remove'"
             )
-        return found
+        return contribution
 
     @property
     @override
@@ -209,8 +211,8 @@ class Grouped(AccumulatorStatistic):
     def measure(self, sums: Integers) -> Integers:
         steps = len(sums)
         count = len(self.groups)
-        found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
-        return found.reshape(steps, count, *self.inner.cells)
+        cells = self.inner.measure(sums.reshape(steps * count, self.inner.places))
+        return cells.reshape(steps, count, *self.inner.cells)
 
     @override
     def most_counted(self, first: float, last: float) -> float:
@@ -218,8 +220,8 @@ class Grouped(AccumulatorStatistic):
 
     @override
     def total(self, cells: Integers) -> Floats:
-        each = self.inner.total(cells.reshape(-1, *self.inner.cells))
-        return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
+        totals = self.inner.total(cells.reshape(-1, *self.inner.cells))
+        return np.asarray(totals.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def group(self, name: Any) -> int:
         if not isinstance(name, str) or name not in self._place:
@@ -237,12 +239,12 @@ class _ByGroup(Sums):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this = self._statistic
+        statistic = self._statistic
         listed = list(events)
-        if this.inner.counts_users:
+        if statistic.inner.counts_users:
             raise InvalidInputError(
-                f"{this!r} counts users in each group, and only a job knows the users of rows: run "
-                f"a job with {field('user')} and {field('by')}"
+                f"{statistic!r} counts users in each group, and only a job knows the users of "
+                f"rows: run a job with {field('user')} and {field('by')}"
             )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
@@ -251,12 +253,12 @@ class _ByGroup(Sums):
                 raise InvalidInputError(
                     f"an event is {quote(event)}; give pairs of a group and an event"
                 )
-            places[at] = this.group(event[0])
-        cells = steps * len(this.groups) + places  # each group of each step counts as a step
-        ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(this.groups)))
+            places[at] = statistic.group(event[0])
+        cells = steps * len(statistic.groups) + places  # each group of each step counts as a step
+        ends = np.cumsum(np.bincount(cells, minlength=len(stops) * len(statistic.groups)))
         rows = np.argsort(cells, kind="stable").tolist()
-        found = this.inner.begin().take([listed[row][1] for row in rows], ends)
-        return found.reshape(len(stops), *this.cells)
+        changes = statistic.inner.begin().take([listed[row][1] for row in rows], ends)
+        return changes.reshape(len(stops), *statistic.cells)
 
 
 def inner_of(statistic: S) -> S:

@@ -37,7 +37,7 @@ OWN = {
 #: Module of each class. Classes without a command name are of groups, of users in a report, and of
 #: events in their order, which are counted in memory (`counton.RunningStatistic`).
 KNOWN: dict[str, str] = {
-    **{where.partition(":")[2]: where.partition(":")[0] for where in OWN.values()},
+    **{location.partition(":")[2]: location.partition(":")[0] for location in OWN.values()},
     "Distinct": "counton.statistics.distinct",
     "Substrings": "counton.statistics.sequences.substrings",
     "Episodes": "counton.statistics.sequences.episodes",
@@ -92,19 +92,19 @@ def nearest(name: object) -> str | None:
     from difflib import get_close_matches
 
     word = str(name).strip().lower().replace("_", "-")
-    known = keywords()
-    if word in known:
+    names = keywords()
+    if word in names:
         return word
-    others = {other: one for one in known for other in statistic_named(one).also_called}
-    found = others.get(word) or others.get(word.removesuffix("s"))
-    near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
-    return found or (others.get(near[0], near[0]) if near else None)
+    others = {other: keyword for keyword in names for other in statistic_named(keyword).also_called}
+    match = others.get(word) or others.get(word.removesuffix("s"))
+    near = get_close_matches(word, names, 1) or get_close_matches(word, others, 1, 0.8)
+    return match or (others.get(near[0], near[0]) if near else None)
 
 
 def no_statistic(name: object) -> str:
     """Return a message on an unknown statistic, which suggests the closest name."""
-    found = nearest(name)
-    near = "" if found is None else f" (did you mean {found!r}?)"
+    suggestion = nearest(name)
+    near = "" if suggestion is None else f" (did you mean {suggestion!r}?)"
     return f"there is no statistic {quote(name)}{near}; give one of {', '.join(keywords())}"
 
 
@@ -115,27 +115,27 @@ def statistic_named(keyword: str) -> type[Statistic]:
     >>> statistic_named("average").__name__
     'Average'
     """
-    where = OWN.get(keyword) or _others().get(keyword)
-    if where is None:
+    location = OWN.get(keyword) or _others().get(keyword)
+    if location is None:
         raise InvalidInputError(no_statistic(keyword))
-    module, _, name = where.partition(":")
+    module, _, name = location.partition(":")
     try:
-        found: Any = getattr(import_module(module), name)
+        statistic: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(
-            f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); repair or remove "
-            "the package that provides it"
+            f"statistic {keyword!r} is {location}, which cannot be loaded ({error}); repair or "
+            "remove the package that provides it"
         ) from error
-    bases = found.__mro__ if isinstance(found, type) else ()
-    fits = any((one.__module__, one.__name__) == _BASE for one in bases)
-    taken = fits and keyword not in OWN and found.__name__ in KNOWN
-    if not fits or found.keyword != keyword or taken:
+    bases = statistic.__mro__ if isinstance(statistic, type) else ()
+    fits = any((base.__module__, base.__name__) == _BASE for base in bases)
+    is_taken = fits and keyword not in OWN and statistic.__name__ in KNOWN
+    if not fits or statistic.keyword != keyword or is_taken:
         raise InvalidInputError(
-            f"statistic {keyword!r} is {where}; it must be a subclass of "
+            f"statistic {keyword!r} is {location}; it must be a subclass of "
             f"counton.statistics.Statistic with the keyword {keyword!r}, and no statistic of "
             f"counton may have the name of its class: correct the class"
         )
-    return cast("type[Statistic]", found)
+    return cast("type[Statistic]", statistic)
 
 
 def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
@@ -167,12 +167,12 @@ def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
     """Rebuild a statistic from the dict of `statistic_to_dict`, which names its class."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in KNOWN:
-        own: type[Statistic] = getattr(import_module(KNOWN[name]), name)
-        return statistic_of_kind(own, saved)
-    for keyword, where in _others().items():
-        if keyword not in OWN and where.partition(":")[2] == name:
+        statistic_type: type[Statistic] = getattr(import_module(KNOWN[name]), name)
+        return statistic_of_kind(statistic_type, saved)
+    for keyword, location in _others().items():
+        if keyword not in OWN and location.partition(":")[2] == name:
             return statistic_of_kind(statistic_named(keyword), saved)
-    others = [where.partition(":")[2] for where in _others().values()]
+    others = [location.partition(":")[2] for location in _others().values()]
     raise InvalidInputError(
         f"statistic is {quote(name)}, which is not known; known are "
         f"{', '.join([*KNOWN, *others])}: install the package that provides another one"

@@ -46,9 +46,9 @@ class Cells:
         """Released values in data units, of shape ``(cells,)`` or ``(groups, cells)``."""
         return self.in_shape(self.release.value)
 
-    def in_shape(self, each: Any) -> NDArray[Any]:
+    def in_shape(self, values: Any) -> NDArray[Any]:
         """Reshape one number for each cell to the shape of ``values``."""
-        return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
+        return np.reshape(values, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -76,8 +76,8 @@ class Cells:
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """Return one cell times ``scale``, with the interval of its noise's exact distribution."""
 
-        def times(each: NDArray[Any]) -> Any:
-            number = each[..., cell] if self.groups else each[cell].item()
+        def times(array: NDArray[Any]) -> Any:
+            number = array[..., cell] if self.groups else array[cell].item()
             return number * (int(scale) if scale.denominator == 1 else float(scale))
 
         def ends(level: float) -> tuple[Any, Any]:
@@ -103,8 +103,8 @@ class Cells:
         ``grain`` is the largest rounding error of a published ``value``, by default the sum itself.
         """
         if value is None:
-            each = (weight * float(self.values[cell]) for cell, weight in weights.items())
-            value = math.fsum(each)
+            terms = (weight * float(self.values[cell]) for cell, weight in weights.items())
+            value = math.fsum(terms)
         start, stop = self.ends
         parts = tuple(
             Term(float(weight), start, stop, stream_cell(self.design, self.first + cell))
@@ -145,7 +145,7 @@ class Cells:
         # Cells have independent noise of one distribution. In standard deviations the half-width is
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.
-        one = self.halfwidth(level)
+        cell_half = self.halfwidth(level)
         law = self.design.law
         strategy = self.design.strategy
         if not self.std:
@@ -157,8 +157,8 @@ class Cells:
             (full,) = strategy._largest_reads(np.array([self.ends[1]])).tolist()
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(law) else 0.5) / law.std
-        alone = std * (one / self.std + coarse)
-        half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
+        scaled_half = std * (cell_half / self.std + coarse)
+        half = np.maximum(scaled_half, smooth_halfwidth(std, law, level, draws=draws))
         if read is not None:
             # By Cauchy and Schwarz, rounding moves a sum by at most this.
             rounded = float(window_rounding(strategy, *self.ends))

@@ -43,30 +43,31 @@ class ContingencyResult(GridResult):
 
         A / separates the values of a text, a * sums over a column.
         """
-        this = self.statistic
-        given = name
+        statistic = self.statistic
+        requested_name = name
         if isinstance(name, str):
-            parts = [name] if len(this.columns) == 1 else name.split("/")
+            parts = [name] if len(statistic.columns) == 1 else name.split("/")
             name = tuple(None if part == "*" else part for part in parts)
         if name is None:
-            name = (None,) * len(this.columns)
+            name = (None,) * len(statistic.columns)
         values = in_parts(name)
-        if len(values) != len(this.columns):
+        if len(values) != len(statistic.columns):
             example = "/".join(
-                [next(iter(this.columns.values()))[0], *"*" * (len(this.columns) - 1)]
+                [next(iter(statistic.columns.values()))[0], *"*" * (len(statistic.columns) - 1)]
             )
             raise InvalidInputError(
-                f"{quote(given)} names no cell: give one value for each of "
-                f"{', '.join(this.columns)}, in this order, with '/' between them; * means all "
-                f"values of a column, as in {example!r}"
+                f"{quote(requested_name)} names no cell: give one value for each of "
+                f"{', '.join(statistic.columns)}, in this order, with '/' between them; * means "
+                f"all values of a column, as in {example!r}"
             )
         places = [
-            None if one is None else this.place_of(axis, one) for axis, one in enumerate(values)
+            None if value is None else statistic.place_of(axis, value)
+            for axis, value in enumerate(values)
         ]
         low = [0 if place is None else place for place in places]
         high = [
             size if place is None else place + 1
-            for place, size in zip(places, this.shape, strict=True)
+            for place, size in zip(places, statistic.shape, strict=True)
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
 
@@ -81,8 +82,8 @@ class ContingencyResult(GridResult):
         return self._margin(columns).columns(level)
 
     def _margin(self, columns: Sequence[str]) -> TableNumbers:
-        this = self.statistic
-        names = list(this.columns)
+        statistic = self.statistic
+        names = list(statistic.columns)
         for name in columns:
             if name not in names or columns.count(name) > 1:
                 raise InvalidInputError(
@@ -90,30 +91,34 @@ class ContingencyResult(GridResult):
                     "each only once"
                 )
         kept = [names.index(name) for name in columns]
-        sizes = [this.shape[axis] for axis in kept]
+        sizes = [statistic.shape[axis] for axis in kept]
         picked = np.indices(sizes).reshape(len(kept), -1) if kept else np.zeros((0, 1), np.int64)
         low = np.zeros((len(names), picked.shape[1]), np.int64)
-        high = low + np.array(this.shape)[:, None]
-        found: dict[str, NDArray[Any]] = {}
+        high = low + np.array(statistic.shape)[:, None]
+        labels: dict[str, NDArray[Any]] = {}
         for row, axis in enumerate(kept):
             low[axis] = picked[row]
             high[axis] = picked[row] + 1
-            found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
-        return TableNumbers(found, self.of_boxes(low, high))
+            labels[names[axis]] = np.array(statistic.columns[names[axis]], dtype=object)[
+                picked[row]
+            ]
+        return TableNumbers(labels, self.of_boxes(low, high))
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the rows of the table: every margin, the total first and the cells last."""
         names = list(self.statistic.columns)
-        kept = [one for count in range(len(names) + 1) for one in combinations(names, count)]
-        margins = [self._margin(one) for one in kept]
+        kept = [
+            columns for count in range(len(names) + 1) for columns in combinations(names, count)
+        ]
+        margins = [self._margin(columns) for columns in kept]
         about = {}
         for name in names:
-            each = [
-                one.about.get(name, np.full(np.size(one.numbers.value), None, dtype=object))
-                for one in margins
+            labels = [
+                margin.about.get(name, np.full(np.size(margin.numbers.value), None, dtype=object))
+                for margin in margins
             ]
-            about[name] = np.concatenate(each)
+            about[name] = np.concatenate(labels)
         return TableNumbers.below(margins, about)
 
 
@@ -179,14 +184,16 @@ class Contingency(GridCells):
     @staticmethod
     @override
     def label(names: Mapping[str, Any]) -> str:
-        told = [f"{name} {value}" for name, value in names.items() if value is not None]
-        return ", ".join(told) or "total"
+        parts = [f"{name} {value}" for name, value in names.items() if value is not None]
+        return ", ".join(parts) or "total"
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"columns": [[name, [*own]] for name, own in self.columns.items()]}
-        return {**given, **({"equal": True} if self.equal else {}), **super().parameters}
+        parameters: dict[str, Any] = {
+            "columns": [[name, [*labels]] for name, labels in self.columns.items()]
+        }
+        return {**parameters, **({"equal": True} if self.equal else {}), **super().parameters}
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
@@ -203,5 +210,5 @@ class Contingency(GridCells):
             cell, whole = axis.variance(low, np.array([1, axis.cells]))
             mean *= float(axis.cells * cell + whole) / (axis.cells + 1)
             largest *= float(max(cell, whole))
-        what = "a number of any margin, over all steps and margins"
-        return ErrorScale(what, math.sqrt(mean), math.sqrt(largest))
+        meaning = "a number of any margin, over all steps and margins"
+        return ErrorScale(meaning, math.sqrt(mean), math.sqrt(largest))

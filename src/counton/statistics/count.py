@@ -84,8 +84,8 @@ class Count(_SumOfRows):
     @override
     def encode(self, *parts: Any) -> Integers:
         """Return how many events each row stands for."""
-        many = parts[0] if self.counts else np.ones(len(parts[0]))
-        return np.asarray(many).astype(np.int64)
+        counts = parts[0] if self.counts else np.ones(len(parts[0]))
+        return np.asarray(counts).astype(np.int64)
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -190,19 +190,19 @@ class Sum(_SumOfRows, ClippedValues):
 
 
 def statistic_of_rows(
-    keyword: str, held: ContributionBound, *, counts: bool
+    keyword: str, contribution: ContributionBound, *, counts: bool
 ) -> AccumulatorStatistic:
-    """Return `Count` or `Sum` for a stream whose description does not name its statistic; ``held``
-    has the bounds of a sum's values.
+    """Return `Count` or `Sum` for a stream whose description does not name its statistic;
+    ``contribution`` has the bounds of a sum's values.
 
     Raises:
         InvalidInputError: the description names a sum, and values have no bounds.
     """
     if keyword != Sum.keyword:
         return Count(counts=counts)
-    if held.value_bounds is None:
+    if contribution.value_bounds is None:
         raise InvalidInputError(
             "the description names a sum, but the design of the stream has no bounds of values: "
             "give both as counton wrote them"
         )
-    return Sum(*held.value_bounds)
+    return Sum(*contribution.value_bounds)

@@ -212,12 +212,12 @@ class Discovery:
 
     def to_dict(self) -> dict[str, Any] | None:
         """Return the rule as JSON values, from which `cells_from_dict` rebuilds it."""
-        found = asdict(self)
+        saved = asdict(self)
         if self.compared == ONE_CELL:
-            del found["compared"]
+            del saved["compared"]
         else:
-            found["compared"] = list(self.compared)
-        return found
+            saved["compared"] = list(self.compared)
+        return saved
 
     def how(self, groups: int, plural: str) -> str:
         """Return words that say when a group is shown; they state no number of groups."""
@@ -236,9 +236,12 @@ class Discovery:
         """Return the lowest and highest number of rows at which a group is shown."""
         last = terms.strategy.horizon or 1
         versions = terms.strategy.facts.versions
-        found = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
-        found = found[found < _NEVER]
-        lowest, highest = (-(-int(one) // self.compared.row) for one in (found.min(), found.max()))
+        thresholds = self.thresholds(terms, range(1 if versions == 1 else last, last + 1))
+        thresholds = thresholds[thresholds < _NEVER]
+        lowest, highest = (
+            -(-int(threshold) // self.compared.row)
+            for threshold in (thresholds.min(), thresholds.max())
+        )
         return lowest, highest
 
     def chance(self, terms: Design) -> float:
@@ -248,7 +251,8 @@ class Discovery:
         """
         # The unit raises a group's sum by change * row at most, so noise must reach the rest.
         assert isinstance(terms.law, DiscreteLaplace)
-        last, (places, row) = terms.strategy.horizon or 1, self.compared
+        last = terms.strategy.horizon or 1
+        places, row = self.compared
         variance = compared_variance(terms.strategy, terms.law, range(1, last + 1))
         number = places * np.rint(variance / float(terms.law.variance)).astype(np.int64)
         rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
@@ -272,10 +276,12 @@ class Discovery:
         versions = terms.strategy.facts.versions
         places, row = self.compared
         variance = places * compared_variance(terms.strategy, terms.law, steps)
-        found = np.asarray(self.change * row + _above(variance, Fraction(self.margin)), np.int64)
+        thresholds = np.asarray(
+            self.change * row + _above(variance, Fraction(self.margin)), np.int64
+        )
         if versions > 1:
-            found[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
-        return found
+            thresholds[np.asarray(steps)[:, None] <= np.arange(versions)] = _NEVER
+        return thresholds
 
 
 def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]:
@@ -328,10 +334,10 @@ def draws(
     """
     versions = strategy.facts.versions
     if steps * versions > _LONGEST_STREAM:
-        each = "" if versions == 1 else f", each with {versions:,} versions of a window,"
+        version_note = "" if versions == 1 else f", each with {versions:,} versions of a window,"
         raise InvalidInputError(
-            f"{field('steps', steps)}{each} is too large; streams that find their groups have at "
-            f"most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
+            f"{field('steps', steps)}{version_note} is too large; streams that find their groups "
+            f"have at most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
     alike = steps if versions > 1 else 1  # all releases compare the same versions
     variance = compared_variance(strategy, law, range(1, steps // alike + 1))
@@ -372,10 +378,10 @@ def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
     moment = still - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate))
 
     def tail(number: int, reached: int) -> float:
-        found = math.exp(min(0.0, float(np.min(number * moment - s * reached))))
+        probability = math.exp(min(0.0, float(np.min(number * moment - s * reached))))
         if number <= _FEW and reached > 0:
-            found = laplace_tail(law, number)(reached - 1) / 2
-        return found
+            probability = laplace_tail(law, number)(reached - 1) / 2
+        return probability
 
     return tail
 

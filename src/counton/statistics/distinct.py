@@ -112,13 +112,13 @@ class _Users(Exact):
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        found = np.zeros(len(stops), np.int64)
+        changes = np.zeros(len(stops), np.int64)
         now = dict[bytes, int]()
         if self._most is None:
             users, places = unique_digests(listed, once=len(stops) == 1)
             new = [user not in self._times for user in users]
             first = np.unique(places, return_index=True)[1][np.array(new, bool)]
-            np.add.at(found, np.searchsorted(stops, first, "right"), 1)
+            np.add.at(changes, np.searchsorted(stops, first, "right"), 1)
             now = dict.fromkeys(compress(users, new), 1)
         else:
             pairs = [
@@ -131,20 +131,20 @@ class _Users(Exact):
                 times = now.get(users[place], self._times.get(users[place], 0))
                 if comes != (times % 2 == 1) and times < self._most:
                     now[users[place]] = times + 1
-                    found[step] += 1 if comes else -1
-        known = {user: self._times[user] for user in now.keys() & self._times.keys()}
-        self._before = self._step, now, known
+                    changes[step] += 1 if comes else -1
+        earlier_times = {user: self._times[user] for user in now.keys() & self._times.keys()}
+        self._before = self._step, now, earlier_times
         self._times |= now
         self._step += len(stops)
-        return found
+        return changes
 
     @override
     def undo(self) -> None:
-        self._step, changed, known = self._before
+        self._step, changed, earlier_times = self._before
         self._before = self._step, {}, {}
-        for user in changed.keys() - known.keys():
+        for user in changed.keys() - earlier_times.keys():
             del self._times[user]
-        self._times |= known
+        self._times |= earlier_times
 
     @override
     def save(self) -> bytes:

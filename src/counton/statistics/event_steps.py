@@ -45,12 +45,12 @@ def ends_of(
             "the last equal to the number of events"
         )
     ends = ends.astype(np.int64)
-    each = np.diff(ends, prepend=0)
+    counts = np.diff(ends, prepend=0)
     exactly = statistic.of_letters
-    wrong = (each != 1) if exactly else (each > 1)
+    wrong = (counts != 1) if exactly else (counts > 1)
     if not batched and wrong.any():
         raise InvalidInputError(
-            f"a step has {int(each[wrong][0]):,} events, but the noise of {name!r} was made for "
+            f"a step has {int(counts[wrong][0]):,} events, but the noise of {name!r} was made for "
             f"{'' if exactly else 'at most '}one {statistic.event} a step: start it with "
             "batched=True"
         )

@@ -72,8 +72,8 @@ class GridResult(StatisticResult):
             )
             for release in self.release.between or (self.release,)
         )
-        found: Integers = read_only(now - before[0] if before else now)
-        return found
+        sums: Integers = read_only(now - before[0] if before else now)
+        return sums
 
     @property
     def _grain(self) -> float:
@@ -85,10 +85,10 @@ class GridResult(StatisticResult):
     @property
     def counts(self) -> Floats:
         """Released counts of all cells, in the shape of the table."""
-        found = self.sums
-        for axis in range(found.ndim):
-            found = np.diff(found, axis=axis)
-        return np.asarray(found * 2.0**-self._bits)
+        counts = self.sums
+        for axis in range(counts.ndim):
+            counts = np.diff(counts, axis=axis)
+        return np.asarray(counts * 2.0**-self._bits)
 
     @property
     def total(self) -> float:
@@ -120,14 +120,14 @@ class GridResult(StatisticResult):
             std = self.cells.std * np.sqrt(grid.variance(low, high))
             return self.cells.halfwidths(std, level, math.prod(self.statistic.cells)) + self._grain
         if (weight := grid.cell_weight) is not None:
-            draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
+            draws, inverse = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
             half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
-            half = terms.errors.in_data_units(half[where.reshape(-1)])
+            half = terms.errors.in_data_units(half[inverse.reshape(-1)])
             half = half + (rounding if weight > 1 else 0.0)
         elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
-            kinds, where = read
+            kinds, inverse = read
             half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
-            half = terms.errors.in_data_units(half[where]) + rounding
+            half = terms.errors.in_data_units(half[inverse]) + rounding
         else:
             std = np.sqrt(grid.variance(low, high) * law.variance)
             half = terms.errors.in_data_units(smooth_halfwidth(std, law, level)) + rounding
@@ -142,12 +142,12 @@ class GridResult(StatisticResult):
     def number_of(self, name: Any = None) -> Estimate:
         """Return the count in the box that a name selects; in all cells for None."""
         low, high = self._box(name)
-        found = self.of_boxes(low, high)
+        numbers = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
         if reads is None:  # too many cells to be added to others
-            return found.at(0)
+            return numbers.at(0)
         weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
-        return found.at(0, lambda: self.cells.sum(weights, float(found.value[0]), self._grain))
+        return numbers.at(0, lambda: self.cells.sum(weights, float(numbers.value[0]), self._grain))
 
     @override
     def whole(self) -> Estimate:
@@ -173,17 +173,19 @@ class GridCells(TableStatistic):
         neighbours: Relation,
         unit: str | None,
     ) -> None:
-        given: Any = columns
-        if isinstance(given, list):  # as in `parameters`, where a mapping would lose its order
-            given = dict(given)
-        if not isinstance(given, Mapping) or not columns:
+        labels_by_column: Any = columns
+        if isinstance(
+            labels_by_column, list
+        ):  # as in `parameters`, where a mapping would lose its order
+            labels_by_column = dict(labels_by_column)
+        if not isinstance(labels_by_column, Mapping) or not columns:
             raise InvalidInputError(
                 f"columns are {quote(columns)}; give a dictionary from each column to its labels, "
                 "such as {'sex': ['f', 'm']}"
             )
-        refuse_added(list(given))
+        refuse_added(list(labels_by_column))
         self.columns: dict[str, tuple[str, ...]] = {}
-        for name, labels in given.items():
+        for name, labels in labels_by_column.items():
             self.columns[str(name)] = distinct_names(labels, f"the labels of {name!r} are")
             if "" in self.columns[str(name)]:
                 raise InvalidInputError(f"a label of {name!r} is empty: give it a name")
@@ -222,8 +224,8 @@ class GridCells(TableStatistic):
 
     @property
     def grid(self) -> Grid:
-        found: Grid = self.measurement
-        return found
+        grid: Grid = self.measurement
+        return grid
 
     @property
     @override
@@ -240,7 +242,9 @@ class GridCells(TableStatistic):
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
         """Index of the cell of each label, by axis."""
-        return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
+        return [
+            {label: place for place, label in enumerate(axis)} for axis in self.columns.values()
+        ]
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -263,13 +267,13 @@ class GridCells(TableStatistic):
         of cells; -1 for an unknown label.
         """
         place = np.zeros(len(parts[0]), np.int64)
-        known = np.ones(len(parts[0]), dtype=bool)
+        is_listed = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
-            known &= codes >= 0
+            is_listed &= codes >= 0
             place = place * size + np.maximum(codes, 0)
         if self.counts:
             place += np.asarray(parts[-1], np.float64).astype(np.int64) * self.places
-        return np.where(known, place, -1)
+        return np.where(is_listed, place, -1)
 
     @override
     def measure(self, sums: Integers) -> Integers:
@@ -284,8 +288,8 @@ class GridCells(TableStatistic):
         """
         count = len(self.shape)
         first = np.zeros((count, 1), np.int64)
-        one = np.ones((count, 1), np.int64)
-        cell = float(self.grid.variance(first, one)[0])
+        ones = np.ones((count, 1), np.int64)
+        cell = float(self.grid.variance(first, ones)[0])
         whole = float(self.grid.variance(first, np.array(self.shape)[:, None])[0])
         return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
 
@@ -304,8 +308,8 @@ class GridCells(TableStatistic):
     @override
     def total(self, cells: Integers) -> Floats:
         rows = np.moveaxis(cells.reshape(-1, *self.cells), 0, -1).astype(np.float64)
-        found = np.array(self.grid.estimate(rows))
-        return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
+        estimates = np.array(self.grid.estimate(rows))
+        return np.asarray(estimates.reshape(-1, estimates.shape[-1]).sum(axis=0), np.float64)
 
     def place_of(self, axis: int, label: Any) -> int:
         if not isinstance(label, str) or label not in self._codes[axis]:

@@ -67,15 +67,15 @@ class HierarchyResult(StatisticResult):
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
         """Released counts by level, in units of a power of two, 2^-16 or larger."""
-        found, *before = (
+        nodes, *before = (
             self.statistic.measuring.share_to_nodes(
                 np.asarray(release.value, np.float64), self._bits
             )
             for release in self.release.between or (self.release,)
         )
         if before:  # the difference of the published numbers
-            found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
-        return tuple(map(read_only, found))
+            nodes = [now - earlier for now, earlier in zip(nodes, before[0], strict=True)]
+        return tuple(map(read_only, nodes))
 
     @property
     def _grain(self) -> float:
@@ -102,13 +102,13 @@ class HierarchyResult(StatisticResult):
             if not isinstance(path, str):
                 raise
             level, place = tree.find(tuple(path.split("/")))
-        found = self._node_counts(level, np.array([place]))
+        numbers = self._node_counts(level, np.array([place]))
 
         def parts() -> Formula:
             weights = self.statistic.measuring.reads(level, place)
-            return self.cells.sum(weights, float(found.value[0]), self._grain)
+            return self.cells.sum(weights, float(numbers.value[0]), self._grain)
 
-        return found.at(0, parts)
+        return numbers.at(0, parts)
 
     def _node_counts(self, level: int, places: Integers) -> ClosedForm:
         """Return the counts of some nodes of one level with their intervals."""
@@ -144,14 +144,14 @@ class HierarchyResult(StatisticResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         tree = self.statistic.tree
         parts = [self._level_numbers(depth) for depth in range(len(tree.levels))]
-        found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), tree.sizes)}
+        about: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), tree.sizes)}
         for column in tree.levels[1:]:
             labels = np.full(sum(tree.sizes), None, dtype=object)
             for part, stop in zip(parts, np.cumsum(tree.sizes), strict=True):
                 if column in part.about:
                     labels[stop - len(part.about[column]) : stop] = part.about[column]
-            found[column] = labels
-        return TableNumbers.below(parts, found)
+            about[column] = labels
+        return TableNumbers.below(parts, about)
 
 
 class Hierarchy(TableStatistic):
@@ -242,11 +242,11 @@ class Hierarchy(TableStatistic):
         if isinstance(measurement, Mapping):
             measurement = TreeStrategy.from_dict(measurement, self.tree)
         self._measurement = measurement
-        known = tuple(tuple(dict.fromkeys(part)) for part in names)
-        self._labels = known
+        distinct_labels = tuple(tuple(dict.fromkeys(part)) for part in names)
+        self._labels = distinct_labels
         self.parts = tuple(
             Part(level, "label", labels)
-            for level, labels in zip(self.tree.levels[1:], known, strict=True)
+            for level, labels in zip(self.tree.levels[1:], distinct_labels, strict=True)
         )
         if self.counts:
             self.parts = (*self.parts, Part("value", "count"))
@@ -254,12 +254,12 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"tree": self.tree.to_dict()}
+        parameters: dict[str, Any] = {"tree": self.tree.to_dict()}
         if self.targets is not None:
-            given["targets"] = self.targets
+            parameters["targets"] = self.targets
         if self._measurement is not None:
-            given["measurement"] = self._measurement.to_dict()
-        return {**given, **self._parameters_of("counts", "neighbours", "unit")}
+            parameters["measurement"] = self._measurement.to_dict()
+        return {**parameters, **self._parameters_of("counts", "neighbours", "unit")}
 
     def __repr__(self) -> str:
         return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"
@@ -275,9 +275,9 @@ class Hierarchy(TableStatistic):
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> TreeStrategy:
-        wanted, one = wanted_variances(self.tree, self.targets, relative=True)
+        variances, unit = wanted_variances(self.tree, self.targets, relative=True)
         least = _LEAST_ONCE if horizon == 1 else _LEAST_WEIGHT
-        return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=least)[0]
+        return tree_strategy_for(self.tree, variances, norm, unit=unit, least_weight=least)[0]
 
     @override
     def _with_measurement(self, measurement: TreeStrategy) -> Self:
@@ -315,8 +315,8 @@ class Hierarchy(TableStatistic):
             m = min(filter(None, self.tree.children[place].tolist()))
             least = targets[levels[place + 1]] / math.sqrt(1 / m**2 + math.sqrt((m - 1) / m**3))
             targets[level] = min(targets[level], least)
-        given = self._parameters_of("counts", "neighbours", "unit")
-        return type(self)(self.tree, targets=targets, **given)
+        parameters = self._parameters_of("counts", "neighbours", "unit")
+        return type(self)(self.tree, targets=targets, **parameters)
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
         """Return the hierarchy whose standard deviations equal the targets, and the smallest rho
@@ -327,12 +327,12 @@ class Hierarchy(TableStatistic):
         """
         if self.targets is None:
             return None
-        wanted, _ = wanted_variances(self.tree, self.targets, relative=False)
-        measurement, std = tree_strategy_for(self.tree, wanted, 2, least_weight=_LEAST_ONCE)
-        found = self._with_measurement(measurement)
-        moved = found.contribution().pattern
+        variances, _ = wanted_variances(self.tree, self.targets, relative=False)
+        measurement, std = tree_strategy_for(self.tree, variances, 2, least_weight=_LEAST_ONCE)
+        statistic = self._with_measurement(measurement)
+        moved = statistic.contribution().pattern
         assert isinstance(moved, BoundedChange)
-        return found, ZCDP(Fraction(moved.l2_squared) / (2 * Fraction(std) ** 2))
+        return statistic, ZCDP(Fraction(moved.l2_squared) / (2 * Fraction(std) ** 2))
 
     @property
     @override
@@ -355,8 +355,8 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        what = "how much there is at a node, over all steps and nodes"
-        return ErrorScale.over(what, np.concatenate(self.law.variances))
+        meaning = "how much there is at a node, over all steps and nodes"
+        return ErrorScale.over(meaning, np.concatenate(self.law.variances))
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
@@ -373,8 +373,8 @@ class Hierarchy(TableStatistic):
             path, counts[row] = self._count_of(event, "the path of a leaf")
             names = in_parts(path)
             for level, name in enumerate(names[:levels]):
-                known = isinstance(name, str) and len(names) <= levels
-                codes[level, row] = self._codes[level].get(name, OUTSIDE) if known else OUTSIDE
+                is_name = isinstance(name, str) and len(names) <= levels
+                codes[level, row] = self._codes[level].get(name, OUTSIDE) if is_name else OUTSIDE
             paths.append(path)
         columns = (*codes, counts) if self.counts else tuple(codes)
         wrong = np.flatnonzero(self.encode(*columns) < 0)
@@ -392,15 +392,15 @@ class Hierarchy(TableStatistic):
         """For each level: sorted keys (parent * number of labels + label), the node of each key,
         and the number of labels.
         """
-        found = []
+        lookups = []
         for parents, labels, place in zip(
             self.tree.parents, self.tree.labels, self._codes, strict=True
         ):
-            own = np.array([place[name] for name in labels.tolist()], np.int64)
-            keys = parents * len(place) + own
+            codes = np.array([place[name] for name in labels.tolist()], np.int64)
+            keys = parents * len(place) + codes
             order = np.argsort(keys, kind="stable")
-            found.append((keys[order], order, len(place)))
-        return found
+            lookups.append((keys[order], order, len(place)))
+        return lookups
 
     @cached_property
     def _leaf_numbers(self) -> tuple[Integers, Integers]:
@@ -420,19 +420,21 @@ class Hierarchy(TableStatistic):
         rows = len(levels[0])
         node = np.zeros(rows, np.int64)
         depth = np.zeros(rows, np.int64)
-        known = np.ones(rows, dtype=bool)
+        is_listed = np.ones(rows, dtype=bool)
         for level, (codes, (keys, order, count)) in enumerate(
             zip(levels, self._node_lookups, strict=True), 1
         ):
             named = codes != MISSING
-            wanted = node * count + codes
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            known &= ~named | ((codes != OUTSIDE) & (depth == level - 1) & (keys[place] == wanted))
-            here = named & known
-            node = np.where(here, order[place], node)
-            depth = np.where(here, level, depth)
+            node_keys = node * count + codes
+            place = np.minimum(np.searchsorted(keys, node_keys), len(keys) - 1)
+            is_listed &= ~named | (
+                (codes != OUTSIDE) & (depth == level - 1) & (keys[place] == node_keys)
+            )
+            at_level = named & is_listed
+            node = np.where(at_level, order[place], node)
+            depth = np.where(at_level, level, depth)
         numbers, begins = self._leaf_numbers
-        leaf = np.where(known, numbers[begins[depth] + node], -1)
+        leaf = np.where(is_listed, numbers[begins[depth] + node], -1)
         if not self.counts:
             return leaf
         counted = np.asarray(parts[-1], np.float64).astype(np.int64)

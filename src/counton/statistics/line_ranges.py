@@ -65,7 +65,9 @@ class RangesResult(GridResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the counts of all cells, or of requested intervals: "0:24" is cells 0 to 23."""
         if request.ask is not None:
-            ends = np.array([self.statistic.interval_of(one) for one in request.ask], np.int64).T
+            ends = np.array(
+                [self.statistic.interval_of(interval) for interval in request.ask], np.int64
+            ).T
             low = ends[:1]
             high = ends[1:]
             about = {"from_cell": low[0], "to_before": high[0]}
@@ -161,12 +163,12 @@ class Ranges(GridCells):
     @override
     def parameters(self) -> dict[str, Any]:
         labels: Any = len(self.labels) if self.numbered else list(self.labels)
-        given: dict[str, Any] = {"labels": labels, "name": self.name}
+        parameters: dict[str, Any] = {"labels": labels, "name": self.name}
         if self.workload != "ranges":
-            given["workload"] = self.workload
+            parameters["workload"] = self.workload
         if self.line is not None:
-            given["line"] = self.line
-        return {**given, **super().parameters}
+            parameters["line"] = self.line
+        return {**parameters, **super().parameters}
 
     @override
     def place_of(self, axis: int, label: Any) -> int:
@@ -225,8 +227,8 @@ class Ranges(GridCells):
     def error_of(self) -> ErrorScale:
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
-        what = "the first cells together, over all steps and numbers of them"
-        return ErrorScale.over(what, below)
+        meaning = "the first cells together, over all steps and numbers of them"
+        return ErrorScale.over(meaning, below)
 
     def interval_of(self, text: str) -> tuple[int, int]:
         """Return the first cell, and the cell after the last, of an interval such as "0:24".

@@ -73,10 +73,10 @@ class _CellNoise:
             self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        found = np.empty((len(nodes), *self.shape), np.int64)
-        for where, part, places in self._parts:
-            found[:, where] = part.run(level, nodes)[:, places]
-        return found
+        noise = np.empty((len(nodes), *self.shape), np.int64)
+        for cells, part, places in self._parts:
+            noise[:, cells] = part.run(level, nodes)[:, places]
+        return noise
 
 
 class RunningStatistic:
@@ -106,8 +106,9 @@ class RunningStatistic:
             terms = source.design
             self.key_fingerprint = source.key_fingerprint
         else:
-            (plain, key), self.key_fingerprint = source, source[1].fingerprint
-            terms = plain.under(key.fingerprint)
+            design, key = source
+            self.key_fingerprint = key.fingerprint
+            terms = design.under(key.fingerprint)
             self._field = terms.noise_field(key)
         self.statistic = statistic
         self.batched = batched
@@ -159,12 +160,12 @@ class RunningStatistic:
         if strategy is None:
             from counton.statistics.statistic_plan import plan_statistic
 
-            found = plan_statistic(statistic, horizon, guarantee, batched=batched)
-            strategy = found.best.strategy
+            plan = plan_statistic(statistic, horizon, guarantee, batched=batched)
+            strategy = plan.best.strategy
         source: Counter | tuple[Design, Key]
         if statistic.on_demand:
-            told = statistic, strategy, guarantee
-            source = _design_on_demand(*told, name=name, batched=batched), check_key(key)
+            design = _design_on_demand(statistic, strategy, guarantee, name=name, batched=batched)
+            source = (design, check_key(key))
         else:
             source = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
         return cls(statistic, statistic.begin(), batched, source, 0)
@@ -234,8 +235,8 @@ class RunningStatistic:
             changes = self._take(events, stops)
             try:
                 if counter is not None:
-                    taken = open_private(counter.totals_taken)
-                    refuse_unreadable_cells(self.statistic, self.design, taken, changes)
+                    totals = open_private(counter.totals_taken)
+                    refuse_unreadable_cells(self.statistic, self.design, totals, changes)
                     releases = counter.release_exact(changes)
                 readings = StatisticResults(
                     self.statistic, steps, releases, self._read if counter is None else None
@@ -306,8 +307,8 @@ class RunningStatistic:
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """Return the released values of some cells at a step: a function of key, cell and step."""
         # Cells with numbers close to each other cost one call of the noise.
-        alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
-        return alone
+        values: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
+        return values
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """Return the released values of some cells, of shape ``(steps, cells)``."""
@@ -317,8 +318,8 @@ class RunningStatistic:
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
         for at in range(0, len(cells), chunk):
-            some = slice(at, at + chunk)
-            values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
+            part = slice(at, at + chunk)
+            values[:, part] = strategy.noise(_CellNoise(self._field, cells[part]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
             values[place] += self._exact.counts(cells, step) << strategy.facts.fraction_bits
         return self.design.to_data(values)
@@ -351,8 +352,8 @@ class RunningStatistic:
         return self._read(step)
 
     def _read(self, step: int) -> StatisticResult:
-        found: StatisticResult = self.statistic.reading(self, step)
-        return found
+        reading: StatisticResult = self.statistic.reading(self, step)
+        return reading
 
     def checkpoint(self) -> bytes:
         """Return the state, from which `resume` continues. It holds exact counts: keep it secret.
@@ -418,18 +419,20 @@ def counter_of(
     name: str,
     batched: bool = False,
     contribution: ContributionBound | None = None,
-    found: tuple[tuple[int, ...], Guarantee] | None = None,
+    shape_and_guarantee: tuple[tuple[int, ...], Guarantee] | None = None,
 ) -> Counter:
     """Return a counter that adds noise to the statistic's cells.
 
     Args:
         contribution: None: the statistic's bound.
-        found: if groups are found in the rows, the shape of all possible groups' cells, and the
-            guarantee of the noise. (The choice of groups spends the rest.)
+        shape_and_guarantee: if groups are found in the rows, the shape of all possible groups'
+            cells, and the guarantee of the noise. (The choice of groups spends the rest.)
     """
     if contribution is None:
         contribution = statistic.contribution(batched=batched)
-    shape, counters = (statistic.cells, None) if found is None else found
+    shape, counters = (
+        (statistic.cells, None) if shape_and_guarantee is None else shape_and_guarantee
+    )
     return Counter(
         strategy,
         guarantee,
@@ -458,8 +461,8 @@ def _design_on_demand(
         )
     shape = check_shape(statistic.cells)
     contribution = statistic.contribution(batched=batched)
-    said = {**statistic_to_dict(statistic), "batched": batched}
-    design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
+    saved = {**statistic_to_dict(statistic), "batched": batched}
+    design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=saved)
     check_addresses(strategy, shape)
     return design
 
@@ -472,9 +475,9 @@ def statistic_of(saved: Mapping[str, Any] | None) -> tuple[Statistic, bool]:
         raise StreamMismatchError(
             "the stream releases counts and no statistic: open it with Stream.open"
         )
-    own = dict(saved)
-    batched = own.pop("batched", False)
-    return statistic_from_dict(own), bool(batched)
+    parameters = dict(saved)
+    batched = parameters.pop("batched", False)
+    return statistic_from_dict(parameters), bool(batched)
 
 
 def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:

@@ -64,16 +64,16 @@ class TableStatistic(AccumulatorStatistic):
         if self._measurement is not None or not isinstance(other, type(self)):
             return self == other
 
-        def terms(one: TableStatistic) -> dict[str, Any]:
-            return {**one.parameters, "unit": one.unit, one._measured_by: None}
+        def terms(statistic: TableStatistic) -> dict[str, Any]:
+            return {**statistic.parameters, "unit": statistic.unit, statistic._measured_by: None}
 
         return terms(self) == terms(other)
 
     @property
     @override
     def largest_entry(self) -> int:
-        found: int = self.measurement.largest_entry
-        return found
+        entry: int = self.measurement.largest_entry
+        return entry
 
     @property
     def criterion(self) -> float:
@@ -94,24 +94,27 @@ class TableStatistic(AccumulatorStatistic):
         large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
         if horizon is not None and (large or len(guarantee.families) > 1):
             norms = (2, 1)
-        found = [self._with_measurement(self._choose(norm, horizon)) for norm in norms]
-        if len(found) == 1:
-            return found[0]
+        candidates = [self._with_measurement(self._choose(norm, horizon)) for norm in norms]
+        if len(candidates) == 1:
+            return candidates[0]
         from counton.statistics.statistic_plan import plan_statistic
 
-        def error(this: Self) -> float:
-            one = plan_statistic(this, horizon, guarantee).best.errors.mean_std / this.error_of.mean
-            return one * this.criterion
+        def error(statistic: Self) -> float:
+            relative_error = (
+                plan_statistic(statistic, horizon, guarantee).best.errors.mean_std
+                / statistic.error_of.mean
+            )
+            return relative_error * statistic.criterion
 
-        return min(found, key=error)
+        return min(candidates, key=error)
 
     def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
         """Set the relation and the protected unit: an event, or with ``counts`` a count of it."""
         self.counts = self.counts_units = bool(counts)
         self.counts_rows = not counts
-        one = ContributionBound(neighbours, 1, 1, unit="event" if unit is None else unit)
-        self.neighbours = one.relation
-        self.unit = one.unit
+        contribution = ContributionBound(neighbours, 1, 1, unit="event" if unit is None else unit)
+        self.neighbours = contribution.relation
+        self.unit = contribution.unit
         self._stated = unit is not None
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> ContributionBound:
@@ -129,12 +132,12 @@ class TableStatistic(AccumulatorStatistic):
             raise InvalidInputError(
                 f"an event is {quote(event)}; give pairs: {named}, and how often it counts"
             )
-        what, count = event
+        value, count = event
         if not is_whole(count) or not 0 <= count <= _MOST_COUNTED:
             raise InvalidInputError(
                 f"an event counts {quote(count)} times; it must be a whole number from 0 to 2^32"
             )
-        return what, count
+        return value, count
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:

@@ -85,7 +85,8 @@ class MeanEnds(NamedTuple):
         >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
         (0.25, -1.0)
         """
-        (low, high), most = fieller_ends(share, lines, ratio), float(lines)
+        low, high = fieller_ends(share, lines, ratio)
+        most = float(lines)
         return cls(share, min(max(low, -most), most), max(min(high, most), -most))
 
     @property
@@ -116,7 +117,7 @@ def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, fl
 
 
 def covariance_ends(
-    value: float, both: MeanEnds, apart: MeanEnds, ratio: float
+    value: float, both: MeanEnds, difference: MeanEnds, ratio: float
 ) -> tuple[float, float]:
     """Return the interval of a covariance, given those of the means' sum and difference.
 
@@ -124,15 +125,17 @@ def covariance_ends(
     (0.25, 0.25)
     """
     # The weights of the sums are 1, m, m' and m m' - k, for means m, m' and a covariance k.
-    (least, most), (least_apart, most_apart) = both.squares, apart.squares
-    products = (least - most_apart) / 4, (most - least_apart) / 4
-    moved = sum(products) / 2
-    aside = ratio * (products[1] - products[0]) / 2
+    least, most = both.squares
+    least_apart, most_apart = difference.squares
+    low_product = (least - most_apart) / 4
+    high_product = (most - least_apart) / 4
+    moved = (low_product + high_product) / 2
+    aside = ratio * (high_product - low_product) / 2
     square = 1 + (most + most_apart) / 2
     high = moved - value - both.off**2 / 4 - aside
-    low = moved - value + apart.off**2 / 4 + aside
-    found = (
+    low = moved - value + difference.off**2 / 4 + aside
+    ends = (
         moved - fieller_ends(low, square, ratio)[1],
         moved - fieller_ends(high, square, ratio)[0],
     )
-    return min(max(found[0], -1.0), 1.0), max(min(found[1], 1.0), -1.0)
+    return min(max(ends[0], -1.0), 1.0), max(min(ends[1], 1.0), -1.0)

@@ -144,17 +144,17 @@ class MomentsResult(StatisticResult):
         kind, places = self._kind_and_columns(
             kinds.get(name, name) if isinstance(name, str) else name
         )
-        found = self._moment_number(kind, places)
+        number = self._moment_number(kind, places)
 
         def ends(level: float) -> tuple[float, float]:
-            low, high = self._ends(kind, places, found, level)
-            return found.to_data_units(low), found.to_data_units(high)
+            low, high = self._ends(kind, places, number, level)
+            return number.to_data_units(low), number.to_data_units(high)
 
         def formula() -> Formula:
-            return found.formula() * found.scale + found.moved
+            return number.formula() * number.scale + number.moved
 
-        std = self._std(found.of.slopes * found.scale)
-        return ClosedForm(found.to_data_units(found.of.value), ends, std, formula)
+        std = self._std(number.of.slopes * number.scale)
+        return ClosedForm(number.to_data_units(number.of.value), ends, std, formula)
 
     def _kind_and_columns(self, name: Any) -> tuple[str, tuple[int, ...]]:
         """Return the kind of a number, such as "mean", and the indices of its columns."""
@@ -190,16 +190,16 @@ class MomentsResult(StatisticResult):
                 *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
                 lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
             )
-        one = places[0]
+        place = places[0]
         other = places[-1]
         least = 0.0 if kind == "variance" else -1.0
 
         def formula() -> Formula:
-            share = self._quotient(self.statistic.second(one, other))
-            both = product(self._quotient(1 + one), self._quotient(1 + other))
-            return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
+            share = self._quotient(self.statistic.second(place, other))
+            both = product(self._quotient(1 + place), self._quotient(1 + other))
+            return (-(share + both) + 1.0 if place == other else share - both).within(least, 1.0)
 
-        return _MomentNumber(self._moment(one, other), least, 1.0, formula, half[0] * half[-1])
+        return _MomentNumber(self._moment(place, other), least, 1.0, formula, half[0] * half[-1])
 
     @cached_property
     def _sums(self) -> Floats:
@@ -218,12 +218,12 @@ class MomentsResult(StatisticResult):
     def _mean(self, column: int) -> _Dual:
         return self._share(1 + column)
 
-    def _moment(self, one: int, other: int) -> _Dual:
+    def _moment(self, place: int, other: int) -> _Dual:
         """Return the covariance of two columns, or a variance."""
-        share = self._share(self.statistic.second(one, other))
-        if one == other:
+        share = self._share(self.statistic.second(place, other))
+        if place == other:
             share = _Dual(1 - share.value, -share.slopes)
-        return share.plus(self._mean(one).times(self._mean(other)), -1.0)
+        return share.plus(self._mean(place).times(self._mean(other)), -1.0)
 
     def _sum_at(self, place: int) -> Formula:
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
@@ -252,11 +252,11 @@ class MomentsResult(StatisticResult):
         # If this probability is below the smallest known tail, the result is twice the half-width
         # for its square root: the tails fall at least exponentially.
         if fails not in self._ones:
-            alone = self._sum(0).slopes
+            slopes = self._sum(0).slopes
             if fails > 2 * SMALLEST_TAIL:
-                self._ones[fails] = self._half(alone, 1 - fails)
+                self._ones[fails] = self._half(slopes, 1 - fails)
             else:
-                self._ones[fails] = 2 * self._half(alone, 1 - math.sqrt(fails))
+                self._ones[fails] = 2 * self._half(slopes, 1 - math.sqrt(fails))
         return self._ones[fails]
 
     def _ends(
@@ -270,10 +270,10 @@ class MomentsResult(StatisticResult):
             half = self._half(moment.of.slopes, level)
             return value - half, value + half
         if kind == "mean":
-            known = self._one(fails)
-            if not number > known * _SURELY:
+            unit_half = self._one(fails)
+            if not number > unit_half * _SURELY:
                 return moment.least, moment.most
-            mean = MeanEnds.of(self._mean(places[0]).value, known / number)
+            mean = MeanEnds.of(self._mean(places[0]).value, unit_half / number)
             return mean.low, mean.high
         low = high = min(max(value, moment.least), moment.most)
         # The best split of the error depends on the true number of rows: allow all possible
@@ -282,29 +282,31 @@ class MomentsResult(StatisticResult):
         std = self._std(self._sum(0).slopes) or 1.0  # without noise off is 0 too
         for part in error_shares_of_means((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
-            known = self._one(rest * part / len(places))
+            unit_half = self._one(rest * part / len(places))
             ratio = self._one(rest * (1 - part))
-            if not number > max(known, ratio) * _SURELY:
+            if not number > max(unit_half, ratio) * _SURELY:
                 return moment.least, moment.most
-            ends = self._second(kind, places, known / number, ratio / number)
+            ends = self._second(kind, places, unit_half / number, ratio / number)
             low = min(low, ends[0])
             high = max(high, ends[1])
         return low, high
 
     def _second(
-        self, kind: str, places: tuple[int, ...], known: float, ratio: float
+        self, kind: str, places: tuple[int, ...], unit_ratio: float, ratio: float
     ) -> tuple[float, float]:
         """Return the interval of a variance or covariance, scaled to [-1, 1].
 
-        ``known`` is the half-width of a mean at the part of the error probability that is for
+        ``unit_ratio`` is the half-width of a mean at the part of the error probability that is for
         means, ``ratio`` at the rest.
         """
         shares = [self._mean(place).value for place in places]
         moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
-            return variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
-        both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
-        return covariance_ends(moment, both, apart, ratio)
+            return variance_ends(moment, MeanEnds.of(shares[0], unit_ratio), ratio)
+        both, difference = (
+            MeanEnds.of(shares[0] + sign * shares[1], unit_ratio, 2) for sign in (1, -1)
+        )
+        return covariance_ends(moment, both, difference, ratio)
 
 
 class Moments(AccumulatorStatistic):
@@ -356,10 +358,10 @@ class Moments(AccumulatorStatistic):
         grid: int = 256,
         unit: str = "event",
     ) -> None:
-        given: Any = columns
-        if isinstance(given, list):  # `parameters` uses a list, which keeps the order
-            given = {name: tuple(ends) for name, *ends in given}
-        if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
+        ends_by_column: Any = columns
+        if isinstance(ends_by_column, list):  # `parameters` uses a list, which keeps the order
+            ends_by_column = {name: tuple(ends) for name, *ends in ends_by_column}
+        if not isinstance(ends_by_column, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise InvalidInputError(
                 f"columns are {quote(columns)}; give a dictionary from 1 to {_MOST_COLUMNS} "
                 "columns to their bounds, such as {'price': (0, 100)}"
@@ -368,7 +370,7 @@ class Moments(AccumulatorStatistic):
         self.unit = checked_unit(unit)
         self._stated = unit != "event"
         self.columns: dict[str, tuple[Fraction, Fraction]] = {}
-        for name, ends in given.items():
+        for name, ends in ends_by_column.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
                 raise InvalidInputError(f"a column is called {quote(name)}; give it a name")
             if not has_parts(ends, 2):
@@ -397,7 +399,7 @@ class Moments(AccumulatorStatistic):
             )
         self.names = tuple(self.columns)
         self.parts = tuple(Part(name) for name in self.names)
-        bounds = np.array([[float(end) for end in each] for each in self.columns.values()])
+        bounds = np.array([[float(end) for end in ends] for ends in self.columns.values()])
         #: Middle of the bounds, and half of their distance.
         self.middle: Floats = bounds.mean(axis=1)
         self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
@@ -423,15 +425,15 @@ class Moments(AccumulatorStatistic):
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         """Return the bound on the change by one row."""
-        one = self.grid**2
+        square = self.grid**2
         count = len(self.names)
         largest = 1 + count + len(self.pairs)
-        total = largest * one
+        total = largest * square
         if count == 1:  # 1 + |a| + 1 - a^2 is at most 9/4
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
-            total = int((one + self.grid * np.abs(places) + one - places**2).max())
+            total = int((square + self.grid * np.abs(places) + square - places**2).max())
         return ContributionBound.of_pattern(
-            BoundedChange(total, largest * one**2, once=True),
+            BoundedChange(total, largest * square**2, once=True),
             f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
             unit=self.unit,
@@ -446,12 +448,12 @@ class Moments(AccumulatorStatistic):
         the number of rows; of the mean of n values in the middle: times half the width of their
         bounds, over n
         """
-        one = 1 / self.grid**2
+        std = 1 / self.grid**2
         return ErrorScale(
             "the number of rows; of the mean of n values in the middle: times half the width of "
             "their bounds, over n",
-            one,
-            one,
+            std,
+            std,
         )
 
     @override
@@ -465,8 +467,8 @@ class Moments(AccumulatorStatistic):
         return np.asarray(self.measure(np.array([sums], np.int64))[0])
 
     @override
-    def check_events(self, each: NDArray[np.int64]) -> None:
-        most = int(each.max(initial=0))
+    def check_events(self, event_counts: NDArray[np.int64]) -> None:
+        most = int(event_counts.max(initial=0))
         refuse_overflow(
             most * self.grid**2 * 4,
             _LARGEST_SUM,
@@ -484,9 +486,9 @@ class Moments(AccumulatorStatistic):
         if not isinstance(events, np.ndarray):
             wrong = [row for row in events if not hasattr(row, "__len__") or len(row) != count]
             if wrong or any(isinstance(row, (str, bytes)) for row in events):
-                what = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
+                row = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
                 raise InvalidInputError(
-                    f"a row is {quote(what)}; give a number for each of the {count} columns "
+                    f"a row is {quote(row)}; give a number for each of the {count} columns "
                     f"{', '.join(self.names)}"
                 )
         elif events.ndim != 2 or events.shape[1] != count:
@@ -501,12 +503,12 @@ class Moments(AccumulatorStatistic):
     @override
     def encode(self, *parts: Any) -> Integers:
         """Encode each row as an integer whose digits are its values on the grid."""
-        found: Integers = np.zeros(len(parts[0]), np.int64)
+        codes: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
-            where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
-            points = np.rint((np.clip(where, -1, 1) + 1) / 2 * self.grid).astype(np.int64)
-            found = found * (self.grid + 1) + points
-        return found
+            scaled = (value_grid.finite(values) - self.middle[place]) / self.half[place]
+            points = np.rint((np.clip(scaled, -1, 1) + 1) / 2 * self.grid).astype(np.int64)
+            codes = codes * (self.grid + 1) + points
+        return codes
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
@@ -571,22 +573,22 @@ class Moments(AccumulatorStatistic):
     def kinds(self) -> dict[str, tuple[str, ...]]:
         """The kind and columns of each table row, as in ``{"mean age": ("mean", "age")}``."""
         pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
-        asked: list[tuple[str, ...]] = [("count",)]
-        asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
-        asked += [("covariance", *pair) for pair in pairs]
-        return {" ".join(one): one for one in asked}
+        parts: list[tuple[str, ...]] = [("count",)]
+        parts += [(kind, name) for kind in ("mean", "variance") for name in self.names]
+        parts += [("covariance", *pair) for pair in pairs]
+        return {" ".join(part): part for part in parts}
 
     @property
     @override
     def number_names(self) -> Sequence[str]:
         return [*self.kinds]
 
-    def second(self, one: int, other: int) -> int:
+    def second(self, place: int, other: int) -> int:
         """Return the cell of the product of two columns, or of one column's square."""
         count = len(self.names)
-        if one == other:
-            return 1 + count + one
-        return 1 + 2 * count + self.pairs.index((min(one, other), max(one, other)))
+        if place == other:
+            return 1 + count + place
+        return 1 + 2 * count + self.pairs.index((min(place, other), max(place, other)))
 
     def place(self, name: object) -> int:
         if name not in self.names:

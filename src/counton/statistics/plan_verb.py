@@ -119,7 +119,7 @@ def plan(
             "batched is for a statistic, and none is given: give of, such as of=Distinct(), or "
             "leave batched out"
         )
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "metric": metric,
         "strategies": [strategies] if isinstance(strategies, str) else strategies,
         "release": release,
@@ -129,7 +129,7 @@ def plan(
         "also": also,
     }
     if of is None:
-        asked |= {"contribution": contribution, "shape": shape}
+        options |= {"contribution": contribution, "shape": shape}
     else:
         from counton.base.exact import quote
         from counton.statistics.statistic import Statistic
@@ -145,9 +145,9 @@ def plan(
             )
         if shape != ():
             raise InvalidInputError("the statistic decides shape itself: leave shape out")
-        asked |= {"of": of, "batched": batched}
+        options |= {"of": of, "batched": batched}
         if contribution is not None:
-            asked["contribution"] = contribution
+            options["contribution"] = contribution
     if within is None:
         for name, value, usual in (
             ("level", level, 0.95), ("least", least, "epsilon"), ("size", size, None),
@@ -157,23 +157,23 @@ def plan(
                     f"{field(name, value)} is only for a plan that starts from an error: give "
                     f"{field('within')}, or leave {field(name)} out"
                 )
-        return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **asked)
+        return _plan(horizon, one_guarantee(guarantee, epsilon, delta, rho), **options)
     if one_guarantee(guarantee, epsilon, None, rho) is not None:
         raise InvalidInputError(
             f"{field('within')} finds the privacy loss, but a guarantee is given too: leave one of "
             "them out"
         )
-    return _within(horizon, asked, within, level, least, delta, size)
+    return _within(horizon, options, within, level, least, delta, size)
 
 
-def _plan(horizon: int | None, guarantee: Any, **asked: Any) -> StreamPlan:
-    if "of" in asked:
+def _plan(horizon: int | None, guarantee: Any, **options: Any) -> StreamPlan:
+    if "of" in options:
         from counton.statistics.statistic_plan import plan_statistic
 
-        return plan_statistic(asked.pop("of"), horizon, guarantee, **asked)
+        return plan_statistic(options.pop("of"), horizon, guarantee, **options)
     from counton.planning.planner import plan_stream
 
-    return plan_stream(horizon, guarantee, **asked)
+    return plan_stream(horizon, guarantee, **options)
 
 
 def _within(
@@ -197,16 +197,18 @@ def _within(
         raise InvalidInputError(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
-        found = _plan(horizon, guarantee, **{**options, **faster})
-        if found.own_halfwidths is not None:
-            found = replace(found, own_halfwidths=partial(found.own_halfwidths, rows=size))
-        halfwidths = found.halfwidths(found.steps, level)
-        reached = compare_halfwidths(halfwidths, bounds, found.steps, level)
-        return replace(found, words=(*found.words, str(reached)), reached=reached)
+        stream_plan = _plan(horizon, guarantee, **{**options, **faster})
+        if stream_plan.own_halfwidths is not None:
+            stream_plan = replace(
+                stream_plan, own_halfwidths=partial(stream_plan.own_halfwidths, rows=size)
+            )
+        halfwidths = stream_plan.halfwidths(stream_plan.steps, level)
+        reached = compare_halfwidths(halfwidths, bounds, stream_plan.steps, level)
+        return replace(stream_plan, words=(*stream_plan.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:
-        found = plan_with(guarantee, compare=False).reached  # skip kinds that are never best
-        assert found is not None
-        return found.factor
+        comparison = plan_with(guarantee, compare=False).reached  # skip kinds that are never best
+        assert comparison is not None
+        return comparison.factor
 
     return plan_with(least_guarantee(factor, least, delta))

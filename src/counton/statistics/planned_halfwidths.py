@@ -61,23 +61,25 @@ def planned_halfwidths(
     if statistic.statistics:
         report = cast("Any", statistic)
         of_all = dict[str, float]()
-        for name, one in report.statistics.items():
-            known = one.known_beforehand
+        for name, part in report.statistics.items():
+            known_names = part.known_beforehand
             if name not in report.derived_from:
-                own = planned_halfwidths(
-                    one, report.terms_of(name, terms), step, level, rows=rows, over=over
+                part_halfwidths = planned_halfwidths(
+                    part, report.terms_of(name, terms), step, level, rows=rows, over=over
                 )
-            elif rows is None and known == ():
+            elif rows is None and known_names == ():
                 continue
             else:
                 of = report.derived_from[name]
                 reading = planned_reading(
                     report.statistics[of], report.terms_of(of, terms), step, rows, over
                 )
-                own = halfwidths_of(report.reading_of(name, reading), level)
-                if rows is None and known is not None:
-                    own = {key: own[key] for key in own if key in known}
-            of_all |= {f"{name} {key}".strip(): half for key, half in own.items()}
+                part_halfwidths = halfwidths_of(report.reading_of(name, reading), level)
+                if rows is None and known_names is not None:
+                    part_halfwidths = {
+                        key: part_halfwidths[key] for key in part_halfwidths if key in known_names
+                    }
+            of_all |= {f"{name} {key}".strip(): half for key, half in part_halfwidths.items()}
         return of_all
     if isinstance(statistic, Grouped):  # a row belongs to one group
         rows = None if rows is None else max(rows // len(statistic.groups), 1)
@@ -89,12 +91,12 @@ def planned_halfwidths(
     if statistic.on_demand:
         return {"": float(terms.errors.window_halfwidths(start, step, level))}
 
-    found = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
-    known = statistic.known_beforehand
-    if rows is not None or known is None:
-        return found
+    halfwidths = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
+    known_names = statistic.known_beforehand
+    if rows is not None or known_names is None:
+        return halfwidths
     cell = float(terms.errors.window_halfwidths(start, step, level))
-    return {name: half for name, half in found.items() if name in known} or {
+    return {name: half for name, half in halfwidths.items() if name in known_names} or {
         "": cell * statistic.error_of.mean
     }
 
@@ -144,27 +146,27 @@ def halfwidths_of(
     """Return half-widths by name; that of `Statistic.alike` if all numbers are of one kind."""
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
-    found: dict[str, float] = {}
+    halfwidths: dict[str, float] = {}
     with np.errstate(invalid="ignore"):
         half = (high - low) / 2
-    for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
-        found[label] = max(found.get(label, 0.0), one)
+    for label, halfwidth in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
+        halfwidths[label] = max(halfwidths.get(label, 0.0), halfwidth)
     if reading.statistic.known_beforehand is not None:  # the rows of each step decide it
-        return found
-    alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
-    return {reading.statistic.alike: max(found.values())} if alike else found
+        return halfwidths
+    alike = len({float(f"{halfwidth:.9g}") for halfwidth in halfwidths.values()}) == 1
+    return {reading.statistic.alike: max(halfwidths.values())} if alike else halfwidths
 
 
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
     """Return a label for each row; rows with equal labels have equal half-widths."""
     if "name" in columns:
         parts = columns.get("statistic", np.full(count, ""))  # a report
-        return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]
+        return [f"{part} {name}".strip() for part, name in zip(parts, columns["name"], strict=True)]
     if "level" in columns:
-        return [str(one) for one in columns["level"]]
+        return [str(value) for value in columns["level"]]
     if "share" in columns:
-        return [f"quantile {one:g}" for one in columns["share"]]
-    if any(any(one is None for one in column) for column in columns.values()):  # margins
+        return [f"quantile {share:g}" for share in columns["share"]]
+    if any(any(label is None for label in column) for column in columns.values()):  # margins
         kept = [
             [name for name, column in columns.items() if column[place] is not None]
             for place in range(count)

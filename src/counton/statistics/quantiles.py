@@ -47,21 +47,23 @@ _LARGEST_SUM = 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
+def checked_shares(values: str | float | Sequence[Any]) -> tuple[float, ...]:
     """Parse shares between 0 and 1, without duplicates.
 
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
     """
-    several: Any = numbers_of(given, "shares") if isinstance(given, str) else given
+    several: Any = numbers_of(values, "shares") if isinstance(values, str) else values
     try:
-        shares = [float(one) for one in (several if hasattr(several, "__iter__") else [several])]
+        shares = [
+            float(share) for share in (several if hasattr(several, "__iter__") else [several])
+        ]
     except (TypeError, ValueError):
         raise InvalidInputError(
             f"{field('shares')} has an entry that is not a number; try 0.5, the median"
         ) from None
     if not shares or not all(0 < share < 1 for share in shares):
-        words = given if isinstance(given, str) else ",".join(map(str, shares))
+        words = values if isinstance(values, str) else ",".join(map(str, shares))
         raise InvalidInputError(
             f"{field('shares', words)} must be numbers above 0 and below 1; try 0.5, the median"
         )
@@ -86,8 +88,8 @@ class QuantilesResult(StatisticResult):
     def _below(self) -> Floats:
         """Released number of values below each edge; noise may make it fall."""
         counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
-        found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
-        return found
+        sums: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
+        return sums
 
     def _halves(self, variances: Floats, level: float) -> Floats:
         """Return half-widths of linear functions, given their variances for sums of variance 1."""
@@ -108,12 +110,12 @@ class QuantilesResult(StatisticResult):
         return answer(self._between(low, high), level, what=f"values {ends}")
 
     def _between(self, low: float | None, high: float | None) -> ClosedForm:
-        this = self.statistic
-        first = 0 if low is None else this.edge(low)
-        last = this.places if high is None else this.edge(high)
+        statistic = self.statistic
+        first = 0 if low is None else statistic.edge(low)
+        last = statistic.places if high is None else statistic.edge(high)
         if first >= last:
             raise InvalidInputError(f"low is {low!r} and high is {high!r}: low must be below high")
-        variance = this.line.variance(np.array([first]), np.array([last]))
+        variance = statistic.line.variance(np.array([first]), np.array([last]))
         value = float(self._below[last] - self._below[first])
         std = self.cells.std * math.sqrt(float(variance[0]))
         return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
@@ -136,16 +138,18 @@ class QuantilesResult(StatisticResult):
         # this difference, which is a linear function of the released rows. Or its lower edge has
         # too many. Each test leaves the true cell out with probability at most (1 - level) / 2;
         # other cells do not matter.
-        this = self.statistic
+        statistic = self.statistic
         level = check_level(level)
         part = _checked_share(share)
         excess = self._below - part * self._below[-1]
-        half = self._halves(this.excess_variance(part), level)
+        half = self._halves(statistic.excess_variance(part), level)
         # The first possible cell; the very first if there is none, so that none is left out.
         first = int(np.argmax(excess[1:] >= -half[1:]))
-        last = this.places - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
-        ends = float(this.edges[first]), float(this.edges[last]), (value := self._estimate(part))
-        return Quantile(part, value, min(ends), max(ends))
+        last = statistic.places - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
+        value = self._estimate(part)
+        lower = min(value, float(statistic.edges[first]), float(statistic.edges[last]))
+        upper = max(value, float(statistic.edges[first]), float(statistic.edges[last]))
+        return Quantile(part, value, lower, upper)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
@@ -156,15 +160,16 @@ class QuantilesResult(StatisticResult):
                 f"{quote(name)} names no number of values; give the two ends of a range, such as "
                 "(0, 30)"
             )
-        return self._between(*name)
+        low, high = name
+        return self._between(low, high)
 
     @cached_property
     def monotone(self) -> Floats:
         """Released number of values below each edge, adjusted so that it never falls."""
         up = np.maximum.accumulate(self._below)
         down = np.minimum.accumulate(self._below[::-1])
-        found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
-        return found
+        fitted: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
+        return fitted
 
     def cell_at(self, share: float) -> int | None:
         """Return the cell of the estimated quantile; None: released counts are not positive."""
@@ -189,12 +194,14 @@ class QuantilesResult(StatisticResult):
 
     @override
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
-        given = self.statistic.shares if request.ask is None else request.ask
-        shares = [_checked_share(one) for one in given]
+        requested = self.statistic.shares if request.ask is None else request.ask
+        shares = [_checked_share(share) for share in requested]
 
         def ends(level: float) -> tuple[Floats, Floats]:
-            found = [self.quantile(share, level) for share in shares]
-            return np.array([one.lower for one in found]), np.array([one.upper for one in found])
+            answers = [self.quantile(share, level) for share in shares]
+            return np.array([answer.lower for answer in answers]), np.array(
+                [answer.upper for answer in answers]
+            )
 
         values = ClosedForm(np.array([self._estimate(share) for share in shares]), ends)
         return TableNumbers({"share": np.array(shares)}, values, "value")
@@ -270,42 +277,42 @@ class Quantiles(TableStatistic):
         self._protect(neighbours, unit)
         self._named: str | None = None
         if isinstance(line, str):
-            known = [each for each in NAMES if serves(each, Prefixes(self.places), 1, 1)]
+            names = [name for name in NAMES if serves(name, Prefixes(self.places), 1, 1)]
             self._named = line
-            if line not in known:
-                raise InvalidInputError(f"line is {line!r}; give one of {', '.join(known)}")
+            if line not in names:
+                raise InvalidInputError(f"line is {line!r}; give one of {', '.join(names)}")
         elif line is not None:
-            made = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
-            if made.cells != self.places:
+            strategy = line_strategy_from_dict(line) if isinstance(line, Mapping) else line
+            if strategy.cells != self.places:
                 raise InvalidInputError(
-                    f"line is made for {made.cells:,} cells, but the edges make {self.places:,} "
-                    "cells: build it for that number"
+                    f"line is made for {strategy.cells:,} cells, but the edges make "
+                    f"{self.places:,} cells: build it for that number"
                 )
-            self._measurement = made
+            self._measurement = strategy
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
         line = self._named if self._measurement is None else self._measurement.to_dict()
         shares = {} if self.shares == _SHARES else {"shares": [*self.shares]}
-        stated = {
+        parameters = {
             "edges": self.edges.tolist(),
             **shares,
             **({} if line is None else {"line": line}),
         }
-        return {**stated, **self._parameters_of("counts", "neighbours", "unit")}
+        return {**parameters, **self._parameters_of("counts", "neighbours", "unit")}
 
     def __repr__(self) -> str:
-        where = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
-        stated = "" if self._measurement is None else f", {self._measurement.name}"
-        return f"Quantiles({where}{stated})"
+        cells = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
+        measurement = "" if self._measurement is None else f", {self._measurement.name}"
+        return f"Quantiles({cells}{measurement})"
 
     _measured_by = "line"
 
     @property
     def line(self) -> LineStrategy:
-        found: LineStrategy = self.measurement
-        return found
+        line: LineStrategy = self.measurement
+        return line
 
     @property
     @override
@@ -314,8 +321,8 @@ class Quantiles(TableStatistic):
 
     @override
     def _choose(self, norm: Norm, horizon: int | None = None) -> LineStrategy:
-        asked = Prefixes(self.places)
-        return line_over_time(asked, norm, self._named, self.neighbours, _line_sensitivity)
+        workload = Prefixes(self.places)
+        return line_over_time(workload, norm, self._named, self.neighbours, _line_sensitivity)
 
     @override
     def allows(self, other: Statistic) -> bool:
@@ -351,8 +358,8 @@ class Quantiles(TableStatistic):
         >>> round(errors.max_std / errors.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
         True
         """
-        what = "how many values lie below an edge, over all steps and edges"
-        return ErrorScale.over(what, self._variances[0][1:])
+        meaning = "how many values lie below an edge, over all steps and edges"
+        return ErrorScale.over(meaning, self._variances[0][1:])
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -373,9 +380,9 @@ class Quantiles(TableStatistic):
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         if rows is None:
             return None
-        each, left = divmod(rows, self.places)
-        before = left * np.arange(self.places + 1, dtype=np.int64) // self.places
-        even = each + np.diff(before)
+        per_cell, remainder = divmod(rows, self.places)
+        before = remainder * np.arange(self.places + 1, dtype=np.int64) // self.places
+        even = per_cell + np.diff(before)
         return np.asarray(self.measure(even[None, :])[0], np.int64)
 
     @override
@@ -408,8 +415,8 @@ class Quantiles(TableStatistic):
         below, above = self._variances
         # The number is (1 - share) of the values below the edge minus share of those from it on.
         both = (below[-1] - below - above) / 2
-        found = (1 - share) ** 2 * below + share**2 * above - 2 * share * (1 - share) * both
-        return np.asarray(np.maximum(found, 0.0))
+        variances = (1 - share) ** 2 * below + share**2 * above - 2 * share * (1 - share) * both
+        return np.asarray(np.maximum(variances, 0.0))
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
@@ -452,8 +459,8 @@ def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
         raise InvalidInputError(
             f"edges are {quote(edges)}; give two to 65,537 finite numbers in ascending order"
         )
-    found: Floats = read_only(ends)
-    return found
+    checked_edges: Floats = read_only(ends)
+    return checked_edges
 
 
 @lru_cache(maxsize=64)
@@ -470,14 +477,14 @@ def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
     if relation != "replace":
         return line.sensitivities("add_remove")
     bound = line.sensitivities("move")
-    many = line.cells**2 * line.measurements > _MOST_DISTANCES or line.cells == 1
-    if many or 4 * line.largest_entry**2 * line.measurements > _LARGEST_SUM:
+    is_large = line.cells**2 * line.measurements > _MOST_DISTANCES or line.cells == 1
+    if is_large or 4 * line.largest_entry**2 * line.measurements > _LARGEST_SUM:
         return bound
     columns = line.matrix().T
     l1 = 1
     l2_squared = 1
     for place in range(1, line.cells):
-        apart = np.abs(columns[:place] - columns[place])
-        l1 = max(l1, int(apart.sum(axis=1).max()))
-        l2_squared = max(l2_squared, int((apart**2).sum(axis=1).max()))
+        distances = np.abs(columns[:place] - columns[place])
+        l1 = max(l1, int(distances.sum(axis=1).max()))
+        l2_squared = max(l2_squared, int((distances**2).sum(axis=1).max()))
     return Sensitivity(min(l1, bound.l1), min(l2_squared, bound.l2_squared))

@@ -158,8 +158,8 @@ def ranking_of(
         chosen: True if ``names`` may have been chosen after releases; upper ends then allow for the
             noise of all groups.
     """
-    there = len(names) if room is None else room
-    down, up = map(halfwidth, checked_ranking_levels(there, there if chosen else k, level))
+    n_groups = len(names) if room is None else room
+    down, up = map(halfwidth, checked_ranking_levels(n_groups, n_groups if chosen else k, level))
     upward = None if chosen else up
     return rank_largest(names, values, down, k, upward=upward, hidden=hidden, level=level)
 
@@ -229,8 +229,8 @@ def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
     for _ in range(60):
         middle = (low + high) / 2
         down, up = fails(middle)
-        held = k * math.log1p(-min(down + up, 0.5)) + (groups - k) * math.log1p(-down)
-        low, high = (middle, high) if held >= math.log(level) else (low, middle)
+        log_probability = k * math.log1p(-min(down + up, 0.5)) + (groups - k) * math.log1p(-down)
+        low, high = (middle, high) if log_probability >= math.log(level) else (low, middle)
     down, up = fails(low)
     return 1 - 2 * down, 1 - 2 * up
 

@@ -75,16 +75,16 @@ class Reach(UsersByRank):
     ) -> None:
         several: Any = split_names(at_least) if isinstance(at_least, str) else at_least
         try:
-            found = sorted(map(int, [several] if isinstance(several, int) else several))
+            thresholds = sorted(map(int, [several] if isinstance(several, int) else several))
         except (TypeError, ValueError):
-            found = []
-        known = all(1 <= one <= _MOST_ROWS for one in found)
-        if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
+            thresholds = []
+        in_range = all(1 <= threshold <= _MOST_ROWS for threshold in thresholds)
+        if not in_range or not 1 <= len({*thresholds}) == len(thresholds) <= _MOST_THRESHOLDS:
             raise InvalidInputError(
                 f"{field('at_least')} is {quote(at_least)}; give 1 to {_MOST_THRESHOLDS} different "
                 f"whole numbers from 1 to {_MOST_ROWS:,}, as in 1,5,100"
             )
-        self.at_least = self.counted_ranks = tuple(found)
+        self.at_least = self.counted_ranks = tuple(thresholds)
         self.places = len(self.at_least)
         self._call_units(unit, "user")
 

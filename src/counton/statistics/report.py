@@ -78,8 +78,8 @@ class ReportResult(StatisticResult):
     def of(self, name: str) -> StatisticResult:
         """Return the released numbers of one statistic; `InvalidInputError` for an unknown name."""
         self.statistic.statistic(name)
-        found: StatisticResult = self.statistic.read_part(name, self.cells)
-        return found
+        reading: StatisticResult = self.statistic.read_part(name, self.cells)
+        return reading
 
     @property
     def parts(self) -> dict[str, StatisticResult]:
@@ -113,13 +113,13 @@ class ReportResult(StatisticResult):
         for name, part in parts.items():
             about = [values for key, values in part.about.items() if key != "rank"]
             for row in range(np.size(part.numbers.value)):
-                told = [
+                words = [
                     figures(float(values[row])) if values.dtype.kind == "f" else str(values[row])
                     for values in about
                     if values[row] is not None
                 ]
                 names["statistic"].append(name)
-                names["name"].append(" ".join(told) or "all")
+                names["name"].append(" ".join(words) or "all")
         texts = {name: np.array(values) for name, values in names.items()}
         return TableNumbers(texts, join_numbers([part.numbers for part in parts.values()]))
 
@@ -141,15 +141,15 @@ class FollowedResult(StatisticResult):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        there = next(iter(self._rows.values()), None)
+        place = next(iter(self._rows.values()), None)
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:
                 raise InvalidInputError(
                     f"name is {quote(name)}, which is not known; the numbers are "
                     f"{', '.join(map(str, self._rows))}"
                 )
-            there = self._rows[name]
-        return self._reading.number_of(there)
+            place = self._rows[name]
+        return self._reading.number_of(place)
 
     @override
     def since(self, earlier: StatisticResult) -> Self:
@@ -223,8 +223,8 @@ class Report(AccumulatorStatistic):
         weights: Mapping[str, int] | None = None,
         unit: str | None = None,
     ) -> None:
-        given: Any = statistics
-        pairs = [*given.items()] if isinstance(given, Mapping) else given
+        members: Any = statistics
+        pairs = [*members.items()] if isinstance(members, Mapping) else members
         if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
             raise InvalidInputError(
                 "the statistics of a report have no names: give a dictionary from names to "
@@ -235,9 +235,9 @@ class Report(AccumulatorStatistic):
                 f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS}"
             )
         self.statistics: dict[str, AccumulatorStatistic] = {}
-        for name, one in pairs:
-            own = (groups or {}).get(name)
-            self.statistics[checked_name(name)] = fitting(name, one, own)
+        for name, statistic in pairs:
+            statistic_groups = (groups or {}).get(name)
+            self.statistics[checked_name(name)] = fitting(name, statistic, statistic_groups)
         if len(self.statistics) < len(pairs):
             raise InvalidInputError(
                 "two statistics of a report have the same name; give each its own name"
@@ -249,22 +249,24 @@ class Report(AccumulatorStatistic):
         numbers = tuple(part.name for part in self.parts if part.kind != "label")
         self.own_columns = OwnColumns(self.column_names, numbers)
         self._base = 0 if self.parts else 1  # a row without columns has code 1
-        ranked = any(one.counted_ranks for one in self.statistics.values())
+        ranked = any(statistic.counted_ranks for statistic in self.statistics.values())
         if not self.parts and not ranked:
             raise InvalidInputError(
                 "no statistic of the report reads a column, so it would only count rows: release "
                 "count instead"
             )
-        named = [source for one in self.statistics.values() for source in one.sources]
-        known = any(one.known_beforehand is not None for one in self.statistics.values())
+        named = [source for statistic in self.statistics.values() for source in statistic.sources]
+        is_known = any(
+            statistic.known_beforehand is not None for statistic in self.statistics.values()
+        )
         self.sources = tuple(dict.fromkeys(named))
-        self.known_beforehand = () if known else None
+        self.known_beforehand = () if is_known else None
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
         self.shares = shares_by_name(shares, self.statistics)
         self.most = check_integer("most", most, 1, 2**20)
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
-        self.places = sum(one.places for one in self.measured_ones.values())
+        self.places = sum(statistic.places for statistic in self.measured_ones.values())
         most = self.code_bounds()[1]
         if most >= _MOST_CODES or math.prod(map(len, self.spans)) >= _MOST_CODES // 2**20:
             raise InvalidInputError(
@@ -277,8 +279,10 @@ class Report(AccumulatorStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "statistics": [[name, statistic_to_dict(one)] for name, one in self.statistics.items()],
+        parameters: dict[str, Any] = {
+            "statistics": [
+                [name, statistic_to_dict(statistic)] for name, statistic in self.statistics.items()
+            ],
             "columns": {name: [*names] for name, names in self.columns.items() if names},
         }
         for name, value in (
@@ -287,35 +291,41 @@ class Report(AccumulatorStatistic):
             ("weights", self.weights),
         ):
             if value:
-                found[name] = dict(value) if isinstance(value, Mapping) else value
-        return {**found, **self._parameters_of("most", "unit")}
+                parameters[name] = dict(value) if isinstance(value, Mapping) else value
+        return {**parameters, **self._parameters_of("most", "unit")}
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}: {type(one).__name__}" for name, one in self.statistics.items())
+        parts = ", ".join(
+            f"{name}: {type(statistic).__name__}" for name, statistic in self.statistics.items()
+        )
         return f"Report({parts})"
 
-    def _columns(self, given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
-        for name in given:
+    def _columns(self, columns: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        for name in columns:
             self.statistic(name)
-        found = {}
-        for name, one in self.statistics.items():
-            own = given.get(name)
-            names = tuple(part.name for part in one.parts) if own is None else split_names(own)
-            if len(names) != len(one.parts) or not all(names):
+        columns_by_statistic = {}
+        for name, statistic in self.statistics.items():
+            listed = columns.get(name)
+            names = (
+                tuple(part.name for part in statistic.parts)
+                if listed is None
+                else split_names(listed)
+            )
+            if len(names) != len(statistic.parts) or not all(names):
                 raise InvalidInputError(
-                    f"columns of {name!r} are {', '.join(names) or 'none'}, but {one!r} reads "
-                    f"{len(one.parts)} columns: {', '.join(part.name for part in one.parts)}; "
-                    "give a column for each"
+                    f"columns of {name!r} are {', '.join(names) or 'none'}, but {statistic!r} "
+                    f"reads {len(statistic.parts)} columns: "
+                    f"{', '.join(part.name for part in statistic.parts)}; give a column for each"
                 )
-            found[name] = names
-        return found
+            columns_by_statistic[name] = names
+        return columns_by_statistic
 
     def _parts(self) -> tuple[tuple[str, ...], tuple[Part, ...]]:
         """Return each column that the statistics read, with its description."""
-        found: dict[str, Part] = {}
-        for name, one in self.statistics.items():
-            for column, part in zip(self.columns[name], one.parts, strict=True):
-                before = found.setdefault(column, Part(column, part.kind, part.labels))
+        parts: dict[str, Part] = {}
+        for name, statistic in self.statistics.items():
+            for column, part in zip(self.columns[name], statistic.parts, strict=True):
+                before = parts.setdefault(column, Part(column, part.kind, part.labels))
                 if before.kind != part.kind:
                     raise InvalidInputError(
                         f"column {column!r} would be read as {before.kind}s by one statistic of "
@@ -323,8 +333,8 @@ class Report(AccumulatorStatistic):
                         "column"
                     )
                 labels = tuple(dict.fromkeys((*before.labels, *part.labels)))
-                found[column] = Part(column, part.kind, labels)
-        return tuple(found), tuple(found.values())
+                parts[column] = Part(column, part.kind, labels)
+        return tuple(parts), tuple(parts.values())
 
     def statistic(self, name: object) -> AccumulatorStatistic:
         if not isinstance(name, str) or name not in self.statistics:
@@ -364,61 +374,67 @@ class Report(AccumulatorStatistic):
 
         None: some are lacking. If both round values, the resolution of ``other`` may be finer.
         """
-        one = self.statistics[name]
+        statistic = self.statistics[name]
         source = self.statistics[other]
         columns = self.columns[name]
-        there = self.columns[other]
-        if not one.asks or len(columns) > 1 or not {*columns} <= {*there}:
+        other_columns = self.columns[other]
+        if not statistic.asks or len(columns) > 1 or not {*columns} <= {*other_columns}:
             return None
-        place = there.index(columns[0]) if columns else None
-        given = source.gives(place)
-        if not {*one.asks} <= {*given}:
+        place = other_columns.index(columns[0]) if columns else None
+        answers = source.gives(place)
+        if not {*statistic.asks} <= {*answers}:
             return None
         if place is not None:
-            mine = one.bounds_of(0)
+            mine = statistic.bounds_of(0)
             its = source.bounds_of(place)
             if mine is None or its is None or mine[:2] != its[:2] or mine[2] < its[2]:
                 return None
-        return {(ask if len(one.asks) > 1 else None): given[ask] for ask in one.asks}
+        return {(ask if len(statistic.asks) > 1 else None): answers[ask] for ask in statistic.asks}
 
     @cached_property
     def measured_ones(self) -> dict[str, AccumulatorStatistic]:
-        return {name: one for name, one in self.statistics.items() if name not in self.derived_from}
+        return {
+            name: statistic
+            for name, statistic in self.statistics.items()
+            if name not in self.derived_from
+        }
 
     @cached_property
     def cell_ranges(self) -> dict[str, slice]:
-        sizes = [math.prod(one.cells) for one in self.measured_ones.values()]
+        sizes = [math.prod(statistic.cells) for statistic in self.measured_ones.values()]
         return _slices(self.measured_ones, sizes)
 
     @cached_property
     def _place_ranges(self) -> dict[str, slice]:
-        return _slices(self.measured_ones, [one.places for one in self.measured_ones.values()])
+        return _slices(
+            self.measured_ones, [statistic.places for statistic in self.measured_ones.values()]
+        )
 
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        return (sum(math.prod(one.cells) for one in self.measured_ones.values()),)
+        return (sum(math.prod(statistic.cells) for statistic in self.measured_ones.values()),)
 
     @property
     @override
     def rank_digits(self) -> tuple[RankDigit, ...]:
         return tuple(
-            RankDigit(one.unit, one.size, one.of.counted_ranks)
-            for one in self._digits.values()
-            if one.of.counted_ranks
+            RankDigit(digit.unit, digit.size, digit.of.counted_ranks)
+            for digit in self._digits.values()
+            if digit.of.counted_ranks
         )
 
     @cached_property
     def _digits(self) -> dict[str, _Digit]:
         """The digit of each statistic by name; one that treats all rows alike needs none."""
-        found = dict[str, _Digit]()
+        digits = dict[str, _Digit]()
         unit = 1
-        for name, one in reversed([*self.statistics.items()]):
-            if one.parts or one.counted_ranks:
-                low, high = one.code_bounds()
-                found[name] = _Digit(one, low, high - low + 1, unit)
+        for name, statistic in reversed([*self.statistics.items()]):
+            if statistic.parts or statistic.counted_ranks:
+                low, high = statistic.code_bounds()
+                digits[name] = _Digit(statistic, low, high - low + 1, unit)
                 unit *= high - low + 1
-        return found
+        return digits
 
     def weight(self, name: str) -> int:
         """Return the factor of a statistic's cells, 1 until `settle`."""
@@ -435,11 +451,13 @@ class Report(AccumulatorStatistic):
         """Return the bound on all weighted cells, derived at the beginning of this file."""
         l1, l2_squared = self._weigh(lambda name: norms_of(self.statistics[name]))
         names = ", ".join(self.statistics)
-        few = ", ".join(name for name, one in self.statistics.items() if one.counted_ranks)
-        alone = f" (in {few} only the first one)" if few else ""
+        ranked_names = ", ".join(
+            name for name, statistic in self.statistics.items() if statistic.counted_ranks
+        )
+        rank_note = f" (in {ranked_names} only the first one)" if ranked_names else ""
         return ContributionBound.of_pattern(
             BoundedChange(l1, l2_squared, once=True),
-            f"which counts in all of {names}{alone}",
+            f"which counts in all of {names}{rank_note}",
             unit=self.unit,
         )
 
@@ -462,11 +480,15 @@ class Report(AccumulatorStatistic):
 
     @override
     def by_groups(self, groups: Sequence[str]) -> None:
-        for name, one in self.statistics.items():
-            if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
-                what = "counts users" if one.counted_ranks else "has groups of its own"
+        for name, statistic in self.statistics.items():
+            if (
+                statistic.declares is not None
+                or isinstance(statistic, GroupedRows)
+                or statistic.counted_ranks
+            ):
+                reason = "counts users" if statistic.counted_ranks else "has groups of its own"
                 raise InvalidInputError(
-                    f"{field('by')} would group the whole report, but {name!r} {what}: give "
+                    f"{field('by')} would group the whole report, but {name!r} {reason}: give "
                     f"{field('by')} and {field('domain')} inside the statistics that need groups, "
                     "and not to the report"
                 )
@@ -478,11 +500,11 @@ class Report(AccumulatorStatistic):
         Raises:
             InvalidInputError: a statistic needs more rows of each person.
         """
-        for name, one in self.statistics.items():
-            if one.counted_ranks and one.counted_ranks[-1] > most:
+        for name, statistic in self.statistics.items():
+            if statistic.counted_ranks and statistic.counted_ranks[-1] > most:
                 raise InvalidInputError(
-                    f"{name!r} of the report counts users with {one.counted_ranks[-1]:,} rows, but "
-                    f"only {field('most', most)} rows of a user count; give a larger "
+                    f"{name!r} of the report counts users with {statistic.counted_ranks[-1]:,} "
+                    f"rows, but only {field('most', most)} rows of a user count; give a larger "
                     f"{field('most')}"
                 )
         return self if most == self.most else self.with_parameters(most=most)
@@ -498,7 +520,10 @@ class Report(AccumulatorStatistic):
         """
         if self.weights is not None:
             return self
-        inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
+        inner = [
+            [name, statistic.settle(guarantee, horizon)]
+            for name, statistic in self.statistics.items()
+        ]
         settled = self.with_parameters(statistics=inner)
         if not isinstance(guarantee, PureDP | ApproxDP | ZCDP):
             raise InvalidInputError(
@@ -512,8 +537,10 @@ class Report(AccumulatorStatistic):
     def allows(self, other: Statistic) -> bool:
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
-        same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
-        mine, its = ((one.columns, one.shares) for one in (self, other))
+        same = all(
+            statistic.allows(other.statistics[name]) for name, statistic in self.statistics.items()
+        )
+        mine, its = ((report.columns, report.shares) for report in (self, other))
         left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
         return same and mine == its and left_open
 
@@ -526,7 +553,7 @@ class Report(AccumulatorStatistic):
                 f"{self!r} counts users, but events of Python do not name "
                 f"their user: run a job with {field('user')} and {field('most')}"
             )
-        found: list[NDArray[Any]] = []
+        columns: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):
             values = []
             for event in events:
@@ -541,50 +568,52 @@ class Report(AccumulatorStatistic):
                     )
             if part.kind == "label":
                 codes: dict[Any, int] = {label: code for code, label in enumerate(part.labels)}
-                texts = [one if isinstance(one, str) else None for one in values]
-                found.append(np.array([codes.get(one, OUTSIDE) for one in texts], np.int64))
+                texts = [value if isinstance(value, str) else None for value in values]
+                columns.append(np.array([codes.get(text, OUTSIDE) for text in texts], np.int64))
             else:
-                found.append(value_grid.finite(values))
-        return tuple(found)
+                columns.append(value_grid.finite(values))
+        return tuple(columns)
 
     @override
     def encode(self, *parts: Any) -> Integers:
         """Encode each row as an integer with a digit for each statistic."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
-        found = np.zeros(len(parts[0]), np.int64)
-        known = np.ones(len(parts[0]), np.bool_)
-        for name, (one, low, size, unit) in self._digits.items():
-            if not one.parts:
+        codes = np.zeros(len(parts[0]), np.int64)
+        is_known = np.ones(len(parts[0]), np.bool_)
+        for name, (statistic, low, size, unit) in self._digits.items():
+            if not statistic.parts:
                 continue  # its digit is the rank among its user's rows, not known yet
-            own = []
-            for column, part in zip(self.columns[name], one.parts, strict=True):
-                given = by_column[column]
+            columns = []
+            for column, part in zip(self.columns[name], statistic.parts, strict=True):
+                values = by_column[column]
                 if part.kind == "label" and part.labels != labels[column]:
-                    given = _recode(np.asarray(given), labels[column], part.labels)
-                own.append(given)
-            said = np.asarray(one.encode(*own), np.int64)
-            if one.spans:
-                known &= said >= 0
-                said = np.where(said >= 0, said, low)
-            if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
+                    values = _recode(np.asarray(values), labels[column], part.labels)
+                columns.append(values)
+            part_codes = np.asarray(statistic.encode(*columns), np.int64)
+            if statistic.spans:
+                is_known &= part_codes >= 0
+                part_codes = np.where(part_codes >= 0, part_codes, low)
+            if len(part_codes) and (
+                int(part_codes.min()) < low or int(part_codes.max()) >= low + size
+            ):
                 raise InvalidInputError(
-                    f"encode() of {one!r} returned codes outside code_bounds, which is a defect of "
-                    "that statistic: report it to its author"
+                    f"encode() of {statistic!r} returned codes outside code_bounds, which is a "
+                    "defect of that statistic: report it to its author"
                 )
-            found += (said - low) * unit
-        return np.where(known, found, -1)
+            codes += (part_codes - low) * unit
+        return np.where(is_known, codes, -1)
 
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
-        found = list[tuple[X | int, X | int]]()
-        for name, one in self.measured_ones.items():
-            own: Any = one.code_bounds()[0]
+        entries = list[tuple[X | int, X | int]]()
+        for name, statistic in self.measured_ones.items():
+            part_code: Any = statistic.code_bounds()[0]
             if (digit := self._digits.get(name)) is not None:
-                own = (code - self._base) // digit.unit % digit.size + digit.low
+                part_code = (code - self._base) // digit.unit % digit.size + digit.low
             start = self._place_ranges[name].start
-            found += [(place + start, amount) for place, amount in one.entries(own)]
-        return found
+            entries += [(place + start, amount) for place, amount in statistic.entries(part_code)]
+        return entries
 
     @cached_property
     @override
@@ -597,35 +626,38 @@ class Report(AccumulatorStatistic):
 
     @override
     def code_bounds(self) -> tuple[int, int]:
-        codes = math.prod(one.size for one in self._digits.values())
+        codes = math.prod(digit.size for digit in self._digits.values())
         return self._base, self._base + codes - 1
 
     @property
     @override
     def largest_entry(self) -> int:
         return max(
-            self.weight(name) * one.largest_entry for name, one in self.measured_ones.items()
+            self.weight(name) * statistic.largest_entry
+            for name, statistic in self.measured_ones.items()
         )
 
     @override
     def total_of_sums(self, sums: Floats) -> float:
-        found = [
-            one.total_of_sums(sums[self._place_ranges[name]])
-            for name, one in self.measured_ones.items()
-            if one.most_counted(0.0, 0.0) < math.inf
+        totals = [
+            statistic.total_of_sums(sums[self._place_ranges[name]])
+            for name, statistic in self.measured_ones.items()
+            if statistic.most_counted(0.0, 0.0) < math.inf
         ]
-        return max(found, default=0.0)
+        return max(totals, default=0.0)
 
     @override
     def largest_measured(self, sums: Floats) -> float:
         return max(
-            self.weight(name) * one.largest_measured(sums[self._place_ranges[name]])
-            for name, one in self.measured_ones.items()
+            self.weight(name) * statistic.largest_measured(sums[self._place_ranges[name]])
+            for name, statistic in self.measured_ones.items()
         )
 
     @override
     def row_bounds(self) -> tuple[int, int]:
-        lows, highs = zip(*(one.row_bounds() for _, one in self.measured_ones.items()), strict=True)
+        lows, highs = zip(
+            *(statistic.row_bounds() for _, statistic in self.measured_ones.items()), strict=True
+        )
         return min(lows), max(highs)
 
     @override
@@ -640,44 +672,46 @@ class Report(AccumulatorStatistic):
             ),
         )
         parts = [
-            one.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
+            statistic.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)
-            for name, one in self.measured_ones.items()
+            for name, statistic in self.measured_ones.items()
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     @override
     def most_counted(self, first: float, last: float) -> float:
         return min(
-            one.most_counted(first / self.weight(name), last / self.weight(name))
-            for name, one in self.measured_ones.items()
+            statistic.most_counted(first / self.weight(name), last / self.weight(name))
+            for name, statistic in self.measured_ones.items()
         )
 
     @override
     def total(self, cells: Integers) -> Floats:
-        found = [
-            one.total(
-                (cells[:, self.cell_ranges[name]] // self.weight(name)).reshape(-1, *one.cells)
+        totals = [
+            statistic.total(
+                (cells[:, self.cell_ranges[name]] // self.weight(name)).reshape(
+                    -1, *statistic.cells
+                )
             )
-            for name, one in self.measured_ones.items()
-            if one.most_counted(0.0, 0.0) < math.inf
+            for name, statistic in self.measured_ones.items()
+            if statistic.most_counted(0.0, 0.0) < math.inf
         ]
-        return np.asarray(np.max([np.zeros(len(cells)), *found], axis=0), np.float64)
+        return np.asarray(np.max([np.zeros(len(cells)), *totals], axis=0), np.float64)
 
     @override
-    def check_events(self, each: NDArray[np.int64]) -> None:
-        for one in self.statistics.values():
-            one.check_events(each)
+    def check_events(self, event_counts: NDArray[np.int64]) -> None:
+        for statistic in self.statistics.values():
+            statistic.check_events(event_counts)
 
     # Readings.
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> Design:
         """Return the design of one measured statistic, in ``groups`` if there are any."""
-        one = self.measured_ones[name]
+        statistic = self.measured_ones[name]
         first = self.cell_ranges[name].start
-        apart = math.prod(self.cells)
-        starts = range(first, first + math.prod(groups) * apart, apart)
-        return part_design(terms, one, self.weight(name), (*groups, *one.cells), starts)
+        stride = math.prod(self.cells)
+        starts = range(first, first + math.prod(groups) * stride, stride)
+        return part_design(terms, statistic, self.weight(name), (*groups, *statistic.cells), starts)
 
     def read_part(
         self, name: str, cells: Cells, by_group: Grouped | None = None
@@ -691,8 +725,8 @@ class Report(AccumulatorStatistic):
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
-        def read_derived(own: Cells) -> StatisticResult:
-            return self.reading_of(name, read_cells(source, own))
+        def read_derived(cells: Cells) -> StatisticResult:
+            return self.reading_of(name, read_cells(source, cells))
 
         follows = read_derived if name in self.derived_from else None
         if by_group is not None:
@@ -710,25 +744,27 @@ class Report(AccumulatorStatistic):
 
         ``terms`` is the design of the statistic.
         """
-        own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
-        shape = (*own.shape[:-1], *self.statistics[name].cells)
-        return np.asarray(terms.errors.in_data_units(own.reshape(shape)))
+        part_cells = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
+        shape = (*part_cells.shape[:-1], *self.statistics[name].cells)
+        return np.asarray(terms.errors.in_data_units(part_cells.reshape(shape)))
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
     ends = [0, *np.cumsum(sizes).tolist()]
-    return {name: slice(*pair) for name, pair in zip(names, pairwise(ends), strict=True)}
+    return {
+        name: slice(start, stop) for name, (start, stop) in zip(names, pairwise(ends), strict=True)
+    }
 
 
-def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
+def _recode(codes: NDArray[Any], labels: Sequence[str], part_labels: Sequence[str]) -> Integers:
     """Convert indices among all labels of a column to those among a statistic's own.
 
     Labels that it does not have become `OUTSIDE`; `MISSING` and `OUTSIDE` are below 0.
     """
-    place = {label: at for at, label in enumerate(own)}
-    table = np.array([place.get(label, OUTSIDE) for label in given] + [MISSING], np.int64)
-    known = np.where(codes >= 0, codes, len(given))
-    return np.where(codes == OUTSIDE, OUTSIDE, table[known])
+    place = {label: at for at, label in enumerate(part_labels)}
+    table = np.array([place.get(label, OUTSIDE) for label in labels] + [MISSING], np.int64)
+    indexes = np.where(codes >= 0, codes, len(labels))
+    return np.where(codes == OUTSIDE, OUTSIDE, table[indexes])
 
 
 class _Digit(NamedTuple):

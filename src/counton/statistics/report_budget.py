@@ -36,13 +36,13 @@ def part_design(
     cell.
     """
     resolution = statistic.contribution(batched=True).resolution
-    one = (Fraction(1) if resolution is None else resolution) / weight
+    grain = (Fraction(1) if resolution is None else resolution) / weight
     return replace(
         terms,
         errors_of=ErrorsOf(),
         shape=shape,
         statistic=statistic_to_dict(statistic),
-        part=DesignPart(one, weight, starts, math.prod(statistic.cells)),
+        part=DesignPart(grain, weight, starts, math.prod(statistic.cells)),
     )
 
 
@@ -65,22 +65,22 @@ def weights_for_noise(report: Any, norm: Literal[1, 2]) -> dict[str, int]:
     {'visits': 60, 'paid': 1}
     """
     norms = {name: report.norms_of_member(name, report.most) for name in report.measured_ones}
-    stated = [float(report.shares.get(name, 1)) for name in norms]
-    shares = [one / sum(stated) for one in stated]
+    requested = [float(report.shares.get(name, 1)) for name in norms]
+    shares = [share / sum(requested) for share in requested]
     sizes = [float(l1) if norm == 1 else math.sqrt(squared) for l1, squared in norms.values()]
     ideal = [share ** (1 / norm) / size for share, size in zip(shares, sizes, strict=True)]
     largest = 0
     for factor in range(1, _MOST_SIZE):
-        weights = [max(1, round(factor * one / min(ideal))) for one in ideal]
+        weights = [max(1, round(factor * weight / min(ideal))) for weight in ideal]
         pairs = zip(norms.values(), weights, strict=True)
         moved = [scaled_norms(l1, squared, by=weight) for (l1, squared), weight in pairs]
-        largest = sum(one for one, _ in moved)
+        largest = sum(l1 for l1, _ in moved)
         if largest > _MOST:
             break
-        whole = sum(one[norm - 1] for one in moved)
+        whole = sum(lengths[norm - 1] for lengths in moved)
         if all(
-            abs((one[norm - 1] / whole / share) ** (1 / norm) - 1) <= _TOLERANCE
-            for one, share in zip(moved, shares, strict=True)
+            abs((lengths[norm - 1] / whole / share) ** (1 / norm) - 1) <= _TOLERANCE
+            for lengths, share in zip(moved, shares, strict=True)
         ):
             return dict(zip(norms, weights, strict=True))
     raise InvalidInputError(
@@ -99,4 +99,4 @@ def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
         name: report.weight(name) ** norm * report.norms_of_member(name, report.most)[norm - 1]
         for name in report.measured_ones
     }
-    return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}
+    return {name: Fraction(amount, sum(moved.values())) for name, amount in moved.items()}

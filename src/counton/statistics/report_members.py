@@ -63,8 +63,8 @@ class GroupedRows(Grouped):
         super().__init__(of, groups)
         self.parts = (Part("by", "label", self.groups), *self.inner.parts)
         self.counted_ranks = self.inner.counted_ranks
-        known = self.inner.known_beforehand
-        self.known_beforehand = known
+        known_beforehand = self.inner.known_beforehand
+        self.known_beforehand = known_beforehand
         self._low, high = self.inner.code_bounds()
         self._size = high - self._low + 1
 
@@ -72,14 +72,14 @@ class GroupedRows(Grouped):
     def encode(self, *parts: Any) -> Integers:
         """Return an integer of two digits, group and code within it; -1 if undeclared."""
         group = np.asarray(parts[0], np.int64)
-        own = np.zeros(len(parts[0]), np.int64)
-        known = group >= 0
+        inner_codes = np.zeros(len(parts[0]), np.int64)
+        is_listed = group >= 0
         if self.inner.parts:
-            own = np.asarray(self.inner.encode(*parts[1:]), np.int64)
+            inner_codes = np.asarray(self.inner.encode(*parts[1:]), np.int64)
             if self.inner.spans:
-                known &= own >= 0
-            own = own - self._low
-        return np.where(known, group * self._size + own, -1)
+                is_listed &= inner_codes >= 0
+            inner_codes = inner_codes - self._low
+        return np.where(is_listed, group * self._size + inner_codes, -1)
 
     @override
     def code_bounds(self) -> tuple[int, int]:
@@ -88,26 +88,32 @@ class GroupedRows(Grouped):
     @override
     def entries(self, code: X) -> Sequence[tuple[X | int, X | int]]:
         start = code // self._size * self.inner.places
-        own: Any = self._low
+        inner_code: Any = self._low
         if self._size > 1:
-            own = code % self._size + own
-        inner = self.inner.entries(own)
-        found = [(start + place, amount) for place, amount in inner]
-        return cast("Sequence[tuple[X | int, X | int]]", found)
+            inner_code = code % self._size + inner_code
+        inner = self.inner.entries(inner_code)
+        entries = [(start + place, amount) for place, amount in inner]
+        return cast("Sequence[tuple[X | int, X | int]]", entries)
 
     @override
     def total_of_sums(self, sums: Floats) -> float:
-        return max(self.inner.total_of_sums(one) for one in sums.reshape(-1, self.inner.places))
+        return max(
+            self.inner.total_of_sums(group_sums)
+            for group_sums in sums.reshape(-1, self.inner.places)
+        )
 
     @override
     def largest_measured(self, sums: Floats) -> float:
-        return max(self.inner.largest_measured(one) for one in sums.reshape(-1, self.inner.places))
+        return max(
+            self.inner.largest_measured(group_sums)
+            for group_sums in sums.reshape(-1, self.inner.places)
+        )
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        each = None if rows is None else max(rows // len(self.groups), 1)
-        found = self.inner.typical_cells(each, steps)
-        return None if found is None else np.stack([found] * len(self.groups))
+        rows_per_group = None if rows is None else max(rows // len(self.groups), 1)
+        cells = self.inner.typical_cells(rows_per_group, steps)
+        return None if cells is None else np.stack([cells] * len(self.groups))
 
 
 def norms_of(statistic: AccumulatorStatistic) -> tuple[int, int]:
@@ -117,11 +123,14 @@ def norms_of(statistic: AccumulatorStatistic) -> tuple[int, int]:
     >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
     ((20, 400), (50, 2500))
     """
-    found = statistic.contribution(batched=True)
-    if found.pattern is None:
-        return found.cells * found.per_cell, found.cells * found.per_cell**2
-    assert isinstance(found.pattern, BoundedChange)
-    return found.pattern.l1, found.pattern.l2_squared
+    contribution = statistic.contribution(batched=True)
+    if contribution.pattern is None:
+        return (
+            contribution.cells * contribution.per_cell,
+            contribution.cells * contribution.per_cell** 2,
+        )
+    assert isinstance(contribution.pattern, BoundedChange)
+    return contribution.pattern.l1, contribution.pattern.l2_squared
 
 
 def norms_of_people(statistic: AccumulatorStatistic, most: int) -> tuple[int, int]:
@@ -138,13 +147,15 @@ def norms_of_people(statistic: AccumulatorStatistic, most: int) -> tuple[int, in
     return cells, cells
 
 
-def is_pair(given: Any) -> bool:
+def is_pair(value: Any) -> bool:
     """Return True for a pair of a name and a statistic, or its dict."""
-    pair = has_parts(given, 2) and isinstance(given[0], str)
-    return pair and isinstance(given[1], Statistic | Mapping)
+    pair = has_parts(value, 2) and isinstance(value[0], str)
+    return pair and isinstance(value[1], Statistic | Mapping)
 
 
-def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> AccumulatorStatistic:
+def fitting(
+    name: str, declaration: Any, groups: Sequence[str] | None = None
+) -> AccumulatorStatistic:
     """Convert a statistic, or its dict, to the form that a report needs.
 
     Raises:
@@ -152,24 +163,26 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Accum
             removed.
     """
     if groups is not None:
-        return GroupedRows(fitting(name, given), groups)
-    one = statistic_from_dict(given) if isinstance(given, Mapping) else given
-    if isinstance(one, Distinct) and one.changes is None:
+        return GroupedRows(fitting(name, declaration), groups)
+    statistic = (
+        statistic_from_dict(declaration) if isinstance(declaration, Mapping) else declaration
+    )
+    if isinstance(statistic, Distinct) and statistic.changes is None:
         return FirstRows()
-    if type(one) is Grouped:
-        one = GroupedRows(fitting(name, one.inner), one.groups)
-    called = inner_of(one).keyword or type(inner_of(one)).__name__
-    if not isinstance(one, AccumulatorStatistic) or one.ordered:
+    if type(statistic) is Grouped:
+        statistic = GroupedRows(fitting(name, statistic.inner), statistic.groups)
+    called = inner_of(statistic).keyword or type(inner_of(statistic)).__name__
+    if not isinstance(statistic, AccumulatorStatistic) or statistic.ordered:
         raise unfit(name, called, "needs its rows in their order")
-    own = one.contribution(batched=True)
-    if own.relation != "add_remove":
+    contribution = statistic.contribution(batched=True)
+    if contribution.relation != "add_remove":
         raise unfit(name, called, "protects the values of a row, but not its presence")
-    if one.counts_units:
+    if statistic.counts_units:
         raise unfit(name, called, "counts a row more than once")
-    one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row has one rank
-    if not one_by_one or one.statistics:
+    one_by_one = contribution.in_one_step or bool(statistic.counted_ranks)  # a row has one rank
+    if not one_by_one or statistic.statistics:
         raise unfit(name, called, "has rows that change several steps, or is itself a report")
-    return one
+    return statistic
 
 
 def unfit(name: str, called: str, why: str = "needs rows in their order") -> InvalidInputError:
@@ -189,26 +202,28 @@ def checked_name(name: object) -> str:
     return name
 
 
-def shares_by_name(given: Any, known: Mapping[str, Any]) -> dict[str, float]:
+def shares_by_name(shares: Any, names: Mapping[str, Any]) -> dict[str, float]:
     """Check shares of the budget, by the name of a statistic."""
-    found = {}
-    for name, value in dict(given or {}).items():
-        if name not in known:
+    checked = {}
+    for name, value in dict(shares or {}).items():
+        if name not in names:
             raise InvalidInputError(
-                f"share names {name!r}, which is not in the report; it has {', '.join(known)}"
+                f"share names {name!r}, which is not in the report; it has {', '.join(names)}"
             )
         number = exact(value, f"share of {name!r}")
         if number <= 0:
             raise InvalidInputError(f"share of {name!r} is {value!r}; it must be above 0")
-        found[name] = float(number)
-    return found
+        checked[name] = float(number)
+    return checked
 
 
-def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
+def whole_weights(weights: Mapping[str, int], statistics: Mapping[str, Any]) -> dict[str, int]:
     """Return the weights, from 1 to 2^40 for each measured statistic."""
-    if set(given) != set(known):
+    if set(weights) != set(statistics):
         raise InvalidInputError(
-            f"weights are given for {', '.join(given)}; give one for each statistic that is "
-            f"measured: {', '.join(known)}"
+            f"weights are given for {', '.join(weights)}; give one for each statistic that is "
+            f"measured: {', '.join(statistics)}"
         )
-    return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}
+    return {
+        name: check_integer(f"weight of {name!r}", weights[name], 1, 2**40) for name in statistics
+    }

@@ -53,12 +53,12 @@ def describe_uncovered(statistic: Statistic, contribution: ContributionBound) ->
     if not isinstance(row, BoundedChange):
         return None
     unit = contribution.pattern
-    stated = str(contribution)
+    bound = str(contribution)
     if isinstance(unit, BoundedChange):
         if unit.l1 >= row.l1 and unit.l2_squared >= row.l2_squared:
             return None
-        stated = f"1-norm {unit.l1:,} and squared 2-norm {unit.l2_squared:,}"
+        bound = f"1-norm {unit.l1:,} and squared 2-norm {unit.l2_squared:,}"
     return (
         f"one row changes the measured sums by 1-norm {row.l1:,} and squared 2-norm "
-        f"{row.l2_squared:,}, but the bound is {stated}"
+        f"{row.l2_squared:,}, but the bound is {bound}"
     )

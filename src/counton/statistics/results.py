@@ -152,8 +152,10 @@ class StatisticResult(PublicNumbers):
                 about, ClosedForm(np.ravel(self.cells.values), ends, self.cells.std)
             )
 
-        def side_by_side(each: list[Any]) -> NDArray[Any]:
-            return np.stack([np.broadcast_to(one, groups) for one in each], axis=-1).ravel()
+        def side_by_side(columns: list[Any]) -> NDArray[Any]:
+            return np.stack(
+                [np.broadcast_to(column, groups) for column in columns], axis=-1
+            ).ravel()
 
         return TableNumbers(
             about, join_numbers([self.number_of(name) for name in names], side_by_side)
@@ -167,11 +169,13 @@ class StatisticResult(PublicNumbers):
         Raises:
             InvalidInputError: the level is outside (0, 1 - 1e-9].
         """
-        found = self.numbers(TableRequest(ask)).columns(level)
+        columns = self.numbers(TableRequest(ask)).columns(level)
         when = {"start": self.start, "step": self.step}
         if self.start is None:
             del when["start"]
-        return {name: np.full(len(found["lower"]), one) for name, one in when.items()} | found
+        return {
+            name: np.full(len(columns["lower"]), value) for name, value in when.items()
+        } | columns
 
 
 class StatisticResults(Sequence[StatisticResult]):
@@ -215,8 +219,8 @@ class StatisticResults(Sequence[StatisticResult]):
 
     def std(self, name: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of a number's noise at each step."""
-        found = [reading.std() if name is None else reading.std(name) for reading in self]
-        return np.array(found, np.float64)
+        stds = [reading.std() if name is None else reading.std(name) for reading in self]
+        return np.array(stds, np.float64)
 
     def table(self, level: float = 0.95) -> Any:
         """Return the tables of all steps below each other, as one polars data frame.
@@ -227,9 +231,11 @@ class StatisticResults(Sequence[StatisticResult]):
         """
         from counton.base.columns import data_frame
 
-        found = [reading.table_columns(level) for reading in self]
-        names = found[0] if found else {}
-        return data_frame({name: np.concatenate([one[name] for one in found]) for name in names})
+        tables = [reading.table_columns(level) for reading in self]
+        names = tables[0] if tables else {}
+        return data_frame(
+            {name: np.concatenate([table[name] for table in tables]) for name in names}
+        )
 
     def _repr_html_(self) -> str:
         return self[-1]._repr_html_() if len(self) else repr(self)

@@ -47,9 +47,9 @@ class ErrorScale(NamedTuple):
     largest: float = 1.0
 
     @classmethod
-    def over(cls, what: str, variances: NDArray[np.float64]) -> ErrorScale:
+    def over(cls, meaning: str, variances: NDArray[np.float64]) -> ErrorScale:
         """Return the scale of numbers, given their variances for cells of variance 1."""
-        return cls(what, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
+        return cls(meaning, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
 
 #: Largest number of names in an error message.
@@ -113,12 +113,12 @@ def place_of_name(statistic: Statistic, name: Any) -> int:
     1
     """
     counted = statistic.counted
-    names = [str(one) for one in ([counted] if counted else statistic.number_names)]
+    names = [str(label) for label in ([counted] if counted else statistic.number_names)]
     if type(name) in (str, int) and str(name) in names:
         return names.index(str(name))
-    there = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
-    there = suggest(name, names) + there
-    raise InvalidInputError(f"{quote(name)} is not among the {len(names):,} names; {there}")
+    advice = f"give one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    advice = suggest(name, names) + advice
+    raise InvalidInputError(f"{quote(name)} is not among the {len(names):,} names; {advice}")
 
 
 def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
@@ -220,14 +220,14 @@ class Statistic(ABC):
     def _parameters_of(self, *names: str) -> dict[str, Any]:
         """Return attributes as JSON values, without defaults and an unstated unit."""
         defaults = _defaults_of(type(self))
-        found = dict[str, Any]()
+        parameters = dict[str, Any]()
         for name in names:
             if name in defaults:
                 value = getattr(self, name)
                 if self._stated if name == "unit" else value != defaults[name]:
                     value = [*value] if isinstance(value, tuple) else value
-                    found[name] = text(value) if isinstance(value, Fraction) else value
-        return found
+                    parameters[name] = text(value) if isinstance(value, Fraction) else value
+        return parameters
 
     def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
         """Set ``unit``, or ``otherwise`` if nobody stated it."""
@@ -323,7 +323,7 @@ class Statistic(ABC):
         >>> Statistic.label({"group": "north", "name": "mean"}), Statistic.label({"group": None})
         ('north mean', 'all')
         """
-        return " ".join(str(one) for one in names.values() if one is not None) or "all"
+        return " ".join(str(value) for value in names.values() if value is not None) or "all"
 
     def by_groups(self, groups: Sequence[str]) -> Self | None:
         """Return the statistic with one cell for each given group.
@@ -393,16 +393,18 @@ class NamedCells(Statistic):
         self.cell(name)
 
 
-def distinct_names(given: Any, what: str) -> tuple[str, ...]:
-    """Return distinct texts, at least one; ``what`` begins the message, such as "groups are".
+def distinct_names(names: Any, subject: str) -> tuple[str, ...]:
+    """Return distinct texts, at least one; ``subject`` begins the message, such as "groups are".
 
     >>> distinct_names(["north", "south"], "groups are")
     ('north', 'south')
     """
-    listed = [] if isinstance(given, (str, Set, Mapping)) else list(given)
-    texts = all(type(one) is str for one in listed)
+    listed = [] if isinstance(names, (str, Set, Mapping)) else list(names)
+    texts = all(type(text) is str for text in listed)
     if not listed or not texts or len({*listed}) < len(listed):
-        raise InvalidInputError(f"{what} {quote(given)}; give a list of different texts, in order")
+        raise InvalidInputError(
+            f"{subject} {quote(names)}; give a list of different texts, in order"
+        )
     return tuple(listed)
 
 
@@ -428,4 +430,4 @@ def shape_of(statistic: Statistic, groups: int | None) -> tuple[int, ...]:
 @cache
 def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
     """Return the defaults of the constructor's parameters."""
-    return {name: one.default for name, one in signature(kind).parameters.items()}
+    return {name: parameter.default for name, parameter in signature(kind).parameters.items()}

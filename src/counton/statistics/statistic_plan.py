@@ -88,29 +88,29 @@ def plan_statistic(
     """
     from counton.planning.planner import plan_stream
 
-    this = statistic.settle(guarantee, horizon)
+    resolved = statistic.settle(guarantee, horizon)
     if contribution is not None:
-        refuse_wrong_contribution(statistic, this, contribution)
+        refuse_wrong_contribution(statistic, resolved, contribution)
     options = {"compare": False, **options}
     if horizon == 1:  # one total: one draw of integers is best
         options["simple"] = True
-    found = plan_stream(
+    plan = plan_stream(
         horizon,
         guarantee,
-        contribution=contribution or this.contribution(batched=batched),
-        shape=() if this.on_demand else this.cells,
+        contribution=contribution or resolved.contribution(batched=batched),
+        shape=() if resolved.on_demand else resolved.cells,
         **options,
     )
     steps = "steps have any number of events" if batched else "each row is a step"
-    if this.on_demand:
+    if resolved.on_demand:
         steps += f"; {_WHEN_ASKED}"
-    of = this.error_of
-    words = f"errors are of {of.what}, for {this!r}; {steps}"
-    read = found.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
+    of = resolved.error_of
+    words = f"errors are of {of.what}, for {resolved!r}; {steps}"
+    read = plan.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
     return replace(
-        found,
-        choices=tuple(replace(one, errors_of=read) for one in found.choices),
-        words=(*found.words, words),
+        plan,
+        choices=tuple(replace(choice, errors_of=read) for choice in plan.choices),
+        words=(*plan.words, words),
         own_halfwidths=partial(halfwidths_of_plan, statistic),
     )
 
@@ -138,6 +138,6 @@ def halfwidths_of_plan(
     >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
     {'': 49.31...}
     """
-    this = statistic.settle(plan.guarantee, plan.horizon)
+    resolved = statistic.settle(plan.guarantee, plan.horizon)
     of_cells = replace(plan.best, errors_of=ErrorsOf())
-    return planned_halfwidths(this, of_cells, step or plan.steps, level, rows=rows, over=over)
+    return planned_halfwidths(resolved, of_cells, step or plan.steps, level, rows=rows, over=over)

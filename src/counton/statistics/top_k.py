@@ -48,12 +48,12 @@ class TopKResult(StatisticResult):
     def numbers(self, request: TableRequest = EVERY_ROW) -> TableNumbers:
         """Return the largest or the requested groups; intervals hold all at once."""
         k = self.statistic.k if request.ask is None else len(self.statistic.groups)
-        found = ranked_numbers(partial(self.ranking, k), self.release.std)
+        numbers = ranked_numbers(partial(self.ranking, k), self.release.std)
         if request.ask is None:
-            return found
-        names = found.about["group"]
+            return numbers
+        names = numbers.about["group"]
         kept = np.isin(names, request.ask)
-        return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
+        return TableNumbers({"group": names[kept]}, numbers.numbers.at(kept))
 
 
 class TopK(AccumulatorStatistic):
@@ -121,10 +121,15 @@ class TopK(AccumulatorStatistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        held = self._contribution
-        stated: dict[str, Any] = {"cells": held.cells} if held.cells > 1 else {}
-        stated |= {"neighbours": "replace"} if held.relation == "replace" else {}
-        return {"groups": list(self.groups), "k": self.k, **stated, **self._parameters_of("unit")}
+        contribution = self._contribution
+        parameters: dict[str, Any] = {"cells": contribution.cells} if contribution.cells > 1 else {}
+        parameters |= {"neighbours": "replace"} if contribution.relation == "replace" else {}
+        return {
+            "groups": list(self.groups),
+            "k": self.k,
+            **parameters,
+            **self._parameters_of("unit"),
+        }
 
     def __repr__(self) -> str:
         rest = {name: value for name, value in self.parameters.items() if name != "groups"}
@@ -186,7 +191,9 @@ class TopK(AccumulatorStatistic):
         try:
             return np.array([self._place[group] for group in listed], np.int64)
         except (KeyError, TypeError):
-            wrong = next(one for one in listed if not (isinstance(one, str) and one in self._place))
+            wrong = next(
+                group for group in listed if not (isinstance(group, str) and group in self._place)
+            )
             raise InvalidInputError(
                 f"group is {quote(wrong)}, which is not listed: give the name of a group that is "
                 "listed, or list one more group for all others"
@@ -200,25 +207,25 @@ class _Sets(Sums):
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        this = self._statistic
+        statistic = self._statistic
         places = list[list[int]]()
-        most = this.contribution().cells
+        most = statistic.contribution().cells
         for event in events:
             if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
                 raise InvalidInputError(
                     f"an event is {quote(event)}; give a list of up to {most:,} groups"
                 )
-            places.append(this.places_of(event).tolist())
+            places.append(statistic.places_of(event).tolist())
             if len(places[-1]) > most or len({*places[-1]}) < len(places[-1]):
                 raise InvalidInputError(
                     f"an event is {quote(event)}; give a list of up to {most:,} different groups"
                 )
         ends = np.cumsum([0, *map(len, places)])[np.concatenate([[0], stops])]
         cells = np.array(list(chain(*places)), np.int64)
-        found = []
+        sums = []
         for first, last in pairwise(ends.tolist()):
-            found.append(np.bincount(cells[first:last], minlength=this.places))
-        return np.array(found, np.int64).reshape(len(stops), this.places)
+            sums.append(np.bincount(cells[first:last], minlength=statistic.places))
+        return np.array(sums, np.int64).reshape(len(stops), statistic.places)
 
 
 def with_top(statistic: S, top: int) -> S:

@@ -36,10 +36,10 @@ def unique_digests(users: list[Any], *, once: bool = False) -> tuple[list[bytes]
         names = [_name_bytes(user) for user in users]
     different = dict.fromkeys(names)
     if kinds <= {str}:
-        said = [b"s" + name.encode("utf-8", "surrogatepass") for name in different]
+        encoded = [b"s" + name.encode("utf-8", "surrogatepass") for name in different]
     else:
-        said = [*different] if names is not users else [_name_bytes(name) for name in different]
-    digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
+        encoded = [*different] if names is not users else [_name_bytes(name) for name in different]
+    digests = [blake2b(name, digest_size=DIGEST).digest() for name in encoded]
     if once or len(different) == len(names):
         return digests, np.arange(len(different), dtype=np.intp)
     place = dict(zip(different, range(len(different)), strict=True))
@@ -47,13 +47,13 @@ def unique_digests(users: list[Any], *, once: bool = False) -> tuple[list[bytes]
 
 
 def _name_bytes(user: Any) -> bytes:
-    held = user.item() if isinstance(user, np.generic) else user
-    if type(held) is str:
-        return b"s" + held.encode("utf-8", "surrogatepass")
-    if type(held) is int and held.bit_length() <= _MOST_BITS:
-        return b"i%d" % held
+    value = user.item() if isinstance(user, np.generic) else user
+    if type(value) is str:
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if type(value) is int and value.bit_length() <= _MOST_BITS:
+        return b"i%d" % value
     raise InvalidInputError(
-        f"a user is {quote(held)}; give a text or an integer of up to 1,000 digits, which must be "
+        f"a user is {quote(value)}; give a text or an integer of up to 1,000 digits, which must be "
         "equal in all events of the user"
     )
 
@@ -74,21 +74,21 @@ def user_digests(records: NDArray[np.void]) -> list[bytes]:
     return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
-def split_user(event: Any, what: str) -> tuple[Any, Any]:
-    """Split an event into its user and the rest, ``what`` in messages.
+def split_user(event: Any, second: str) -> tuple[Any, Any]:
+    """Split an event into its user and the rest, ``second`` in messages.
 
     >>> split_user(("ann", "JFK"), "its group")
     ('ann', 'JFK')
     """
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:
         return event[0], event[1]
-    raise InvalidInputError(f"an event is {quote(event)}; give pairs of the user and {what}")
+    raise InvalidInputError(f"an event is {quote(event)}; give pairs of the user and {second}")
 
 
-def comes_or_goes(comes: Any, who: str) -> bool:
-    """Return True if ``who`` comes, False if it goes; refuse other values."""
+def comes_or_goes(comes: Any, subject: str) -> bool:
+    """Return True if ``subject`` comes, False if it goes; refuse other values."""
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInputError(
-        f"whether {who} comes is {quote(comes)}; give True (comes) or False (goes)"
+        f"whether {subject} comes is {quote(comes)}; give True (comes) or False (goes)"
     )

@@ -54,7 +54,7 @@ class _Few(list[str]):
         return self.index(name) if name in self else None
 
     def duplicate(self) -> str | None:
-        return next((name for name, many in Counter(self).items() if many > 1), None)
+        return next((name for name, count in Counter(self).items() if count > 1), None)
 
     def with_letter(self, letter: str) -> str | None:
         return next((name for name in self if letter in name), None)
@@ -102,15 +102,15 @@ class _Many:
     def at(self, places: NDArray[np.int64]) -> list[str]:
         import numpy as np
 
-        found: Any = np.empty(len(places), object)
+        names: Any = np.empty(len(places), object)
         for start, part in self.parts():
-            here = np.flatnonzero((places >= start) & (places < start + len(part)))
-            found[here] = part.gather(places[here] - start).to_list()
-        return list(found)
+            in_part = np.flatnonzero((places >= start) & (places < start + len(part)))
+            names[in_part] = part.gather(places[in_part] - start).to_list()
+        return list(names)
 
     def place(self, name: str) -> int | None:
-        found = self.column == name
-        return found.arg_max() if found.any() else None
+        is_match = self.column == name
+        return is_match.arg_max() if is_match.any() else None
 
     def duplicate(self) -> str | None:
         names = self.column
@@ -120,8 +120,8 @@ class _Many:
         return twice[0] if len(twice) else None
 
     def with_letter(self, letter: str) -> str | None:
-        found = self.column.filter(self.column.str.contains(letter, literal=True))
-        return found[0] if len(found) else None
+        names = self.column.filter(self.column.str.contains(letter, literal=True))
+        return names[0] if len(names) else None
 
 
 class GroupNames(Sequence[str]):
@@ -142,16 +142,18 @@ class GroupNames(Sequence[str]):
             self._count = len(names)
             self._digest = names._digest
             return
-        few = names if isinstance(names, list | tuple) and len(names) <= _SHOWN else None
-        if few is not None and all(isinstance(name, str) and is_text(name) for name in few):
-            self._held = _Few(few)
-            self._count = len(few)
+        short_list = names if isinstance(names, list | tuple) and len(names) <= _SHOWN else None
+        if short_list is not None and all(
+            isinstance(name, str) and is_text(name) for name in short_list
+        ):
+            self._held = _Few(short_list)
+            self._count = len(short_list)
             return
         import polars as pl
 
-        given = names if isinstance(names, pl.Series) else pl.Series(list(names), dtype=pl.String)
-        self._held = _Many(given.rechunk().alias("group"))
-        self._count = len(given)
+        series = names if isinstance(names, pl.Series) else pl.Series(list(names), dtype=pl.String)
+        self._held = _Many(series.rechunk().alias("group"))
+        self._count = len(series)
 
     @property
     def column(self) -> pl.Series:
@@ -172,13 +174,13 @@ class GroupNames(Sequence[str]):
         """Return the names in blocks, each a table of Arrow (IPC); few names as a list in JSON."""
         if self._held.blocks:
             return [*self._held.blocks]
-        found = []
+        blocks = []
         for _, part in self.parts():
-            few = len(part) == len(self) < _LITTLE
-            block = json.dumps(part.to_list()).encode() if few else b""
-            found.append(block if 0 < len(block) <= _LITTLE else _encode(part))
-        self._held.blocks = found
-        return [*found]
+            is_single = len(part) == len(self) < _LITTLE
+            block = json.dumps(part.to_list()).encode() if is_single else b""
+            blocks.append(block if 0 < len(block) <= _LITTLE else _encode(part))
+        self._held.blocks = blocks
+        return [*blocks]
 
     @property
     def digest(self) -> str:
@@ -265,8 +267,8 @@ class GroupNames(Sequence[str]):
         import numpy as np
 
         if len(names) <= _FEW:
-            found = [self._held.place(name) for name in names]
-            return np.array([-1 if one is None else one for one in found], np.int64)
+            indexes = [self._held.place(name) for name in names]
+            return np.array([-1 if place is None else place for place in indexes], np.int64)
         places = self.finder()(GroupNames(names).column).astype(np.int64)
         return np.where(places < len(self), places, -1)
 
@@ -318,16 +320,16 @@ def _finder(
         return (texts.hash(seed).to_numpy() >> np.uint64(64 - bits)).view(np.int64)
 
     table = np.zeros(1 << bits, np.int32)
-    own = slots(names.gather(places) if seed else names)
-    table[own] = places
-    rest = _finder(names, places[table.take(own) != places], seed + 1)
+    name_slots = slots(names.gather(places) if seed else names)
+    table[name_slots] = places
+    rest = _finder(names, places[table.take(name_slots) != places], seed + 1)
 
     def find(texts: pl.Series) -> NDArray[np.int32]:
-        found = table.take(slots(texts))
-        others = names.gather(found).ne_missing(texts)
+        indexes = table.take(slots(texts))
+        others = names.gather(indexes).ne_missing(texts)
         if others.any():
-            found[others.to_numpy()] = rest(texts.filter(others))
-        return found
+            indexes[others.to_numpy()] = rest(texts.filter(others))
+        return indexes
 
     return find
 

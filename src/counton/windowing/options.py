@@ -32,10 +32,10 @@ class MissingOptionError(InvalidInputError):
         self.names = tuple(names)
 
 
-def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
+def split_names(columns: str | Sequence[str]) -> tuple[str, ...]:
     """Split a text at commas and trim the names; those of a list are only trimmed."""
-    names = given.split(",") if isinstance(given, str) else given
-    return tuple(str(one).strip() for one in names)
+    names = columns.split(",") if isinstance(columns, str) else columns
+    return tuple(str(name).strip() for name in names)
 
 
 def check_text(name: str, value: object) -> None:
@@ -47,19 +47,23 @@ def check_text(name: str, value: object) -> None:
         )
 
 
-def wrong_type(name: str, value: object, wanted: str) -> InvalidInputError:
+def wrong_type(name: str, value: object, expected: str) -> InvalidInputError:
     """Build the error for a value of a wrong type; it shows the value if `is_one` allows."""
-    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
-    return InvalidInputError(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+    description = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInputError(
+        f"{field(name)} is {description} {type(value).__name__}; give {expected}"
+    )
 
 
-def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
+def numbers_of(values: str | Sequence[Any], name: str) -> list[float]:
     """Return numbers from a list, or from text with commas."""
     try:
-        return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
+        return [
+            float(value) for value in (values.split(",") if isinstance(values, str) else values)
+        ]
     except ValueError as error:
         raise InvalidInputError(
-            f"{field(name, given)} is not a list of numbers; separate numbers by commas, as in "
+            f"{field(name, values)} is not a list of numbers; separate numbers by commas, as in "
             "0.5,0.9"
         ) from error
 
@@ -69,7 +73,9 @@ TOP = 10
 
 
 # Options of more than one statistic, each written once.
-def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], where: str) -> None:
+def refuse_unknown(
+    function: str, names: Iterable[str], allowed: Iterable[str], reference: str
+) -> None:
     """Refuse an argument that a function does not have, with the nearest name that it has.
 
     >>> refuse_unknown("plan", ["strategy"], ["horizon", "strategies"], "help(plan)")
@@ -77,25 +83,25 @@ def refuse_unknown(function: str, names: Iterable[str], known: Iterable[str], wh
     ...
     counton.base.errors.InvalidInputError: plan has no argument 'strategy': did you mean strategies?
     """
-    known = [*known]
+    allowed = [*allowed]
     for name in names:
-        if name not in known:
+        if name not in allowed:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, known, 1)
-            meant = f"did you mean {near[0]}?" if near else f"{where} lists all arguments"
+            near = get_close_matches(name, allowed, 1)
+            meant = f"did you mean {near[0]}?" if near else f"{reference} lists all arguments"
             raise InvalidInputError(f"{function} has no argument {name!r}: {meant}")
 
 
 def known_arguments(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
     """Make a function refuse unknown arguments with the nearest name that it has."""
-    known = [*inspect.signature(call).parameters]
+    parameter_names = [*inspect.signature(call).parameters]
     name = call.__name__
 
     @wraps(call)
-    def call_it(*given: _Given.args, **named: _Given.kwargs) -> _Found:
-        refuse_unknown(name, named, known, f"help({name})")
-        return call(*given, **named)
+    def call_it(*args: _Given.args, **named: _Given.kwargs) -> _Found:
+        refuse_unknown(name, named, parameter_names, f"help({name})")
+        return call(*args, **named)
 
     return call_it
 
@@ -119,9 +125,9 @@ def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], 
     """
 
     def name_them(call: _Call) -> _Call:
-        given = inspect.signature(call)
-        own = [*given.parameters.values()][:-1]
-        there = {one.name for one in own}
+        signature = inspect.signature(call)
+        parameters = [*signature.parameters.values()][:-1]
+        names = {parameter.name for parameter in parameters}
         fields = [
             inspect.Parameter(
                 name,
@@ -130,10 +136,10 @@ def with_keywords(keys: type, defaults: Mapping[str, Any]) -> Callable[[_Call], 
                 annotation=kind.__forward_arg__,
             )
             for name, kind in keys.__annotations__.items()
-            if name not in there
+            if name not in names
         ]
         # `inspect.signature` reads this attribute first.
-        call.__signature__ = given.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
+        call.__signature__ = signature.replace(parameters=[*parameters, *fields])  # type: ignore[attr-defined]
         return call
 
     return name_them

@@ -63,7 +63,7 @@ def moment(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
 
 
-def parse_time(given: str | datetime, timezone: str) -> datetime:
+def parse_time(value: str | datetime, timezone: str) -> datetime:
     """Parse ISO 8601 text; a time without an offset is local in ``timezone``.
 
     Raises:
@@ -72,7 +72,7 @@ def parse_time(given: str | datetime, timezone: str) -> datetime:
     >>> parse_time("2013-01-01T00:00", "America/New_York").astimezone(UTC).isoformat()
     '2013-01-01T05:00:00+00:00'
     """
-    text = given.isoformat() if isinstance(given, datetime) else given
+    text = value.isoformat() if isinstance(value, datetime) else value
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError as error:
@@ -191,7 +191,8 @@ class Windows:
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
         """Return windows up to the year 9999; of days or longer at most 40,000."""
         probe = cls(start, every, 1, timezone)
-        room, (amount, unit) = microseconds(_LATEST) - microseconds(start), probe._length
+        room = microseconds(_LATEST) - microseconds(start)
+        amount, unit = probe._length
         most = room // (amount * (_FIXED[unit] if probe.length else _NOMINAL_DAYS[unit] * _DAY))
         return cls(start, every, int(most if probe.length else min(most, ENDLESS)), timezone)
 
@@ -373,14 +374,14 @@ class Windows:
         >>> days.within("7d", 10), days.within("36h", 10), days.within("5h", 10)
         (range(4, 11), range(10, 11), range(11, 11))
         """
-        found = LENGTH.fullmatch(length)
-        if found is None:
+        match = LENGTH.fullmatch(length)
+        if match is None:
             raise InvalidInputError(
                 f"{field('covers', length)} is not a length of time: write a whole number above 0 "
                 "and a unit, as in 7d"
             )
-        amount = int(found[1])
-        unit = found[2]
+        amount = int(match[1])
+        unit = match[2]
         end = int(self.ends(range(last, last + 1))[0])
         begin = self._origin
         zone = load_zone(self.timezone)
@@ -521,13 +522,13 @@ class RevisableWindows(Windows):
         the number of a day is provisional for 7 more days, in which rows of that day still come in
         and are added to it. Then it is final, and rows that come later are in no day
         """
-        one = self.period or f"window of {self.every}"
-        several = one if self.lags == 1 else self.period and f"{self.period}s"
+        noun = self.period or f"window of {self.every}"
+        several = noun if self.lags == 1 else self.period and f"{self.period}s"
         several = several or f"windows of {self.every}"
         return (
-            f"the number of {'an' if one == 'hour' else 'a'} {one} is provisional for "
-            f"{self.lags:,} more {several}, in which rows of that {one} still come in and are "
-            f"added to it. Then it is final, and rows that come later are in no {one}"
+            f"the number of {'an' if noun == 'hour' else 'a'} {noun} is provisional for "
+            f"{self.lags:,} more {several}, in which rows of that {noun} still come in and are "
+            f"added to it. Then it is final, and rows that come later are in no {noun}"
         )
 
     @override
@@ -553,13 +554,15 @@ def lags_in(revise: str, every: str) -> int:
     >>> lags_in("14d", "1d"), lags_in("2w", "1d"), lags_in("2d", "1h"), lags_in("6mo", "3mo")
     (14, 14, 48, 2)
     """
-    found = [LENGTH.fullmatch(length) for length in (revise, every)]
-    if found[0] is None or found[1] is None:
+    matches = [LENGTH.fullmatch(length) for length in (revise, every)]
+    if matches[0] is None or matches[1] is None:
         raise InvalidInputError(
             f"{field('revise', revise)} is not a length of time; it says how long after its end "
             "rows of a window may still come: write a whole number above 0 and a unit, as in 14d"
         )
-    (long, large), (short, small) = ((int(one[1]), one[2]) for one in found if one is not None)
+    (long, large), (short, small) = (
+        (int(match[1]), match[2]) for match in matches if match is not None
+    )
     units = _FIXED | {"d": _DAY, "w": 7 * _DAY}
     if "mo" in (large, small):
         whole, rest = divmod(long, short) if large == small else (0, 1)

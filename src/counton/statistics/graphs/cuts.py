@@ -41,17 +41,17 @@ class CutsResult(OnDemandResult):
     statistic: Cuts
 
     def cut(
-        self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
+        self, nodes: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
     ) -> Answer:
         """Return the released weight of all edges between two sets of nodes, with an interval.
 
-        ``other`` is None for all nodes not in ``one``. The ``level`` holds for each cut alone.
+        ``other`` is None for all nodes not in ``nodes``. The ``level`` holds for each cut alone.
 
         Raises:
             InvalidInputError: sets with a common node, empty sets, or unknown nodes; or a ...
                 (0, 1 - 1e-9].
         """
-        cells = self.statistic.pairs(one, other)
+        cells = self.statistic.pairs(nodes, other)
         terms = self._machine.design
         values = self._machine.values(cells, self.step)
         # Python's integers do not wrap if many pairs have weights near the end of their range.
@@ -61,8 +61,8 @@ class CutsResult(OnDemandResult):
             wide = float(terms.errors.window_halfwidths(0, self.step, level, cells=len(cells)))
             return math.ceil(wide) if isinstance(value, int) else wide
 
-        found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
-        return answer(found, level, what="weight of a cut")
+        weight = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
+        return answer(weight, level, what="weight of a cut")
 
 
 class Cuts(NamedCells):
@@ -136,7 +136,7 @@ class Cuts(NamedCells):
             named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
-                twice = next(one for one, often in Counter(self.nodes).items() if often > 1)
+                twice = next(node for node, often in Counter(self.nodes).items() if often > 1)
                 raise InvalidInputError(f"nodes contain {quote(twice)} twice: list each node once")
         if not 2 <= len(named) <= _MOST_NODES:
             raise InvalidInputError(
@@ -167,13 +167,13 @@ class Cuts(NamedCells):
     def parameters(self) -> dict[str, Any]:
         from counton.base.exact import text
 
-        given: dict[str, Any] = {"nodes": self.nodes}
+        parameters: dict[str, Any] = {"nodes": self.nodes}
         if self.weighted:
             for name in ("lower", "upper", "resolution"):
-                given[name] = text(getattr(self.bounds, name))
+                parameters[name] = text(getattr(self.bounds, name))
         if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        return given
+            parameters["neighbours"] = self.neighbours
+        return parameters
 
     def __repr__(self) -> str:
         if isinstance(self.nodes, int) or len(self.nodes) <= 8:
@@ -202,27 +202,27 @@ class Cuts(NamedCells):
         return _Weights(self)
 
     def number(self, node: Any) -> int:
-        found = self._named.numbers.get(checked_label(node))
-        if found is None:
+        number = self._named.numbers.get(checked_label(node))
+        if number is None:
             raise InvalidInputError(
                 f"node {quote(node)} is not among the {len(self._labels)} nodes: give the name of "
                 "one of them"
             )
-        return found
+        return number
 
     @override
     def cell(self, name: Any) -> int:
         if not has_parts(name, 2):
             raise InvalidInputError(f"cell is {quote(name)}; give a pair of two nodes")
-        one, other = (self.number(node) for node in name)
-        if one == other:
+        end, other = (self.number(node) for node in name)
+        if end == other:
             raise InvalidInputError(f"cell is {quote(name)}; give a pair of two different nodes")
-        return int(self.cells_of(np.array([one]), np.array([other]))[0])
+        return int(self.cells_of(np.array([end]), np.array([other]))[0])
 
-    def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cells_of(self, nodes: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the cell of each pair of nodes, by the smaller index, then by the larger."""
-        low = np.minimum(one, other)
-        high = np.maximum(one, other)
+        low = np.minimum(nodes, other)
+        high = np.maximum(nodes, other)
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
 
@@ -236,14 +236,14 @@ class Cuts(NamedCells):
         high = cell - low * (2 * count - low - 1) // 2 + low + 1
         return f"{self._labels[low]} {self._labels[high]}"
 
-    def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
+    def pairs(self, nodes: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
         """Return the ascending cells of all pairs with one node in each set.
 
         Raises:
             InvalidInputError: no set of nodes, an empty set, a node in both sets or twice, or ...
                 pairs.
         """
-        first = [self.number(node) for node in _labels(one, "one is", _A_SET)]
+        first = [self.number(node) for node in _labels(nodes, "one is", _A_SET)]
         if other is None:
             second = sorted(set(range(len(self._labels))) - set(first))
         else:
@@ -278,15 +278,15 @@ class _Weights(Exact):
         statistic = self._statistic
         nodes = NodeNumbers()
         self._before = None
-        told = nodes.read(events, "its weight" if statistic.weighted else None)
+        edges = nodes.read(events, "its weight" if statistic.weighted else None)
         places = np.array([statistic.number(label) for label in nodes.numbers], np.int64)
-        cells = statistic.cells_of(*places[told.ends].T) if len(places) else np.empty(0, np.int64)
+        cells = statistic.cells_of(*places[edges.ends].T) if len(places) else np.empty(0, np.int64)
         if statistic.weighted:
-            listed = [weight for (weight,) in told.rest]
+            listed = [weight for (weight,) in edges.rest]
             weights = statistic.bounds.to_grid(np.array(listed, object) if listed else []).tolist()
         else:
             weights = [1] * len(cells)
-        steps = self._step + 1 + np.searchsorted(stops, told.places, side="right")
+        steps = self._step + 1 + np.searchsorted(stops, edges.places, side="right")
         before = self._step, self.largest, cells.tolist()
         for cell, step, weight in zip(cells.tolist(), steps.tolist(), weights, strict=True):
             self._enter(cell, step, weight)
@@ -315,12 +315,12 @@ class _Weights(Exact):
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        found = np.zeros(len(cells), np.int64)
+        counts = np.zeros(len(cells), np.int64)
         for place, cell in enumerate(cells.tolist()):
             seen = self._seen.get(cell)
             if seen is not None:
-                found[place] = seen[1][bisect_right(seen[0], step)]
-        return found
+                counts[place] = seen[1][bisect_right(seen[0], step)]
+        return counts
 
     @override
     def save(self) -> bytes:
@@ -334,21 +334,21 @@ class _Weights(Exact):
     @override
     def load(self, saved: bytes) -> None:
         self._step, _, rows = unpack_edges(saved, 3)
-        for row in rows.T.tolist():
-            self._enter(*row)
+        for cell, step, weight in rows.T.tolist():
+            self._enter(cell, step, weight)
 
 
 #: Words for a valid side of a cut.
 _A_SET = "a list or set of nodes, also of a single one"
 
 
-def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
+def _labels(nodes: Any, subject: str, instead: str) -> list[Any]:
     try:
         if isinstance(nodes, (str, bytes, bytearray)):
             raise TypeError
         listed = list(nodes)
     except TypeError:
         raise InvalidInputError(
-            f"{what} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
+            f"{subject} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
         ) from None
     return [checked_label(label) for label in listed]

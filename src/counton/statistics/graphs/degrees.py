@@ -119,8 +119,8 @@ class Degrees(GraphStatistic):
         return ((0, self.nodes),)
 
     @override
-    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        for node in one, other:
+    def edge_changes(self, near: list[set[int]], end: int, other: int) -> Iterable[tuple[int, int]]:
+        for node in end, other:
             cell = len(near[node]) - self._first
             if cell >= 0:
                 yield cell, -1
@@ -135,6 +135,6 @@ class Degrees(GraphStatistic):
         cells = ranks_of(edges)[old:] - self._first
         for end in cells.T:
             np.add.at(changes, (steps, end + 1), 1)
-            left = end >= 0
-            np.add.at(changes, (steps[left], end[left]), -1)
+            leaving = end >= 0
+            np.add.at(changes, (steps[leaving], end[leaving]), -1)
         return changes

@@ -37,7 +37,7 @@ class Edges(Subgraphs):
         super().__init__()
 
     @override
-    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], end: int, other: int) -> Iterable[tuple[int, int]]:
         return ((0, 1),)
 
     @override

@@ -91,10 +91,10 @@ class Forest(Statistic):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"largest": _number(self.largest)}
+        parameters: dict[str, Any] = {"largest": _number(self.largest)}
         if self.resolution != 1:
-            given["resolution"] = _number(self.resolution)
-        return given
+            parameters["resolution"] = _number(self.resolution)
+        return parameters
 
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
@@ -156,16 +156,16 @@ class _Forest(Exact):
         entered: list[int] = []
         weights: list[int] = []  # in units of the resolution
         try:
-            told = self._nodes.read(events, "its weight")
-            for (weight,) in told.rest:
-                held = weight.item() if isinstance(weight, np.generic) else weight
-                if type(held) is int and statistic.resolution == 1:
-                    units = held
+            edges = self._nodes.read(events, "its weight")
+            for (weight,) in edges.rest:
+                number = weight.item() if isinstance(weight, np.generic) else weight
+                if type(number) is int and statistic.resolution == 1:
+                    units = number
                 else:
-                    units = round(exact(held, "weight") / statistic.resolution)
+                    units = round(exact(number, "weight") / statistic.resolution)
                 if not 1 <= units <= statistic.units:
                     raise InvalidInputError(
-                        f"the weight of an edge is {quote(held)}; it must be above 0, at most "
+                        f"the weight of an edge is {quote(number)}; it must be above 0, at most "
                         f"{field('largest', text(statistic.largest))}, and a multiple of "
                         f"{text(statistic.resolution)}: correct it, or start another stream with "
                         "other bounds"
@@ -176,8 +176,8 @@ class _Forest(Exact):
             raise
         self._grow()
         changes = np.zeros(len(stops), np.int64)
-        steps = np.searchsorted(stops, told.places, side="right").tolist()
-        for key, units, step in zip(keys_of(told.ends).tolist(), weights, steps, strict=True):
+        steps = np.searchsorted(stops, edges.places, side="right").tolist()
+        for key, units, step in zip(keys_of(edges.ends).tolist(), weights, steps, strict=True):
             if key not in self._seen:
                 entered.append(key)
                 changes[step] += self._enter(key, units)
@@ -189,20 +189,20 @@ class _Forest(Exact):
         self._seen[key] = weight
         links = self._link
         weights = self._weight
-        one = key >> 32
+        node = key >> 32
         other = key & (2**32 - 1)
         lost = float(weight)
-        while one != other:
-            while weights[one] <= lost:
-                one = links[one]
+        while node != other:
+            while weights[node] <= lost:
+                node = links[node]
             while weights[other] <= lost:
                 other = links[other]
-            if one == other:
+            if node == other:
                 break
-            if _priority(one) > _priority(other):
-                one, other = other, one
-            links[one], other = other, links[one]
-            weights[one], lost = lost, weights[one]
+            if _priority(node) > _priority(other):
+                node, other = other, node
+            links[node], other = other, links[node]
+            weights[node], lost = lost, weights[node]
         return weight if math.isinf(lost) else weight - int(lost)
 
     @override

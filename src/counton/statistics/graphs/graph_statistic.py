@@ -77,7 +77,7 @@ class GraphStatistic(Statistic):
         return Graph(self)
 
     @abstractmethod
-    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+    def edge_changes(self, near: list[set[int]], end: int, other: int) -> Iterable[tuple[int, int]]:
         """Return pairs of a cell and an amount; ``near``: each node's present neighbours."""
 
     @abstractmethod
@@ -139,18 +139,18 @@ class NodeNumbers:
         else:
             listed = events.tolist() if isinstance(events, np.ndarray) else events
             places = [place for place, event in enumerate(listed) if event is not None]
-            told: list[Any] = [event for event in listed if event is not None]
-            for event in told:
+            present_events: list[Any] = [event for event in listed if event is not None]
+            for event in present_events:
                 if not has_parts(event, 2 if more is None else 3):
                     third = "" if more is None else f" and {more}"
                     raise InvalidInputError(
                         f"an event is {quote(event)}; give edges: the two nodes of each{third}"
                     )
-            nodes = told if more is None else [event[:2] for event in told]
+            nodes = present_events if more is None else [event[:2] for event in present_events]
             edges = EdgeRows(
                 self.number(list(chain.from_iterable(nodes))).reshape(-1, 2),
                 np.array(places, np.int64),
-                [event[2:] for event in told if more],
+                [event[2:] for event in present_events if more],
             )
         loops = edges.ends[:, 0] == edges.ends[:, 1]
         if loops.any():
@@ -177,12 +177,12 @@ class NodeNumbers:
 
 def checked_label(label: Any) -> Any:
     """Return the label of a node as a str or an int."""
-    held = label.item() if isinstance(label, np.generic) else label
-    if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
+    value = label.item() if isinstance(label, np.generic) else label
+    if type(value) not in _LABELS or (type(value) is int and not -(2**63) <= value < 2**63):
         raise InvalidInputError(
-            f"a node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
+            f"a node is {quote(value)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
         )
-    return held
+    return value
 
 
 def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -216,16 +216,16 @@ class _Index:
         self.seen = [0] * nodes
         self.near: list[set[int]] = [set() for _ in range(nodes)]
         for key in pairs:
-            one = key >> 32
+            node = key >> 32
             other = key & _LOW
-            if most is None or max(self.seen[one], self.seen[other]) < most:
-                self.put(one, other)
-            self.seen[one] += 1
+            if most is None or max(self.seen[node], self.seen[other]) < most:
+                self.put(node, other)
+            self.seen[node] += 1
             self.seen[other] += 1
 
-    def put(self, one: int, other: int) -> None:
-        self.near[one].add(other)
-        self.near[other].add(one)
+    def put(self, node: int, other: int) -> None:
+        self.near[node].add(other)
+        self.near[other].add(node)
 
     def grow(self, nodes: int) -> None:
         new = range(len(self.seen), nodes)
@@ -258,9 +258,9 @@ class Graph(Exact):
         try:
             edges = self._nodes.read(events)
             first = list(self._statistic.counts_without_edges(len(self._nodes)))
-            many = len(edges.ends) >= max(_MANY, self._size // _PART)
+            is_large = len(edges.ends) >= max(_MANY, self._size // _PART)
             steps = np.searchsorted(stops, edges.places, side="right")
-            if many:
+            if is_large:
                 changes, undone = self._take_many(edges, steps, len(stops))
             else:
                 changes, undone = self._take_few(edges, steps.tolist(), len(stops))
@@ -303,7 +303,7 @@ class Graph(Exact):
         every = every[np.concatenate([np.arange(len(old)), new])]
         steps = steps[new - len(old)]
         edges = ends_of(every)
-        known = len(old)
+        n_old = len(old)
         if statistic.degree is not None:
             ranks = ranks_of(edges)
             kept = ranks.max(axis=1) < statistic.degree
@@ -312,9 +312,9 @@ class Graph(Exact):
                 worse = int(ranks[place].argmax())
                 self._refuse(edges[place].tolist(), int(edges[place, worse]))
             edges = edges[kept]
-            steps = steps[kept[known:]]
-            known = int(kept[:known].sum())
-        changes = statistic.step_changes(edges, known, steps, count)
+            steps = steps[kept[n_old:]]
+            n_old = int(kept[:n_old].sum())
+        changes = statistic.step_changes(edges, n_old, steps, count)
         self._keys = every
         self._pairs = None
         self._index = None
@@ -345,20 +345,20 @@ class Graph(Exact):
 
     def _one(self, index: _Index, key: int, changes: NDArray[np.int64]) -> None:
         statistic = self._statistic
-        one = key >> 32
+        node = key >> 32
         other = key & _LOW
         kept = True
         if statistic.degree is not None:
-            worse = max(one, other, key=index.seen.__getitem__)
+            worse = max(node, other, key=index.seen.__getitem__)
             kept = index.seen[worse] < statistic.degree
             if not kept and statistic.beyond == "refuse":
-                self._refuse((one, other), worse)
-        index.seen[one] += 1
+                self._refuse((node, other), worse)
+        index.seen[node] += 1
         index.seen[other] += 1
         if kept:
-            for cell, by in statistic.edge_changes(index.near, one, other):
+            for cell, by in statistic.edge_changes(index.near, node, other):
                 changes[cell] += by
-            index.put(one, other)
+            index.put(node, other)
 
     def _take_back(self, done: list[int]) -> None:
         """Remove the last pairs; neighbours are rebuilt when next used."""
@@ -407,8 +407,8 @@ def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.in
     try:
         head, body = saved.split(b"\n", 1)
         edges = json.loads(head)
-        found = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
-        return int(edges["step"]), list(edges["nodes"]), found
+        table = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
+        return int(edges["step"]), list(edges["nodes"]), table
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"saved edges cannot be read ({error}): restore them from a copy"

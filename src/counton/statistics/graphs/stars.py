@@ -58,8 +58,8 @@ class Stars(Subgraphs):
             )
 
     @override
-    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        return ((0, sum(math.comb(len(near[node]), self.leaves - 1) for node in (one, other))),)
+    def edge_changes(self, near: list[set[int]], end: int, other: int) -> Iterable[tuple[int, int]]:
+        return ((0, sum(math.comb(len(near[node]), self.leaves - 1) for node in (end, other))),)
 
     @override
     def step_changes(

@@ -67,8 +67,8 @@ class Triangles(Subgraphs):
             )
 
     @override
-    def edge_changes(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        return ((0, len(near[one] & near[other])),)
+    def edge_changes(self, near: list[set[int]], end: int, other: int) -> Iterable[tuple[int, int]]:
+        return ((0, len(near[end] & near[other])),)
 
     @override
     def step_changes(
@@ -85,7 +85,7 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     # Each edge is directed towards its node with more edges, so that few leave a node. Every
     # triangle then has one node from which two of its edges leave, and is found there once.
-    found = np.zeros(len(edges), np.int64)
+    triangles = np.zeros(len(edges), np.int64)
     degrees = np.bincount(edges.ravel())
     numbers = np.empty(len(degrees), np.int64)
     numbers[np.argsort(degrees, kind="stable")] = np.arange(len(degrees))
@@ -100,23 +100,23 @@ def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     present = _Presence(keys)
     start = 0
     while start < len(keys):
-        taken = pairs[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(pairs, taken + _WEDGES, side="right")))
+        pairs_before = pairs[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(pairs, pairs_before + _WEDGES, side="right")))
         times = more[start:stop]
         left = np.repeat(np.arange(start, stop), times)
         first = np.cumsum(times) - times
         right = left + 1 + np.arange(len(left)) - np.repeat(first, times)
-        wanted = (high[left] << 32) | high[right]
-        some = np.flatnonzero(present.possible(wanted))
-        wanted = wanted[some]
-        place = np.searchsorted(keys, wanted)
+        edge_keys = (high[left] << 32) | high[right]
+        candidates = np.flatnonzero(present.possible(edge_keys))
+        edge_keys = edge_keys[candidates]
+        place = np.searchsorted(keys, edge_keys)
         place[place == len(keys)] = 0
-        real = keys[place] == wanted
-        ends = (left[some[real]], right[some[real]], place[real])
+        real = keys[place] == edge_keys
+        ends = (left[candidates[real]], right[candidates[real]], place[real])
         last = np.maximum(np.maximum(order[ends[0]], order[ends[1]]), order[ends[2]])
-        found += np.bincount(last, minlength=len(edges))
+        triangles += np.bincount(last, minlength=len(edges))
         start = stop
-    return found
+    return triangles
 
 
 class _Presence:

@@ -107,7 +107,10 @@ class Episodes(Words):
     @override
     def contribution(self, *, batched: bool = False) -> ContributionBound:
         l1, l2_squared = (
-            sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
+            sum(
+                number * math.comb(self._others, k)
+                for k, number in enumerate(table[self.longest - 1])
+            )
             for table in (CHANGES, SQUARES)
         )
         return ContributionBound.of_pattern(
@@ -147,16 +150,18 @@ class _Ends(WordTally):
     @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
         waits = self._waits
-        found = self._found
+        counts = self._found
         for begin in range(self.read, stop, _BLOCK):
             block = letters[begin : min(begin + _BLOCK, stop)]
             every = (1 << len(block)) - 1
-            here = {
+            positions = {
                 letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
                 for letter in self._letters
             }
             # Bits of all other letters, and with a bit that waits at the first letter.
-            others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
+            others = {
+                letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in positions.items()
+            }
             # For each length of the present word, the places after its occurrences.
             longest = max(length for length, _ in self._nodes)
             after = [every << 1] + [0] * longest
@@ -167,11 +172,11 @@ class _Ends(WordTally):
                     after[length] = 0
                     continue
                 rest = others[letter]
-                bits = here[letter]
+                bits = positions[letter]
                 passed = (rest[waiting] + (begins & rest[0])) | begins
                 ends = passed & bits
                 waits[node] = passed > every
-                found[node] += ends.bit_count()
+                counts[node] += ends.bit_count()
                 if length < longest:
                     after[length] = ends << 1
-        self.counts = np.array(found, np.int64)[self._asked]
+        self.counts = np.array(counts, np.int64)[self._asked]

@@ -113,20 +113,22 @@ class _Codes(WordTally):
             end = min(begin + _BLOCK, stop)
             length = 1
             codes = letters[begin:end].astype(np.int64)
-            for wanted, places, numbers in self._asked:
-                while length < wanted:
+            for word_length, places, numbers in self._asked:
+                while length < word_length:
                     before = letters[max(begin - length, 0) : max(end - length, 0)]
                     codes[len(codes) - len(before) :] += before * np.int64(self._base**length)
                     length += 1
                 # The other words begin before the stream.
-                whole = codes[max(wanted - 1 - begin, 0) :]
-                words = self._base**wanted
+                whole = codes[max(word_length - 1 - begin, 0) :]
+                words = self._base**word_length
                 if len(numbers) <= _FEW:
                     for place, number in zip(places, numbers, strict=True):
                         self.counts[place] += np.count_nonzero(whole == number)
                 elif words <= len(whole):
                     self.counts[places] += np.bincount(whole, minlength=words)[numbers]
                 elif len(whole):
-                    found, times = np.unique(whole, return_counts=True)
-                    at = np.minimum(np.searchsorted(found, numbers), len(found) - 1)
-                    self.counts[places] += np.where(found[at] == numbers, times[at], 0)
+                    different_codes, times = np.unique(whole, return_counts=True)
+                    at = np.minimum(
+                        np.searchsorted(different_codes, numbers), len(different_codes) - 1
+                    )
+                    self.counts[places] += np.where(different_codes[at] == numbers, times[at], 0)

@@ -118,11 +118,11 @@ class Words(NamedCells):
         """Return the indices of the letters of a word."""
         length = 1 + sum(cell >= first for first in self.firsts[1:])
         code = cell - self.firsts[length - 1]
-        found = []
+        letters = []
         for _ in range(length):
             code, letter = divmod(code, len(self.letters))
-            found.append(letter)
-        return found[::-1]
+            letters.append(letter)
+        return letters[::-1]
 
     def name_of(self, cell: int) -> str:
         """Return a word as a text, with spaces between letters that are names."""
@@ -165,12 +165,12 @@ class Words(NamedCells):
                 self._refuse(int(np.argmax(numbers < 0)), events)
             return numbers.astype(small)
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
-        known = self.number
+        number_by_letter = self.number
         try:
-            return np.fromiter((known[letter] for letter in listed), small, len(listed))
+            return np.fromiter((number_by_letter[letter] for letter in listed), small, len(listed))
         except (KeyError, TypeError):
             for place, letter in enumerate(listed):
-                if not isinstance(letter, str) or letter not in known:
+                if not isinstance(letter, str) or letter not in number_by_letter:
                     self._refuse(place, listed)
             raise
 
@@ -246,7 +246,7 @@ class Letters(Exact):
         self._letters.keep(kept)
         if self._stops is not None:
             self._stops.keep(self._steps)
-        self._tallies = {key: one for key, one in self._tallies.items() if one.read <= kept}
+        self._tallies = {key: tally for key, tally in self._tallies.items() if tally.read <= kept}
 
     @property
     @override
@@ -271,7 +271,9 @@ class Letters(Exact):
             body = _HEAD.size + letters * dtype.itemsize
             if len(saved) not in (body, body + 8 * steps):
                 raise ValueError(f"{len(saved)} bytes")
-            found = np.frombuffer(saved[_HEAD.size : body], dtype.newbyteorder("<")).astype(dtype)
+            sequence = np.frombuffer(saved[_HEAD.size : body], dtype.newbyteorder("<")).astype(
+                dtype
+            )
             stops = self._steps + np.arange(1, steps + 1)
             if len(saved) > body:
                 stops = np.frombuffer(saved[body:], "<i8").astype(np.int64)
@@ -282,7 +284,7 @@ class Letters(Exact):
                 f"saved letters of {self._statistic!r} cannot be read ({error}): restore them from "
                 "a copy"
             ) from error
-        self._append(found, stops)
+        self._append(sequence, stops)
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
@@ -290,7 +292,9 @@ class Letters(Exact):
 
         If the same words are asked for again, only the letters that came since are read.
         """
-        stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
+        stop = step
+        if self._stops is not None:
+            stop = int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
         tally = self._tallies.pop(key, None)
         if tally is None or tally.read > stop:
@@ -299,7 +303,7 @@ class Letters(Exact):
             tally.advance(self._letters.all, stop)
             tally.read = stop
         self._tallies[key] = tally  # the newest comes last
-        remembered = sum(len(one.counts) for one in self._tallies.values())
+        remembered = sum(len(tally.counts) for tally in self._tallies.values())
         while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
             remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
         return tally.counts.copy()
