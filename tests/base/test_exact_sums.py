@@ -65,9 +65,9 @@ def _of_rows(days: int) -> Callable[[Path], None]:
 
 
 ROOMS: dict[str, Callable[[Path], None]] = {
-    "numbers/counter_state.py": _of_a_program,
+    "continual/checkpoint.py": _of_a_program,
     "run/exactness.py": _of_rows(2),
-    "rows/tally.py": _of_rows(1),
+    "io/aggregation.py": _of_rows(1),
 }
 
 

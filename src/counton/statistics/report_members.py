@@ -127,7 +127,7 @@ def norms_of(statistic: AccumulatorStatistic) -> tuple[int, int]:
     if contribution.pattern is None:
         return (
             contribution.cells * contribution.per_cell,
-            contribution.cells * contribution.per_cell** 2,
+            contribution.cells * contribution.per_cell**2,
         )
     assert isinstance(contribution.pattern, BoundedChange)
     return contribution.pattern.l1, contribution.pattern.l2_squared
