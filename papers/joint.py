@@ -77,7 +77,9 @@ def main() -> None:
         terms = terms_of(*case)
         for name, formulas in questions(terms).items():
             rows.setdefault(name, []).append(f"{gain(formulas):.1f}%")
-        widths = halfwidths(terms.strategy, terms.law, range(1, STEPS + 1), 1 - 0.05 / STEPS)
+        widths = halfwidths(
+            terms.strategy, terms.distribution, range(1, STEPS + 1), 1 - 0.05 / STEPS
+        )
         factor = narrowing_factor(terms, widths, 1, LEVEL, windows=False)
         rows.setdefault("a band over all 52 totals", []).append(f"{100 * (1 - factor):.1f}%")
     print(f"| asked at once | {' | '.join(CASES)} |")  # noqa: T201

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key, NoiseField
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 #: Half the width of a normal 99% interval, in standard errors.
 _CERTAIN = 2.5758
@@ -30,7 +30,7 @@ def known_key() -> Key:
 
 def errors(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     runs: int,
     name: str,
     *,
@@ -42,7 +42,7 @@ def errors(
 
     Args:
         strategy: how the noise is correlated over time.
-        law: of one node of level 0.
+        distribution: of one node of level 0.
         runs: independent repetitions.
         name: of what is simulated.
         steps: which releases; all unless stated.
@@ -59,7 +59,9 @@ def errors(
     for first in range(0, runs, size):
         subkey = key.derive(b"reproduce", name.encode(), first.to_bytes(8, "little"))
         field = NoiseField(
-            subkey, lambda level: node_law(strategy, law, level), (min(size, runs - first),)
+            subkey,
+            lambda level: node_distribution(strategy, distribution, level),
+            (min(size, runs - first),),
         )
         yield strategy.noise(field, steps) / 2.0**strategy.facts.fraction_bits
 

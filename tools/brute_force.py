@@ -50,14 +50,14 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInputError
 from counton.continual.node_distribution import sensitivity_of
 from counton.strategies import Binary, StreamStrategy, public_strategies
-from counton.strategies.strategy import column_until, node_law
+from counton.strategies.strategy import column_until, node_distribution
 from counton.tables import Tree
 
 #: Changes of exact cells, each of shape (steps, cells).
 Changes = np.ndarray[Any, Any]
 Stream = tuple[tuple[Any, ...], ...]
 #: Laws of noise that is wide against what one unit changes.
-LAWS: tuple[NoiseDistribution, NoiseDistribution] = (
+DISTRIBUTIONS: tuple[NoiseDistribution, NoiseDistribution] = (
     DiscreteLaplace(Fraction(2**20)),
     DiscreteGaussian(Fraction(2**40)),
 )
@@ -150,13 +150,19 @@ def strategies(steps: int) -> tuple[Nodes, ...]:
             for node in column:
                 weight = node.weight * 2**strategy.facts.lattice_bits
                 matrix[places.index(node[:2]), step] += float(weight)
-        weights = [weighted(strategy, matrix, [level for level, _ in places], law) for law in LAWS]
+        weights = [
+            weighted(strategy, matrix, [level for level, _ in places], distribution)
+            for distribution in DISTRIBUTIONS
+        ]
         found.append(Nodes(strategy, (weights[0], weights[1])))
     return tuple(found)
 
 
 def weighted(
-    strategy: StreamStrategy, matrix: Changes, levels: Sequence[int], law: NoiseDistribution
+    strategy: StreamStrategy,
+    matrix: Changes,
+    levels: Sequence[int],
+    distribution: NoiseDistribution,
 ) -> Changes | None:
     """Divide each row of a matrix by how many times wider its node's noise is than the calibrated
     noise.
@@ -167,13 +173,15 @@ def weighted(
         strategy: the strategy.
         matrix: its matrix C, shape (nodes, steps).
         levels: level of each node.
-        law: the calibrated law of noise.
+        distribution: the calibrated law of noise.
     """
     try:
-        width = np.array([node_law(strategy, law, level).variance for level in levels], float)
+        width = np.array(
+            [node_distribution(strategy, distribution, level).variance for level in levels], float
+        )
     except InvalidInputError:
         return None
-    return matrix * np.sqrt(float(law.variance) / width)[:, None]
+    return matrix * np.sqrt(float(distribution.variance) / width)[:, None]
 
 
 def shift_or_none(
@@ -378,7 +386,7 @@ def try_statistics(share: float = 1.0) -> Iterator[Tried]:
     """
     every = strategies(LENGTH)
     for statistic, events in STATISTICS:
-        settled = statistic.settle(PureDP(1), LENGTH)
+        settled = statistic.resolve_parameters(PureDP(1), LENGTH)
         tried = Tried(f"{settled!r}"[:100])
         cells = math.prod(settled.cells)
         claims = {
@@ -687,7 +695,7 @@ def try_rows() -> Iterator[Tried]:
     """
     for (statistic, events), rows in product(EACH_ROW, ROWS_OF_STREAMS):
         nodes = next(one for one in strategies(rows) if type(one.strategy) is Binary)
-        settled = statistic.settle(PureDP(1), rows)
+        settled = statistic.resolve_parameters(PureDP(1), rows)
         shift = shift_or_none(nodes.strategy, settled.contribution(), math.prod(settled.cells))
         assert shift is not None
         changes_of = cache(partial(exact_changes, settled))

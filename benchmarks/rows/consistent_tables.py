@@ -51,7 +51,7 @@ def exact_cascade(cells: int) -> NDArray[np.float64]:
     choice = counton.plan_cells(cells, guarantee=ZCDP(0.5), line="cascade").best
     axis = choice.strategy.axes[0]
     assert isinstance(axis, Haar)
-    field = NoiseField(Key.generate().derive(b"bench"), choice.law)
+    field = NoiseField(Key.generate().derive(b"bench"), choice.distribution)
     return axis.run_cascade(lambda rows: field.run(0, rows))
 
 
@@ -105,14 +105,14 @@ def measure() -> Iterator[Row]:
     )
 
 
-def _field(law: NoiseDistribution) -> NoiseField:
-    return NoiseField(Key.generate().derive(b"bench"), law)
+def _field(distribution: NoiseDistribution) -> NoiseField:
+    return NoiseField(Key.generate().derive(b"bench"), distribution)
 
 
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
     """Return the running sums of a line or grid of counts, with noise, as a release has them."""
     best = counton.plan_cells(counts.shape, guarantee=ZCDP(0.5), line=strategy).best
-    return running_sums(best.strategy, counts, _field(best.law), 16)[0]
+    return running_sums(best.strategy, counts, _field(best.distribution), 16)[0]
 
 
 def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:

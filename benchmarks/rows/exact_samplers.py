@@ -37,17 +37,19 @@ def measure() -> Iterator[Row]:
     if not find_spec("opendp"):
         return
     for spread in SPREADS:
-        laws: dict[str, NoiseDistribution] = {
+        distributions: dict[str, NoiseDistribution] = {
             "Laplace": DiscreteLaplace(Fraction(spread)),
             "Gaussian": DiscreteGaussian(Fraction(spread**2)),
         }
         peers = opendp_samplers(spread)
-        for name, law in laws.items():
-            yield _row(name, law, spread, peers[name])
+        for name, distribution in distributions.items():
+            yield _row(name, distribution, spread, peers[name])
 
 
-def _row(name: str, law: NoiseDistribution, spread: int, peer: Callable[[], object]) -> Row:
-    field = NoiseField(Key.generate().derive(b"bench"), law, shape=(OURS,))
+def _row(
+    name: str, distribution: NoiseDistribution, spread: int, peer: Callable[[], object]
+) -> Row:
+    field = NoiseField(Key.generate().derive(b"bench"), distribution, shape=(OURS,))
     our_seconds, their_seconds = fastest(lambda: field.run(0, range(1)), peer)
     ratio = (OURS / our_seconds) / (THEIRS / their_seconds)
     note = "samples a second, against OpenDP"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import ApproxDP, ContributionBound
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Statistic
@@ -194,8 +194,12 @@ def bounds(runs: int) -> Iterator[Comparison]:
         )  # fmt: skip
     yield from _noise(every, runs)
     ours = mechanisms(STEPS).ours
-    law = law_for(ours, ApproxDP(EPSILON, DELTA), ContributionBound.add_remove()).law
-    ratio = multiplier(EPSILON) / (law.std / 2**ours.facts.lattice_bits / sensitivity(ours, 2))
+    distribution = distribution_for(
+        ours, ApproxDP(EPSILON, DELTA), ContributionBound.add_remove()
+    ).distribution
+    ratio = multiplier(EPSILON) / (
+        distribution.std / 2**ours.facts.lattice_bits / sensitivity(ours, 2)
+    )
     histogram = every[0]
     yield Comparison(
         "Equation (2)", "largest error of the histogram with the paper's noise",
@@ -255,8 +259,10 @@ def _local(runs: int) -> Comparison:
         * (1 + math.log((4 * wide - 3) / 5) / math.pi)
     )
     question = LocalMedian(cells=cells, guarantee=ApproxDP(EPSILON, DELTA), name="median")
-    law = question.law
-    together = type(law)(law.sigma_squared * clients)  # the sum of as many messages
+    distribution = question.distribution
+    together = type(distribution)(
+        distribution.sigma_squared * clients
+    )  # the sum of as many messages
     away = [
         np.abs(batch).max(axis=0) * 2 / clients
         for batch in errors(question.strategy, together, 4 * runs, "constants local")

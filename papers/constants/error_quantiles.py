@@ -61,7 +61,7 @@ def fewest_runs(probability: float, level: float = 0.95) -> int:
 
 def largest_error_of_totals(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     horizon: int,
     probability: float,
     *,
@@ -75,7 +75,7 @@ def largest_error_of_totals(
 
     Args:
         strategy: of the stream.
-        law: of its noise.
+        distribution: of its noise.
         horizon: number of steps.
         probability: between 0 and 1.
         runs: independent draws, at least `fewest_runs` for a finite interval.
@@ -86,7 +86,7 @@ def largest_error_of_totals(
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
-    >>> found = largest_error_of_totals(best.strategy, best.law, 365, 2 / 3, runs=20)
+    >>> found = largest_error_of_totals(best.strategy, best.distribution, 365, 2 / 3, runs=20)
     >>> found.lower < found.value < found.upper
     True
     >>> best.errors.largest_error(2 / 3) > 1.2 * found.value
@@ -97,11 +97,11 @@ def largest_error_of_totals(
     runs = check_integer("runs", runs, 1, 2**16)
     level = check_level(level)
     unit = 2.0**-strategy.facts.fraction_bits
-    said = f"{strategy!r} {law!r}".encode()
+    said = f"{strategy!r} {distribution!r}".encode()
     every = []
     for run in range(runs):
         subkey = sha256(b"largest error of totals, run %d: " % run + said).digest()
-        parts = strategy._reader(NoiseField(subkey, law)).parts(range(1, horizon + 1))
+        parts = strategy._reader(NoiseField(subkey, distribution)).parts(range(1, horizon + 1))
         every.append(max(max(int(part.max()), -int(part.min())) for part in parts) * unit)
     return quantile_of(every, probability, level)
 

@@ -193,10 +193,10 @@ def _figure_4(path: Path) -> Figure:
         "the paper scales it. Dots: one run, every 32nd step; bands: one standard deviation.",
         (1, 2), panel=3.4, legend=0.6,
     )  # fmt: skip
-    law, ax = axes[0]
+    distribution, ax = axes[0]
     ranks = np.arange(1, ITEMS + 1)
-    law.bar(ranks, 1 / ranks / (1 / ranks).sum(), color=PALETTE[4])
-    drawing.label(law, "The law", "rank of the item", "probability", grid="y")
+    distribution.bar(ranks, 1 / ranks / (1 / ranks).sum(), color=PALETTE[4])
+    drawing.label(distribution, "The law", "rank of the item", "probability", grid="y")
     count = np.cumsum(zipf_stream() == 0)
     steps = np.arange(1, ZIPF_HORIZON + 1)
     for strategy, name, colour in zip(

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import DiscreteGaussian, Sensitivity, law_to_dict
+from counton.base.distributions import DiscreteGaussian, Sensitivity, distribution_to_dict
 from counton.base.errors import InvalidInputError, SumOverflowError, field
 from counton.base.exact import check_integer, exact, float_below
 from counton.continual.design import check_name
@@ -201,7 +201,7 @@ class LocalProtocol(ABC, Generic[Message]):
 
     @property
     @abstractmethod
-    def law(self) -> DiscreteGaussian:
+    def distribution(self) -> DiscreteGaussian:
         """Law of each coordinate's noise, in units of ``2**-strategy.facts.lattice_bits``."""
 
     @abstractmethod
@@ -235,7 +235,7 @@ class LocalProtocol(ABC, Generic[Message]):
             "cells": self.cells,
             "range": [self.lower, self.upper],
             "guarantee": self.guarantee.to_dict(),
-            "law": law_to_dict(self.law),
+            "law": distribution_to_dict(self.distribution),
         }
         return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
 
@@ -243,7 +243,7 @@ class LocalProtocol(ABC, Generic[Message]):
         self, key: Key, shape: tuple[int, ...] = (), client: int | None = None
     ) -> NoiseField:
         subkey = check_key(key).derive(b"local noise", self._address, *_number(client))
-        return NoiseField(subkey, self.law, shape)
+        return NoiseField(subkey, self.distribution, shape)
 
     def _words(self, key: Key, *purpose: bytes) -> Iterator[int]:
         """Endless words of 64 bits that belong to a key and a purpose."""
@@ -327,7 +327,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
                 f"guarantee is {self.guarantee!r}; it must be ApproxDP or ZCDP for one noisy "
                 f"vector: use PureLocalMedian with PureDP"
             )
-        _ = self.law
+        _ = self.distribution
 
     @classmethod
     def for_clients(
@@ -359,11 +359,11 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         return largest_move(self.strategy)
 
     @cached_property
-    def law(self) -> DiscreteGaussian:
+    def distribution(self) -> DiscreteGaussian:
         """See `LocalProtocol.law`."""
-        law = calibrate(self.guarantee, self.moved, "gaussian").law
-        assert isinstance(law, DiscreteGaussian), "no other family was asked for"
-        return law
+        distribution = calibrate(self.guarantee, self.moved, "gaussian").distribution
+        assert isinstance(distribution, DiscreteGaussian), "no other family was asked for"
+        return distribution
 
     def _message(self, cell: int, key: Key | None, client: int | None) -> NDArray[np.int64]:
         field = self._field(Key.generate() if key is None else key, client=client)
@@ -483,7 +483,7 @@ class LocalEstimate:
         measured: Floats = total * np.float64(unit)
         counts = convolve(reads, measured, cells)
         self.cdf = np.concatenate([[0.0], counts[:-1] / clients, [1.0]])
-        one = math.sqrt(protocol.law.variance / clients) * unit
+        one = math.sqrt(protocol.distribution.variance / clients) * unit
         self.std = np.concatenate([[0.0], one * np.sqrt(np.cumsum(reads**2))[:-1], [0.0]])
         # Half of the slopes at both ends of a cell, times its width.
         width = (protocol.upper - protocol.lower) / cells
@@ -715,7 +715,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         check_integer("clients", self.clients, 1, 2**32)
         check_integer("clients", self.clients, 1, 2**32 // self.candidates)
         try:
-            _ = self.law
+            _ = self.distribution
         except (InvalidInputError, ZeroDivisionError) as error:
             epsilon = float_below(self.guarantee.epsilon)
             raise InvalidInputError(
@@ -764,7 +764,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         return math.ceil(math.exp(-cut) * _WORD / 2), math.floor(math.exp(cut) * _WORD / 2)
 
     @cached_property
-    def law(self) -> DiscreteGaussian:
+    def distribution(self) -> DiscreteGaussian:
         """See `LocalProtocol.law`."""
         outside = -NormalDist().inv_cdf(self._apart)
         mu = math.sqrt(outside**2 + 2 * self.cut) - outside  # outside * mu + mu^2 / 2 = cut
@@ -787,7 +787,9 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
     def chances(self, cell: int, client: int) -> list[int]:
         """With which chance a client with a value in this cell keeps each candidate, times 2^64."""
         moved = self._entered(cell).astype(np.float64)
-        log = (self.drawn(client) @ moved - moved @ moved / 2) / float(self.law.sigma_squared)
+        log = (self.drawn(client) @ moved - moved @ moved / 2) / float(
+            self.distribution.sigma_squared
+        )
         least, most = self._coins
         odds = np.exp(np.clip(log, -1.0, 1.0)).tolist()
         return [min(max(round(ratio * (_WORD // 2)), least), most) for ratio in odds]

@@ -78,7 +78,7 @@ from counton.continual.checkpoint import (
 from counton.continual.counter import OneAtATime
 from counton.continual.design import check_name, state_errors
 from counton.continual.intervals import SMALLEST_TAIL, widest_halfwidth
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import (
@@ -227,7 +227,7 @@ class SparseDesign:
         return _rest_of(self.guarantee, self.closing)
 
     @property
-    def closing_law(self) -> DiscreteLaplace:
+    def closing_distribution(self) -> DiscreteLaplace:
         """Law of which the magnitudes close segments."""
         return DiscreteLaplace(self.contribution.per_cell / self.closing)
 
@@ -238,19 +238,23 @@ class SparseDesign:
     @property
     def least_in_segment(self) -> int:
         """A segment that closes holds at least so many ones, with the stated probability."""
-        return self.threshold - _tail_reach(self.closing_law.scale, self._missed / self.horizon)
+        return self.threshold - _tail_reach(
+            self.closing_distribution.scale, self._missed / self.horizon
+        )
 
     @property
     def lag(self) -> int:
         """Most ones that an open segment holds, with the stated probability."""
-        reach = _tail_reach(self.closing_law.scale, self._missed / self.segments)
+        reach = _tail_reach(self.closing_distribution.scale, self._missed / self.segments)
         return min(self.threshold + reach - 1, self.ones)
 
     @property
     def counter_error(self) -> float:
         """What the counter's errors at all segments stay within, with the stated probability."""
-        law = law_for(self.strategy, self.rest, self.contribution, ()).law
-        return widest_halfwidth(self.strategy, law, 1 - self._missed / self.segments)
+        distribution = distribution_for(
+            self.strategy, self.rest, self.contribution, ()
+        ).distribution
+        return widest_halfwidth(self.strategy, distribution, 1 - self._missed / self.segments)
 
     @property
     def largest_error(self) -> float:
@@ -289,16 +293,22 @@ class SparseDesign:
         runs = check_integer("runs", runs, 1, 2**20)
         if math.isinf(self.largest_error):
             return ErrorQuantile(math.inf, math.inf, math.inf, 1.0, 0)
-        law = law_for(self.strategy, self.rest, self.contribution, ()).law
+        distribution = distribution_for(
+            self.strategy, self.rest, self.contribution, ()
+        ).distribution
         strategy = self.strategy
         half = self.lag // 2
-        said = f"{strategy!r} {law!r} {self.closing_law!r}".encode()
+        said = f"{strategy!r} {distribution!r} {self.closing_distribution!r}".encode()
         of_counter = sha256(b"sparse counter: " + said).digest()
         of_segments = sha256(b"sparse segments: " + said).digest()
-        noise = strategy.noise(NoiseField(of_counter, law, (runs,)), range(1, self.segments + 1))
+        noise = strategy.noise(
+            NoiseField(of_counter, distribution, (runs,)), range(1, self.segments + 1)
+        )
         after = np.zeros((self.segments + 1, runs))
         after[1:] = noise * 2.0**-strategy.facts.fraction_bits
-        opened = NoiseField(of_segments, self.closing_law, (runs,)).run(0, range(len(after)))
+        opened = NoiseField(of_segments, self.closing_distribution, (runs,)).run(
+            0, range(len(after))
+        )
         waits = np.minimum(self.threshold - 1 + np.abs(opened), self.ones)
         largest = np.maximum(np.abs(after + half), np.abs(after + half - waits)).max(axis=0)
         return quantile_of(largest, self.probability + self._missed)
@@ -513,7 +523,7 @@ class SparseCounter:
         self.design = design
         self.name = name
         self.key_fingerprint = check_key(key).fingerprint
-        self._field = NoiseField(key.derive(b"sparse", bound.encode()), design.closing_law)
+        self._field = NoiseField(key.derive(b"sparse", bound.encode()), design.closing_distribution)
         self._counter = Counter(
             design.strategy,
             design.rest,
@@ -894,8 +904,10 @@ class _Search:
             facts = choice.strategy.facts
             quick = facts.local or facts.buffer_size > 0 or horizon <= _QUICK_SERIES
             if quick and runs * horizon <= _MOST_SIMULATED:
-                law = choice.law
-                seen = largest_error_of_totals(strategy, law, horizon, probability, runs=runs)
+                distribution = choice.distribution
+                seen = largest_error_of_totals(
+                    strategy, distribution, horizon, probability, runs=runs
+                )
                 found.append((choice, seen))
                 break
         return min(found, key=lambda pair: pair[1].value)
@@ -955,8 +967,10 @@ class _Search:
             self._strategies[segments] = ranked.best.strategy
         if (segments, closing) not in self._errors:
             strategy = self._strategies[segments]
-            law = law_for(strategy, _rest_of(guarantee, closing), contribution, ()).law
-            error = widest_halfwidth(strategy, law, 1 - self._missed / segments)
+            distribution = distribution_for(
+                strategy, _rest_of(guarantee, closing), contribution, ()
+            ).distribution
+            error = widest_halfwidth(strategy, distribution, 1 - self._missed / segments)
             self._errors[segments, closing] = error
         return self._errors[segments, closing]
 

@@ -69,8 +69,8 @@ def printed_law(strategy: StreamStrategy, epsilon: float) -> DiscreteGaussian:
 
 def stds(strategy: StreamStrategy, epsilon: float) -> NDArray[np.float64]:
     """Standard deviation of every release, with the paper's multiplier."""
-    law = printed_law(strategy, epsilon)
-    return np.sqrt(noise_variance(strategy, law, range(1, (strategy.horizon or 1) + 1)))
+    distribution = printed_law(strategy, epsilon)
+    return np.sqrt(noise_variance(strategy, distribution, range(1, (strategy.horizon or 1) + 1)))
 
 
 class Runs(NamedTuple):

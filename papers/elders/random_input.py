@@ -70,9 +70,11 @@ def measure(*, quick: bool) -> Mapping[tuple[str, int], Largest]:
 
 
 def _largest(strategy: StreamStrategy, runs: int, name: str) -> Largest:
-    law = DiscreteLaplace(strategy.l1_sensitivity())
+    distribution = DiscreteLaplace(strategy.l1_sensitivity())
     found = np.sort(
-        np.concatenate([np.abs(part).max(axis=0) for part in errors(strategy, law, runs, name)])
+        np.concatenate(
+            [np.abs(part).max(axis=0) for part in errors(strategy, distribution, runs, name)]
+        )
     )
     # How many runs stay below the quantile is binomial.
     around = 1.96 * math.sqrt(runs * SUCCESS * (1 - SUCCESS))

@@ -176,10 +176,10 @@ def _theorem_1_2() -> Iterator[Comparison]:
     for growth in ("1", "2"):
         strategy = Expiring(growth)
         name = f"Theorem 1.2, lambda = {growth}"
-        law = DiscreteLaplace(Fraction(scale))
-        (noise,) = errors(strategy, law, 8000, name, steps=range(step, step + 1))
+        distribution = DiscreteLaplace(Fraction(scale))
+        (noise,) = errors(strategy, distribution, 8000, name, steps=range(step, step + 1))
         measured = Measured.of(noise**2)
-        exact = float(noise_variance(strategy, law, [step])[0])
+        exact = float(noise_variance(strategy, distribution, [step])[0])
         formula = squared_error(growth, step) * scale**2
         yield Comparison(
             place, f"squared error, lambda = {growth}, t = {step:,}, epsilon = 1/{scale}, measured",

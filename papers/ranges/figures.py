@@ -342,7 +342,7 @@ def _growth(path: Path, *, quick: bool) -> Figure:
     def noise(name: str, n: int) -> float:
         best = choice(name, n)
         weight = best.strategy.axes[0].largest_entry
-        return float(best.law.variance**0.5 / weight)
+        return float(best.distribution.variance**0.5 / weight)
 
     for name, who in (("cascade", "cascade"), ("identity", "independent")):
         colour = _COLOURS[name]
@@ -356,12 +356,21 @@ def _growth(path: Path, *, quick: bool) -> Figure:
             ax.plot(sizes, np.array(values) / values[0], color=colour, marker=_MARKS[name],
                     markersize=5, label=f"{who} noise")  # fmt: skip
     n = np.array(sizes, dtype=np.float64)
-    for ax, laws in (
+    for ax, distributions in (
         (axes[0, 0], ((np.log2(n), "log n"), (n, "n (left)"))),
         (axes[0, 1], ((np.log2(n), "log n"), (np.sqrt(n), "√n (right)"))),
     ):
-        for (law, said), style in zip(laws, (":", "-." if ax is axes[0, 1] else "--"), strict=True):
-            ax.plot(n, law / law[0], color=INK, linestyle=style, linewidth=1, label=said)
+        for (distribution, said), style in zip(
+            distributions, (":", "-." if ax is axes[0, 1] else "--"), strict=True
+        ):
+            ax.plot(
+                n,
+                distribution / distribution[0],
+                color=INK,
+                linestyle=style,
+                linewidth=1,
+                label=said,
+            )
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
     label(

@@ -119,11 +119,11 @@ def largest_errors(
     queries = named_workload(workload, strategy.cells)
     key = Key.generate() if key is None else check_key(key)
     first = np.zeros(1, np.int64)
-    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
+    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.distribution.variance)
     bits = fraction_bits(cell)
     address = repr(strategy).encode()
     subkeys = (key.derive(b"largest error", address, run.to_bytes(4, "big")) for run in range(runs))
-    fields = (NoiseField(subkey, choice.law) for subkey in subkeys)
+    fields = (NoiseField(subkey, choice.distribution) for subkey in subkeys)
     return (largest_error_of(strategy, queries, field, bits) for field in fields)
 
 

@@ -66,14 +66,14 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     unit = ContributionBound.add_remove()
     strategy = line(name, work)
     grid = Grid((strategy,))
-    law = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").law
+    distribution = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").distribution
     return CellsDesign(
         strategy=grid,
-        law=law,
+        distribution=distribution,
         guarantee=GUARANTEE,
         contribution=unit,
         workloads=(work,),
-        expected_error=law.variance
+        expected_error=distribution.variance
         * (
             work.total(strategy)
             if name == "dyadic"
@@ -103,8 +103,10 @@ def laplace_total_error(cells: int, asked: str) -> float:
     family = "laplace"
     grid = Grid((build("optimal", work, NORMS["laplace"], LATTICE_BITS),))
     pure = PureDP(GUARANTEE.epsilon)
-    law = calibrate(pure, sensitivity_of_cells(grid, ContributionBound.add_remove()), family).law
-    found = law.variance * total_variance("optimal", work, NORMS["laplace"], LATTICE_BITS)
+    distribution = calibrate(
+        pure, sensitivity_of_cells(grid, ContributionBound.add_remove()), family
+    ).distribution
+    found = distribution.variance * total_variance("optimal", work, NORMS["laplace"], LATTICE_BITS)
     return found * SUBSETS if asked == "subsets" else found
 
 

@@ -177,7 +177,7 @@ def _covariance() -> Iterator[Comparison]:
     levels = {f"level {k}": [(*leaf, None, None)[k - 1] for leaf in leaves] for k in range(1, 5)}
     tree = Tree.from_leaves(levels, [*levels])
     measurement, std = tree_strategy_for(tree, [1.0] * len(tree.sizes), 2)
-    nodes = np.concatenate(measurement.joint_law(std**2).variances)
+    nodes = np.concatenate(measurement.joint_distribution(std**2).variances)
     yield Comparison(
         "Algorithm 3", "a node's variance farthest from 1, tree with one and two children", "1",
         float(nodes[np.abs(nodes - 1).argmax()]), tolerance=1e-5,
@@ -366,7 +366,7 @@ def _node_std(cells: int) -> float:
     """sigma: the standard deviation of every node's noise, at the paper's privacy."""
     best = choice("cascade", cells)
     whole = best.strategy.axes[0].variance(np.array([0]), np.array([cells]))
-    return math.sqrt(best.law.variance * float(whole[0]))
+    return math.sqrt(best.distribution.variance * float(whole[0]))
 
 
 def _chain(runs: int) -> Iterator[Comparison]:
@@ -403,7 +403,7 @@ def level_variances(name: str, cells: int) -> Floats:
     for level in range(cells.bit_length()):
         low = np.arange(0, cells, 1 << level)
         found.append(best.strategy.axes[0].variance(low, low + (1 << level)).mean())
-    return np.array(found) * best.law.variance
+    return np.array(found) * best.distribution.variance
 
 
 def _figure_2() -> Iterator[Comparison]:
@@ -517,7 +517,7 @@ def _mean_absolute_node(cells: int, runs: int) -> Measured:
     low, high = asked.intervals()
     found = []
     for run in range(runs):
-        field = NoiseField(key().derive(b"mean node", run.to_bytes(4, "big")), best.law)
+        field = NoiseField(key().derive(b"mean node", run.to_bytes(4, "big")), best.distribution)
         sums, bits = running_sums(strategy, np.zeros(cells, np.int64), field, 8)
         found.append(float(np.abs(sums[high] - sums[low]).mean()) * 2.0**-bits / unit)
     return Measured.of(found)
@@ -597,7 +597,7 @@ def _estimator(runs: int) -> Iterator[Comparison]:
     strategy = best.strategy.axes[0]
     rng = np.random.default_rng(20260103)
     for run in range(runs):
-        field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.law)
+        field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.distribution)
         sums, bits = running_sums(strategy, np.zeros(cells, np.int64), field, 8)
         real = sums * 2.0**-bits
         low, high = sampled_ranges(rng, cells, count)

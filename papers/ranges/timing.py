@@ -142,7 +142,7 @@ def _drawing(cells: int) -> Callable[[], object]:
 
 def _noise() -> NoiseField:
     """One law for all, whose width does not matter here: tables of a sampler are made once."""
-    return NoiseField(key().derive(b"times"), choice("cascade", 1024).law)
+    return NoiseField(key().derive(b"times"), choice("cascade", 1024).distribution)
 
 
 def _dense(height: int) -> Callable[[], object]:

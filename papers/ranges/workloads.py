@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton import tables
 from counton.base.arrays import Floats, Integers
 from counton.tables.tree_distribution import TreeDistribution, level_sizes
-from counton.tables.workloads import Estimator, NamedWorkload, Workload, tree_law
+from counton.tables.workloads import Estimator, NamedWorkload, Workload, tree_distribution
 
 #: Number of intervals that are processed together, so that they stay in the cache.
 _STRETCH = 2**14
@@ -48,21 +48,21 @@ class TreeNodes(NamedWorkload):
 
     @override
     def total(self, estimator: Estimator) -> float:
-        law = tree_law(estimator)
-        if law is not None and self._alike(law) is not None:
-            return float(self.levels(law).sum())
+        distribution = tree_distribution(estimator)
+        if distribution is not None and self._alike(distribution) is not None:
+            return float(self.levels(distribution).sum())
         parts = _stretches(*self.intervals())
         return sum(float(estimator.variance(*part).sum()) for part in parts)
 
     @override
-    def levels(self, joint_law: TreeDistribution) -> Floats:
-        groups = self._alike(joint_law)
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
+        groups = self._alike(joint_distribution)
         if groups is None:
             low, high = self.intervals()
             groups = low, high, np.ones_like(low)
-        totals = np.zeros(len(joint_law.radices) + 1)
+        totals = np.zeros(len(joint_distribution.radices) + 1)
         for low, high, times in _stretches(*groups):
-            levels = joint_law.interval_levels(low, high)
+            levels = joint_distribution.interval_levels(low, high)
             totals += [float((level * times).sum()) for level in levels]
         return totals
 
@@ -77,16 +77,18 @@ class TreeNodes(NamedWorkload):
         np.add.at(corners, (high, high), 1)
         return corners.cumsum(0).cumsum(1)[:-1, :-1]
 
-    def _alike(self, joint_law: TreeDistribution) -> tuple[Integers, Integers, Integers] | None:
-        """Return groups of intervals whose sums have equal variance under ``joint_law``.
+    def _alike(
+        self, joint_distribution: TreeDistribution
+    ) -> tuple[Integers, Integers, Integers] | None:
+        """Return groups of intervals whose sums have equal variance under ``joint_distribution``.
 
         Three arrays, shape (groups,), have start and end of one interval, and the number in the
-        group. None: some radix of ``joint_law`` is no power of two.
+        group. None: some radix of ``joint_distribution`` is no power of two.
         """
         # Then a query of 2^k cells either consists of whole nodes or lies within one. Two queries
         # of one size differ only in the level from which on their ancestors are the last nodes of
         # their levels, which may be incomplete.
-        if any(radix & (radix - 1) for radix in joint_law.radices):
+        if any(radix & (radix - 1) for radix in joint_distribution.radices):
             return None
         lows = []
         highs = []
@@ -98,7 +100,7 @@ class TreeNodes(NamedWorkload):
             left = self.cells - (nodes - 1) * size
             nodes = nodes if size == 1 or left > size // 2 else nodes - 1
             starts = {0, nodes - 1, nodes}
-            for within in level_sizes(joint_law.radices):
+            for within in level_sizes(joint_distribution.radices):
                 if within >= size:
                     last = (self.cells - 1) // within * within
                     starts.add(min(last // size, nodes))
@@ -153,8 +155,8 @@ class RandomSubsets(NamedWorkload):
         own = getattr(estimator, "subsets_variance", None)
         if own is not None:
             return float(own(self))
-        if (law := tree_law(estimator)) is not None:
-            return float(self.levels(law).sum())
+        if (distribution := tree_distribution(estimator)) is not None:
+            return float(self.levels(distribution).sum())
         single, together = self._weights()
         low = np.arange(self.cells)
         ends = np.array([0]), np.array([self.cells])
@@ -163,10 +165,12 @@ class RandomSubsets(NamedWorkload):
         )
 
     @override
-    def levels(self, joint_law: TreeDistribution) -> Floats:
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
         single, together = self._weights()
         ends = np.array([0]), np.array([self.cells])
-        parts = zip(cell_levels(joint_law), joint_law.interval_levels(*ends), strict=True)
+        parts = zip(
+            cell_levels(joint_distribution), joint_distribution.interval_levels(*ends), strict=True
+        )
         return np.array([single * cell + together * float(whole[0]) for cell, whole in parts])
 
     @override
@@ -185,15 +189,15 @@ class RandomSubsets(NamedWorkload):
         return one - two, two
 
 
-def cell_levels(law: TreeDistribution) -> Iterator[float]:
+def cell_levels(distribution: TreeDistribution) -> Iterator[float]:
     """Yield each level's part, leaves first, in the summed variance of all cells; exact."""
     # The time is proportional to the number of levels, since the sum over cells of their
     # squared mean weights in a node is enough.
-    counts = law.counts()
+    counts = distribution.counts()
     whole = end = 1.0
-    for level, radix in enumerate(law.radices):
-        complete = law.complete[level]
-        last = law.last[level]
+    for level, radix in enumerate(distribution.radices):
+        complete = distribution.complete[level]
+        last = distribution.last[level]
         final = counts[level + 1] - 1
         others = counts[level] - final * radix - 1
         inner = radix * complete, radix * complete * whole, radix * complete**2 * whole
@@ -207,7 +211,7 @@ def cell_levels(law: TreeDistribution) -> Iterator[float]:
             for count, (total, linear, square) in ((final, inner), (1, outer))
         )
         whole, end = (square / total**2 for total, _, square in (inner, outer))
-    yield law.root * end
+    yield distribution.root * end
 
 
 #: The paper's own workloads by name.

@@ -298,9 +298,9 @@ def _variances() -> Iterator[Comparison]:
         "section 3.2", f"largest variance * 2 rho of T = {RUNNING} releases: h^2 / 4",
         (smooth.height / 2) ** 2, float(flat.max()),
     )  # fmt: skip
-    law = DiscreteGaussian(Fraction(100))
-    (released,) = errors(smooth, law, _DRAWN, "smooth, released noise")
-    measured = Measured.of((released**2).mean(axis=0) / float(law.variance))
+    distribution = DiscreteGaussian(Fraction(100))
+    (released,) = errors(smooth, distribution, _DRAWN, "smooth, released noise")
+    measured = Measured.of((released**2).mean(axis=0) / float(distribution.variance))
     yield Comparison(
         "section 3.2", f"mean square of the noise released in T = {RUNNING} steps, by nodes",
         f"{smooth.height / 2:g}", measured.mean, measured.half, note=measured.told(),

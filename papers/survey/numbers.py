@@ -58,13 +58,13 @@ class Published(NamedTuple):
 
 def _std(norm: Norm, moved: float, variances: np.ndarray) -> Errors:
     """Of B z with one law for all nodes, given what one unit moves and rows of B in squares."""
-    law: DiscreteLaplace | DiscreteGaussian
-    law = (
+    distribution: DiscreteLaplace | DiscreteGaussian
+    distribution = (
         DiscreteLaplace(Fraction(moved)) if norm == 1 else DiscreteGaussian(Fraction(moved))
     )  # epsilon = 1, and rho = 1/2
     return {
-        "mean": math.sqrt(law.variance * float(variances.mean())),
-        "max": math.sqrt(law.variance * float(variances.max())),
+        "mean": math.sqrt(distribution.variance * float(variances.mean())),
+        "max": math.sqrt(distribution.variance * float(variances.max())),
     }
 
 

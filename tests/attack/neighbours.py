@@ -268,23 +268,23 @@ def wide_enough(design: Design) -> None:
         AssertionError: the noise is too narrow.
     """
     guarantee = design.guarantee
-    law = design.law
+    distribution = design.distribution
     moved = sensitivity_of(design.strategy, design.contribution, design.shape)
     slack = 1 + 1e-9
-    if isinstance(law, DiscreteLaplace):
-        epsilon = moved.l1 / float(law.scale)
+    if isinstance(distribution, DiscreteLaplace):
+        epsilon = moved.l1 / float(distribution.scale)
         if isinstance(guarantee, PureDP):
-            assert epsilon <= float(guarantee.epsilon) * slack, f"{law} for {guarantee}"
+            assert epsilon <= float(guarantee.epsilon) * slack, f"{distribution} for {guarantee}"
         if isinstance(guarantee, ZCDP):
             lost = min(epsilon**2 / 2, epsilon)
-            assert lost <= float(guarantee.rho) * slack, f"{law} for {guarantee}"
+            assert lost <= float(guarantee.rho) * slack, f"{distribution} for {guarantee}"
         return
-    apart = math.sqrt(moved.l2_squared / float(law.sigma_squared))
+    apart = math.sqrt(moved.l2_squared / float(distribution.sigma_squared))
     if isinstance(guarantee, ZCDP):
-        assert apart**2 / 2 <= float(guarantee.rho) * slack, f"{law} for {guarantee}"
+        assert apart**2 / 2 <= float(guarantee.rho) * slack, f"{distribution} for {guarantee}"
     if isinstance(guarantee, ApproxDP):
         epsilon = float(guarantee.epsilon)
         lost = ndtr(apart / 2 - epsilon / apart)
         lost -= math.exp(epsilon + log_ndtr(-apart / 2 - epsilon / apart))
-        assert lost <= float(guarantee.delta) * slack, f"{law} for {guarantee}"
-    assert not isinstance(guarantee, PureDP), f"{law} for {guarantee}"
+        assert lost <= float(guarantee.delta) * slack, f"{distribution} for {guarantee}"
+    assert not isinstance(guarantee, PureDP), f"{distribution} for {guarantee}"

@@ -8,7 +8,7 @@ import numpy as np
 from neighbouring_jobs import KEYS, published
 
 from counton.strategies import matrices
-from counton.strategies.strategy import column_until, node_law
+from counton.strategies.strategy import column_until, node_distribution
 from tests.attack.neighbours import _known, terms, wide_enough
 
 Case = dict[str, Any]
@@ -50,7 +50,10 @@ def run_alone(case: Case, folder: Path) -> str:
         {node[:2] for step in range(1, steps + 1) for node in (
             *design.strategy.row(step), *column_until(design.strategy, step, steps))}
     )  # fmt: skip
-    width = [node_law(design.strategy, design.law, level).variance for level, _ in nodes]
+    width = [
+        node_distribution(design.strategy, design.distribution, level).variance
+        for level, _ in nodes
+    ]
     claimed = np.asarray(reads, float) * np.sqrt(width)
     claimed /= np.linalg.norm(claimed, axis=1, keepdims=True)
     apart = np.abs(np.corrcoef(scaled) - claimed @ claimed.T).max()

@@ -16,8 +16,8 @@ from counton.base.distributions import (
     Pattern,
     Run,
     Runs,
-    law_from_dict,
-    law_to_dict,
+    distribution_from_dict,
+    distribution_to_dict,
     pattern_from_dict,
     pattern_to_dict,
 )
@@ -49,9 +49,11 @@ def test_laws_too_narrow_for_floats_have_variance_zero(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_laws_survive_being_saved(kind: Any) -> None:
-    law = kind(Fraction(10**20 + 1, 7)) if kind is DiscreteGaussian else kind(Fraction(10**9, 7))
-    assert law_from_dict(law_to_dict(law)) == law
-    assert hash(law_from_dict(law_to_dict(law))) == hash(law)
+    distribution = (
+        kind(Fraction(10**20 + 1, 7)) if kind is DiscreteGaussian else kind(Fraction(10**9, 7))
+    )
+    assert distribution_from_dict(distribution_to_dict(distribution)) == distribution
+    assert hash(distribution_from_dict(distribution_to_dict(distribution))) == hash(distribution)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_laws_survive_being_saved(kind: Any) -> None:
 )
 def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError):
-        law_from_dict(saved)
+        distribution_from_dict(saved)
 
 
 @pytest.mark.parametrize(

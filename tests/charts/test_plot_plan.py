@@ -37,7 +37,7 @@ def test_lines_are_means_of_exact_variances() -> None:
     ax = plot_plan(ranked, "A title").axes[0]
     best = max(ax.lines, key=lambda line: line.get_linewidth())
     drawn = np.asarray(best.get_ydata(), dtype=np.float64)
-    variance = noise_variance(ranked.best.strategy, ranked.best.law, range(1, 41))
+    variance = noise_variance(ranked.best.strategy, ranked.best.distribution, range(1, 41))
     assert drawn[0] == pytest.approx(0.5 * variance[0] ** 0.5)
     low = 0.5 * variance.min() ** 0.5
     high = 0.5 * variance.max() ** 0.5

@@ -166,10 +166,10 @@ def test_a_stream_that_can_release_nothing_says_why(
     state = str(tmp_path / "s.db")
     Stream.create(state, "one", Binary(3), PureDP(1)).close()
 
-    def refuse(self: Binary, law: object) -> None:
+    def refuse(self: Binary, distribution: object) -> None:
         raise InvalidInputError("sums of noise are not exact")
 
-    monkeypatch.setattr(Binary, "_check_law", refuse)
+    monkeypatch.setattr(Binary, "_check_distribution", refuse)
     said = place("export", state).refused()
     assert "has released no step, and cannot release any" in said
     assert "(sums of noise are not exact), so there is nothing to export; end it" in said

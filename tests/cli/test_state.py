@@ -287,9 +287,9 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
     state = str(place.state)
     shown = json.loads(place("inspect", state, "--json").out)
     counts, means = shown["streams"]
-    laws = [stream["terms"]["law"] for stream in (counts, means)]
-    assert all(Fraction(law["grid"]) < 1 for law in laws)
-    assert Fraction(laws[0]["scale"]) < 100
+    distributions = [stream["terms"]["law"] for stream in (counts, means)]
+    assert all(Fraction(distribution["grid"]) < 1 for distribution in distributions)
+    assert Fraction(distributions[0]["scale"]) < 100
     (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["name"] == "count"]
     assert means["last"]["std"] == pytest.approx(told["std"])
     assert "number of values" in means["last"]["of"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, ContributionBound
 from counton.base.distributions import DiscreteLaplace, Family, NoiseDistribution
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import calibrate
 from counton.strategies import (
     Binary,
@@ -30,7 +30,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import sensitivities
-from counton.strategies.strategy import NodeNoise, node_law
+from counton.strategies.strategy import NodeNoise, node_distribution
 
 Reals = NDArray[np.float64]
 #: What an event gains: of the probabilities with the unit, and without it.
@@ -44,16 +44,23 @@ pytestmark = pytest.mark.slow
 class Assigned:
     """Noise of which every coordinate is another assignment to the nodes."""
 
-    def __init__(self, strategy: StreamStrategy, law: NoiseDistribution, room: int | None) -> None:
+    def __init__(
+        self, strategy: StreamStrategy, distribution: NoiseDistribution, room: int | None
+    ) -> None:
         assert strategy.horizon is not None
         steps = range(1, strategy.horizon + 1)
         nodes = sorted({node[:2] for step in steps for node in strategy.row(step)})
         values = within(
-            len(nodes), 1 if isinstance(law, DiscreteLaplace) else 2, room or MOST * len(nodes) ** 2
+            len(nodes),
+            1 if isinstance(distribution, DiscreteLaplace) else 2,
+            room or MOST * len(nodes) ** 2,
         )
         self.noise = dict(zip(nodes, values, strict=True))
         self.shape = (values.shape[1],)
-        parts = [masses(node_law(strategy, law, node[0]), self.noise[node]) for node in nodes]
+        parts = [
+            masses(node_distribution(strategy, distribution, node[0]), self.noise[node])
+            for node in nodes
+        ]
         self.chances: Reals = np.prod(parts, axis=0)
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -88,7 +95,7 @@ def ball(nodes: int, most: int, power: int) -> NDArray[np.int64]:
 
 def best_way(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     gain: Gain,
     never: float,
     room: int | None = None,
@@ -97,7 +104,7 @@ def best_way(
 
     ``never`` is what it gains never to choose one, for each unit of probability.
     """
-    table = Assigned(strategy, law, room)
+    table = Assigned(strategy, distribution, room)
     steps = strategy.horizon
     assert steps is not None
     noise = strategy.noise(table, range(1, steps + 1)).astype(np.uint64)
@@ -163,9 +170,9 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
     for guarantee in GUARANTEES:
         epsilon = float(guarantee.epsilon)
         delta = float(guarantee.delta)
-        law = law_for(strategy, guarantee, ONE, family=family).law
+        distribution = distribution_for(strategy, guarantee, ONE, family=family).distribution
         room = 200_000 if strategy.horizon == 8 else None  # noise of many nodes is wide
-        lost, left_out = best_way(strategy, law, beyond(epsilon), never=0, room=room)
+        lost, left_out = best_way(strategy, distribution, beyond(epsilon), never=0, room=room)
         assert left_out < 1e-3
         assert lost <= delta * (1 + 1e-9) + left_out * math.exp(epsilon)
 
@@ -175,8 +182,8 @@ def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
     """Who waits for the second block where the first one tells too little gains."""
     strategy = KAry(8, 4)
     guarantee = GUARANTEES[0]
-    law = calibrate(guarantee, sensitivities(strategy), "laplace").law
-    lost, left_out = best_way(strategy, law, beyond(6), never=0, room=200_000)
+    distribution = calibrate(guarantee, sensitivities(strategy), "laplace").distribution
+    lost, left_out = best_way(strategy, distribution, beyond(6), never=0, room=200_000)
     assert lost - math.exp(6) * left_out > 1.02 * float(guarantee.delta)
 
 
@@ -186,8 +193,8 @@ def test_no_way_of_choosing_exceeds_rho_at_whole_orders(
     strategy: StreamStrategy, family: Family
 ) -> None:
     for rho, order in ((2, 2), (2, 3), (4, 2)):
-        law = law_for(strategy, ZCDP(rho), ONE, family=family).law
-        mean, _ = best_way(strategy, law, to_the_power(order), never=1)
+        distribution = distribution_for(strategy, ZCDP(rho), ONE, family=family).distribution
+        mean, _ = best_way(strategy, distribution, to_the_power(order), never=1)
         assert math.log(mean) <= (order - 1) * order * rho * (1 + 1e-9)
 
 
@@ -195,8 +202,8 @@ def test_between_whole_orders_some_way_exceeds_rho_by_no_more_than_is_said() -> 
     strategy = KAry(8, 4)
     rho = 4
     order = 1.5
-    law = law_for(strategy, ZCDP(rho), ONE).law
-    mean, _ = best_way(strategy, law, to_the_power(order), never=1)
+    distribution = distribution_for(strategy, ZCDP(rho), ONE).distribution
+    mean, _ = best_way(strategy, distribution, to_the_power(order), never=1)
     divergence = math.log(mean) / (order - 1)
     assert divergence > 1.02 * order * rho
     part = order % 1
@@ -213,7 +220,7 @@ def both_known(epsilon: float) -> Gain:
 
 
 def best_of_streams(
-    strategy: StreamStrategy, law: NoiseDistribution, epsilon: float, most: int
+    strategy: StreamStrategy, distribution: NoiseDistribution, epsilon: float, most: int
 ) -> tuple[float, float]:
     """What the best way loses in one stream, and in so many that each has noise of its own.
 
@@ -222,7 +229,7 @@ def best_of_streams(
     """
     one = lost = 0.0
     for number in range(most):
-        more, _ = best_way(strategy, law, both_known(epsilon), never=lost)
+        more, _ = best_way(strategy, distribution, both_known(epsilon), never=lost)
         one = one or more
         if more <= lost + 1e-9 and number:
             break
@@ -239,8 +246,8 @@ def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
     strategy: StreamStrategy, family: Family
 ) -> None:
     for guarantee in GUARANTEES:
-        law = law_for(strategy, guarantee, ONE, family=family).law
-        one, lost = best_of_streams(strategy, law, float(guarantee.epsilon), 12)
+        distribution = distribution_for(strategy, guarantee, ONE, family=family).distribution
+        one, lost = best_of_streams(strategy, distribution, float(guarantee.epsilon), 12)
         assert one <= lost <= float(guarantee.delta) * (1 + 1e-9)
 
 
@@ -251,8 +258,10 @@ def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee()
     for strategy, (first, then) in itertools.product(some, itertools.permutations(both)):
         lost = 0.0
         for guarantee in (then, first):  # what comes is what it gains to wait
-            law = law_for(strategy, guarantee, ONE, family="gaussian").law
-            lost, _ = best_way(strategy, law, both_known(6), never=lost)
+            distribution = distribution_for(
+                strategy, guarantee, ONE, family="gaussian"
+            ).distribution
+            lost, _ = best_way(strategy, distribution, both_known(6), never=lost)
         assert lost <= 0.02 * (1 + 1e-9)
 
 
@@ -260,8 +269,8 @@ def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -
     """Composed losses of a strategy that is not causal."""
     strategy = KAry(4, 3)
     guarantee = GUARANTEES[0]
-    law = calibrate(guarantee, sensitivities(strategy), "laplace").law
-    one, lost = best_of_streams(strategy, law, 6, 3)
+    distribution = calibrate(guarantee, sensitivities(strategy), "laplace").distribution
+    one, lost = best_of_streams(strategy, distribution, 6, 3)
     assert one <= float(guarantee.delta) < lost / 1.09
 
 
@@ -274,9 +283,9 @@ class Shared(Independent):
 
 
 def test_streams_that_share_their_noise_are_found_to_lose_everything() -> None:
-    law = law_for(Independent(2), GUARANTEES[0], ONE).law
-    right, _ = best_way(Independent(2), law, both_known(6), never=0)
-    wrong, left_out = best_way(Shared(2), law, beyond(6), never=0)
+    distribution = distribution_for(Independent(2), GUARANTEES[0], ONE).distribution
+    right, _ = best_way(Independent(2), distribution, both_known(6), never=0)
+    wrong, left_out = best_way(Shared(2), distribution, beyond(6), never=0)
     assert right <= float(GUARANTEES[0].delta)
     assert wrong > 1 - 1e-6 - left_out
 

@@ -17,7 +17,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, Counter, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import StateError
 from counton.continual import Design
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy, sensitivities
@@ -28,14 +28,14 @@ ONE = ContributionBound.add_remove()
 # ------------------------------------------------------------------------- waiting for a block
 
 
-def waiting(law: NoiseDistribution, epsilon: float, blocks: int) -> float:
+def waiting(distribution: NoiseDistribution, epsilon: float, blocks: int) -> float:
     """Delta of who waits for the best of so many blocks of a tree of two levels with subtraction.
 
     Before the last item of a block he knows m = z_1 - z_0 of the two nodes that hide it.
     """
     reach = 60
     z = np.arange(-reach, reach + 1)
-    one = masses(law, z)
+    one = masses(distribution, z)
     joint = {m: one[max(0, -m) : len(z) - max(0, m)] * one[max(0, m) : len(z) - max(0, -m)]
              for m in range(-reach, reach + 1)}  # fmt: skip
     lost = {
@@ -52,25 +52,25 @@ def test_waiting_for_a_block_gains_nothing() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
     strategy = KAry(180, 19, subtraction=True)
     guarantee = ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
+    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").distribution
     assert isinstance(fixed, DiscreteLaplace)
     assert float(fixed.scale) == pytest.approx(1.9495, abs=1e-4)
     assert composed_delta(fixed.scale, 1, 2, 1.0) == pytest.approx(0.01, rel=1e-3)
     assert waiting(fixed, 1, blocks=9) == pytest.approx(0.0163, abs=5e-5)
     for family in ("laplace", "gaussian", None):
-        law = law_for(strategy, guarantee, ONE, family=family).law
-        assert waiting(law, 1, blocks=9) <= 0.01
+        distribution = distribution_for(strategy, guarantee, ONE, family=family).distribution
+        assert waiting(distribution, 1, blocks=9) <= 0.01
 
 
 def test_waiting_for_a_stream_gains_nothing() -> None:
     """As many blocks as gain anything: those of a thousand jobs, of which he chooses one."""
     strategy = KAry(180, 19, subtraction=True)
     guarantee = ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
+    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").distribution
     lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
     assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
-    law = law_for(strategy, guarantee, ONE, family="gaussian").law
-    lost = [waiting(law, 1, blocks) for blocks in (1, 1000)]
+    distribution = distribution_for(strategy, guarantee, ONE, family="gaussian").distribution
+    lost = [waiting(distribution, 1, blocks) for blocks in (1, 1000)]
     assert lost == pytest.approx([0.0093, 0.009995], abs=5e-5)
     assert lost[1] <= 0.01
 
@@ -92,7 +92,7 @@ def test_choosing_among_many_cells_gains_nothing(
     guarantee = ApproxDP(epsilon, delta)
     shift = sensitivities(strategy)
     many = Sensitivity(cells * shift.l1, cells * shift.l2_squared, ((1, cells * shift.l1),))
-    fixed = calibrate(guarantee, many, "laplace").law
+    fixed = calibrate(guarantee, many, "laplace").distribution
     assert isinstance(fixed, DiscreteLaplace)
     same = float(np.sum(masses(fixed, np.arange(-400, 401)) ** 2))
     missed = sum(
@@ -102,12 +102,16 @@ def test_choosing_among_many_cells_gains_nothing(
     attacked = (1 - missed) * composed_delta(fixed.scale / 2, 1, cells, epsilon)
     assert attacked / float(delta) == pytest.approx(times, abs=0.5)
     contribution = ContributionBound.add_remove(cells=cells)
-    law = law_for(strategy, guarantee, contribution, (1000,), "laplace").law
-    assert isinstance(law, DiscreteLaplace)
-    assert composed_delta(law.scale / 2, 1, cells, epsilon) <= float(delta)
-    law = law_for(strategy, guarantee, contribution, (1000,), "gaussian").law
-    assert isinstance(law, DiscreteGaussian)
-    spacing = 2 * cells / float(law.sigma_squared)
+    distribution = distribution_for(
+        strategy, guarantee, contribution, (1000,), "laplace"
+    ).distribution
+    assert isinstance(distribution, DiscreteLaplace)
+    assert composed_delta(distribution.scale / 2, 1, cells, epsilon) <= float(delta)
+    distribution = distribution_for(
+        strategy, guarantee, contribution, (1000,), "gaussian"
+    ).distribution
+    assert isinstance(distribution, DiscreteGaussian)
+    spacing = 2 * cells / float(distribution.sigma_squared)
     assert max(around(c / 97, spacing, epsilon) for c in range(97)) <= float(delta)
 
 
@@ -125,23 +129,27 @@ def around(centre: float, square: float, epsilon: float) -> float:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")])
 def test_causal_strategies_need_what_a_fixed_step_needs(guarantee: Guarantee) -> None:
     for strategy in (Binary(100), KAry(100, 5, subtraction=False), SmoothBinary(100, 9, 4)):
-        law = law_for(strategy, guarantee, ONE).law
-        assert law == calibrate(guarantee, sensitivities(strategy)).law
+        distribution = distribution_for(strategy, guarantee, ONE).distribution
+        assert distribution == calibrate(guarantee, sensitivities(strategy)).distribution
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2")])
 def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarantee) -> None:
     for strategy in (KAry(100, 5), LookAhead.best(100)):
         assert (
-            law_for(strategy, guarantee, ONE).law
-            == calibrate(guarantee, sensitivities(strategy)).law
+            distribution_for(strategy, guarantee, ONE).distribution
+            == calibrate(guarantee, sensitivities(strategy)).distribution
         )
 
 
 def test_units_in_several_steps_are_converted_where_what_is_to_come_is_read() -> None:
     several = ContributionBound.add_remove(steps=3)
     methods = [
-        {c.method for c in law_for(s, ApproxDP(1, "1e-6"), several).candidates if c.law}
+        {
+            c.method
+            for c in distribution_for(s, ApproxDP(1, "1e-6"), several).candidates
+            if c.distribution
+        }
         for s in (KAry(100, 5), KAry(100, 5, subtraction=False))
     ]
     around_any = "Gaussian by analytic calibration around any centre"
@@ -155,7 +163,10 @@ def test_the_planner_promises_nothing_else(horizon: int) -> None:
     guarantee = ApproxDP(1, "1e-2")
     ranked = plan(horizon, guarantee)
     for choice in ranked:
-        assert choice.law == law_for(choice.strategy, guarantee, ONE, (), choice.family).law
+        assert (
+            choice.distribution
+            == distribution_for(choice.strategy, guarantee, ONE, (), choice.family).distribution
+        )
         if not choice.strategy.facts.causal and choice.family == "laplace":
             assert ranked.why(choice).startswith("Laplace of scale l1 / epsilon")
 

@@ -108,10 +108,10 @@ def test_how_far_the_level_of_wide_laplace_noise_falls_short() -> None:
     An interval takes the larger of the quantiles of a normal law and of the heaviest node alone;
     where both are equal, near 0.9075, a sum of two nodes of weights 1 and w is beyond either.
     """
-    law = DiscreteLaplace(Fraction(10**6))
+    distribution = DiscreteLaplace(Fraction(10**6))
     short = {}
     for level in (0.5, 0.8, 0.9, 0.905, 0.9075, 0.91, 0.92, 0.95, 0.99, 0.999):
-        alone = interval_halfwidth(law, 1, level) / law.std
+        alone = interval_halfwidth(distribution, 1, level) / distribution.std
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), alone)
         for weight in (0.1, 0.3, 0.5, 0.7, 0.9, 0.98):
             half = quantile * math.sqrt(2 * (1 + weight**2))  # scale 1, variance 2

@@ -539,11 +539,11 @@ def test_losses_by_age_are_of_single_events(guarantee: Any) -> None:
 
 def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:
     visitor = ContributionBound.add_remove(steps=3, separation=4, unit="visitor")
-    laws = [
+    distributions = [
         Counter(
             Binary(16), ZCDP(0.5), key=Key.generate(), name="visits", contribution=contribution
-        ).design.law
+        ).design.distribution
         for contribution in (ContributionBound.add_remove(), visitor)
     ]
-    assert laws == [DiscreteGaussian(Fraction(5)), DiscreteGaussian(Fraction(21))]
+    assert distributions == [DiscreteGaussian(Fraction(5)), DiscreteGaussian(Fraction(21))]
     assert "one visitor" in str(visitor)

@@ -21,7 +21,7 @@ TERMS: dict[str, Any] = {
     "guarantee": PureDP(1),
     "contribution": ContributionBound.add_remove(),
     "shape": (8,),
-    "law": DiscreteLaplace(Fraction(3)),
+    "distribution": DiscreteLaplace(Fraction(3)),
     "statistic": {"statistic": "Ranges", "labels": 8},
 }
 
@@ -34,7 +34,7 @@ TERMS: dict[str, Any] = {
         {"statistic": {"statistic": "Ranges", "labels": 8, "name": "hour"}},
         {"guarantee": PureDP(2)},
         {"contribution": ContributionBound.replace()},
-        {"law": DiscreteLaplace(Fraction(4))},
+        {"distribution": DiscreteLaplace(Fraction(4))},
     ],
     ids=lambda change: str(*change),
 )

@@ -48,7 +48,7 @@ def test_children_add_up_exactly_and_errors_have_the_stated_size(guarantee: Any)
         inner = tree.children[level] > 0
         assert (summed[inner] == release.estimates[level][inner]).all()
     for level, (estimate, exact, variance) in enumerate(
-        zip(release.estimates, truth, release.statistic.law.variances, strict=True)
+        zip(release.estimates, truth, release.statistic.distribution.variances, strict=True)
     ):
         away = (estimate - exact) / (np.sqrt(variance) * release.release.std)
         assert np.abs(away).max() < 14, level
@@ -63,8 +63,8 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
     plan = Planned(tree, targets={"total": 3.0})
     expected = Fraction(1, 9) * (1 + Fraction(2, 4) + Fraction(49, 51)) / 2
     assert float(plan.guarantee.rho) == pytest.approx(float(expected), rel=1e-5)
-    assert isinstance(plan.law, DiscreteGaussian)
-    sigma = float(plan.law.sigma_squared) ** 0.5
+    assert isinstance(plan.distribution, DiscreteGaussian)
+    sigma = float(plan.distribution.sigma_squared) ** 0.5
     assert plan.std("total") == pytest.approx(3, rel=1e-5)
     assert sigma / plan.measurement.total <= 3
 
@@ -83,8 +83,8 @@ def test_a_node_with_one_child_passes_its_noise_on() -> None:
     plan = Planned(tree, guarantee=ZCDP(1), targets={"total": 2, "level 2": 3})
     release = hierarchy([1, 2, 3], tree, ZCDP(1), KEY)
     assert release["a"] == release["a", "c"] == release["a", "c", "f"]
-    assert plan.joint_law.variances[2][0] == plan.joint_law.variances[1][0]
-    assert plan.joint_law.variances[2][1] > plan.joint_law.variances[1][0]
+    assert plan.joint_distribution.variances[2][0] == plan.joint_distribution.variances[1][0]
+    assert plan.joint_distribution.variances[2][1] > plan.joint_distribution.variances[1][0]
 
 
 def test_targets_are_met_and_scaled() -> None:
@@ -123,9 +123,9 @@ def test_the_cost_of_any_accuracy_is_that_of_its_ratio(unit: Any) -> None:
 
 def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
     tree = wide_tree(sizes=(5, 30))
-    assert isinstance(Planned(tree, guarantee=PureDP(1)).law, DiscreteLaplace)
+    assert isinstance(Planned(tree, guarantee=PureDP(1)).distribution, DiscreteLaplace)
     plan = Planned(tree, guarantee=ZCDP(0.25))
-    assert isinstance(plan.law, DiscreteGaussian)
+    assert isinstance(plan.distribution, DiscreteGaussian)
     assert plan.guarantee.rho == Fraction(1, 4)
     moved = Planned(tree, guarantee=ZCDP(0.25), neighbours="replace")
     assert moved.std("total") > plan.std("total")

@@ -19,7 +19,7 @@ from counton.continual.intervals import (
     _transformed_tail,
     laplace_tail,
 )
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.privacy import Guarantee
 from counton.strategies import (
@@ -34,42 +34,42 @@ from counton.strategies import (
     StreamStrategy,
     noise_variance,
 )
-from counton.strategies.strategy import node_law, window_rows
+from counton.strategies.strategy import node_distribution, window_rows
 from counton.tables import Hats
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
 
-def by_convolution(law: NoiseDistribution, terms: int) -> NDArray[np.float64]:
+def by_convolution(distribution: NoiseDistribution, terms: int) -> NDArray[np.float64]:
     """P(|N| <= c) for c = 0, 1, ..."""
     total = np.ones(1)
     for _ in range(terms):
-        total = np.convolve(total, all_masses(law))
+        total = np.convolve(total, all_masses(distribution))
     half = total[len(total) // 2 :]
     return np.asarray(2 * np.cumsum(half) - half[0])
 
 
 @pytest.mark.parametrize("terms", [1, 2, 5, 30])
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [DiscreteLaplace(Fraction(b)) for b in ("0.2", "1", "3.7", "12")]
     + [DiscreteGaussian(Fraction(s)) for s in ("0.05", "0.5", "1", "3.9", "4.1", "100")],
 )
 def test_halfwidth_is_the_smallest_by_direct_convolution(
-    law: NoiseDistribution, terms: int
+    distribution: NoiseDistribution, terms: int
 ) -> None:
-    inside = by_convolution(law, terms)
+    inside = by_convolution(distribution, terms)
     for level in LEVELS:
-        assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
+        assert interval_halfwidth(distribution, terms, level) == int(np.argmax(inside >= level))
 
 
 @pytest.mark.parametrize("terms", [257, 300, 1001])
 @pytest.mark.parametrize("scale", ["0.06", "0.1", "0.2", "1"])
 def test_many_narrow_draws_have_the_halfwidth_of_direct_convolution(scale: str, terms: int) -> None:
-    law = DiscreteLaplace(Fraction(scale))
-    inside = by_convolution(law, terms)
+    distribution = DiscreteLaplace(Fraction(scale))
+    inside = by_convolution(distribution, terms)
     for level in (*np.arange(0.01, 1, 0.01), 0.999, 1 - 1e-9):
-        assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
+        assert interval_halfwidth(distribution, terms, level) == int(np.argmax(inside >= level))
 
 
 @pytest.mark.parametrize("terms", [1, 5])
@@ -105,7 +105,7 @@ def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistrib
     strategy = Expiring(growth, delay=2)
     total = np.ones(1)
     for level in range(6):
-        total = np.convolve(total, all_masses(node_law(strategy, base, level)))
+        total = np.convolve(total, all_masses(node_distribution(strategy, base, level)))
         half = total[len(total) // 2 :]
         inside = 2 * np.cumsum(half) - half[0]
         first = 2**level + 2
@@ -129,12 +129,12 @@ def test_wide_laws_that_differ_are_covered_and_hardly_more(growth: str) -> None:
 
 def test_a_wide_and_a_narrow_gaussian_are_covered() -> None:
     strategy = Expiring(16)
-    law = DiscreteGaussian(Fraction(10**9))
-    assert node_law(strategy, law, 60).variance < 1e-9
-    widths = halfwidths(strategy, law, np.array([1, 1000, 2**60]))
+    distribution = DiscreteGaussian(Fraction(10**9))
+    assert node_distribution(strategy, distribution, 60).variance < 1e-9
+    widths = halfwidths(strategy, distribution, np.array([1, 1000, 2**60]))
     assert (np.diff(widths) >= 0).all()
     assert widths[-1] == pytest.approx(
-        1.96 * noise_variance(strategy, law, [2**60])[0] ** 0.5, rel=1e-3
+        1.96 * noise_variance(strategy, distribution, [2**60])[0] ** 0.5, rel=1e-3
     )
 
 
@@ -166,22 +166,22 @@ MANY = LeastSquaresStrategy(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
 
 
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [DiscreteLaplace(Fraction(s)) for s in ("1/10", "1", "5000")]
     + [DiscreteGaussian(Fraction(s)) for s in ("1/9", "5", "2000000")],
     ids=str,
 )
 def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
 ) -> None:
     """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
     tree = KAry(400, 800)
     steps = np.array([*range(1, 20), *range(20, 240, 19), *range(250, 262), 398])
     for level in (0.5, 0.95, 1 - 1e-9):
-        expected = [interval_halfwidth(law, terms, level) for terms in steps.tolist()]
-        assert halfwidths(tree, law, steps, level).tolist() == expected
-        assert halfwidths(tree, law, steps[::-1], level).tolist() == expected[::-1]
-    assert halfwidths(tree, law, range(5, 5)).shape == (0,)
+        expected = [interval_halfwidth(distribution, terms, level) for terms in steps.tolist()]
+        assert halfwidths(tree, distribution, steps, level).tolist() == expected
+        assert halfwidths(tree, distribution, steps[::-1], level).tolist() == expected[::-1]
+    assert halfwidths(tree, distribution, range(5, 5)).shape == (0,)
 
 
 def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,9 +200,9 @@ def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("std", [4000, 4097, 5000, 9000, 10**6])
 def test_wide_gaussians_have_intervals_of_every_level(std: int) -> None:
     """At most one integer above the normal law's quantile, up to the highest level."""
-    law = DiscreteGaussian(Fraction(std**2))
+    distribution = DiscreteGaussian(Fraction(std**2))
     for level in (0.5, 0.95, 1 - 1e-8, 1 - 1e-9):
-        width = interval_halfwidth(law, 1, level)
+        width = interval_halfwidth(distribution, 1, level)
         inside = math.erf((width + 0.5) / (std * math.sqrt(2)))
         shorter = math.erf((width - 1.5) / (std * math.sqrt(2)))
         assert inside >= level - 1e-12
@@ -237,7 +237,7 @@ def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -
     counter = Counter(HonakerOnline(16), guarantee, key=key, name="early", shape=(size,))
     noise = np.abs(counter.release_many(np.zeros((16, size), np.int64)).values)
     for level in (0.5, 0.9, 0.95, 0.99):
-        widths = halfwidths(counter.design.strategy, counter.design.law, steps, level)
+        widths = halfwidths(counter.design.strategy, counter.design.distribution, steps, level)
         covered = (noise <= widths[:, None]).mean(axis=1)
         assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
         # wider than the grid of the nodes asks for would be careless
@@ -251,15 +251,17 @@ def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: in
     strategy = HonakerOnline(horizon)
     for budget in np.geomspace(0.02, 25, 20).round(4):
         for guarantee in (PureDP(float(budget)), ZCDP(float(budget))):
-            law = law_for(strategy, guarantee, ContributionBound.add_remove()).law
+            distribution = distribution_for(
+                strategy, guarantee, ContributionBound.add_remove()
+            ).distribution
             for level in (0.5, 0.95, 0.99, 0.999999):
-                width = halfwidths(strategy, law, range(1, 2), level)[0]
-                assert width == interval_halfwidth(law, 1, level)
+                width = halfwidths(strategy, distribution, range(1, 2), level)[0]
+                assert width == interval_halfwidth(distribution, 1, level)
 
 
 @pytest.mark.parametrize("cells", [1, 30])
 @pytest.mark.parametrize(
-    ("strategy", "law"),
+    ("strategy", "distribution"),
     [
         *OF_TREES,
         (Expiring(1, delay=2), LAPLACE),
@@ -272,11 +274,13 @@ def test_the_first_step_of_fractional_weights_has_the_exact_interval(horizon: in
     ids=lambda value: type(value).__name__,
 )
 def test_windows_are_covered_as_often_as_they_say(
-    strategy: StreamStrategy, law: NoiseDistribution, cells: int
+    strategy: StreamStrategy, distribution: NoiseDistribution, cells: int
 ) -> None:
     draws = 30_000 if cells == 1 else 4_000
     level = 0.95
-    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (draws * cells,))
+    field = NoiseField(
+        bytes(32), lambda level: node_distribution(strategy, distribution, level), (draws * cells,)
+    )
     noise = strategy.noise(field, range(1, 16))
     totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.facts.fraction_bits
     if strategy.facts.workload == "windows":
@@ -285,17 +289,21 @@ def test_windows_are_covered_as_often_as_they_say(
     ends = [(0, 1), (0, 2), (0, 15), (3, 4), (3, 7), (0, 8), (5, 15), (7, 14), (8, 9)]
     starts, stops = np.array(ends).T
     off = np.abs(totals[stops] - totals[starts])
-    widths = window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+    widths = window_halfwidths(strategy, distribution, starts, stops, level, cells=cells)
     covered = (off <= widths[:, None]).mean(axis=1)
     error = 5 * math.sqrt(level * (1 - level) / draws)
     assert (covered > level - error).all()
     # Laplace nodes of different weights stand for fewer equal ones, with heavier tails.
-    careful = 0.02 if strategy.facts.fraction_bits and isinstance(law, DiscreteLaplace) else 0.005
+    careful = (
+        0.02
+        if strategy.facts.fraction_bits and isinstance(distribution, DiscreteLaplace)
+        else 0.005
+    )
     assert (covered[widths > 0] < level + careful + error).all()  # none within a delay
 
 
 def by_enumeration(
-    strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
+    strategy: StreamStrategy, distribution: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[int, NDArray[np.float64]]:
     """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit.
 
@@ -308,7 +316,7 @@ def by_enumeration(
             assert abs(simple - weight) <= Fraction(1, 2**40)
             weights[level, index] = weights.get((level, index), Fraction(0)) + sign * simple
     unit = math.lcm(*(weight.denominator for weight in weights.values()))
-    mass = all_masses(law)
+    mass = all_masses(distribution)
     total = np.ones(1)
     for weight in weights.values():
         times = abs(int(weight * unit))
@@ -322,19 +330,19 @@ def by_enumeration(
 
 @pytest.mark.parametrize("cells", [1, 3])
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [DiscreteGaussian(Fraction(s)) for s in ("0.05", "0.2", "1", "5")]
     + [DiscreteLaplace(Fraction(s)) for s in ("0.15", "0.4", "1")],
     ids=str,
 )
 @pytest.mark.parametrize("strategy", [HonakerOnline(6), Binary(6), KAry(6, 3)], ids=repr)
 def test_windows_of_narrow_nodes_are_covered_by_enumeration(
-    strategy: StreamStrategy, law: NoiseDistribution, cells: int
+    strategy: StreamStrategy, distribution: NoiseDistribution, cells: int
 ) -> None:
     for start, stop in ((0, 1), (0, 6), (1, 2), (1, 4), (2, 3), (3, 5), (3, 6), (4, 6)):
-        unit, inside = by_enumeration(strategy, law, start, stop, cells)
+        unit, inside = by_enumeration(strategy, distribution, start, stop, cells)
         for level in (0.5, 0.9, 0.95, 0.999, 1 - 1e-7):
-            width = window_halfwidths(strategy, law, start, stop, level, cells=cells)
+            width = window_halfwidths(strategy, distribution, start, stop, level, cells=cells)
             needed = int(np.argmax(inside >= level)) / unit
             assert width >= needed, (start, stop, level)
             if strategy.facts.fraction_bits == 0:
@@ -345,10 +353,10 @@ def test_windows_of_narrow_nodes_are_covered_by_enumeration(
 
 def test_sums_over_many_cells() -> None:
     strategy = Expiring(2)
-    law = DiscreteLaplace(Fraction(2**12))
-    std = math.sqrt(float(noise_variance(strategy, law, 900, since=3)))
+    distribution = DiscreteLaplace(Fraction(2**12))
+    std = math.sqrt(float(noise_variance(strategy, distribution, 900, since=3)))
     for cells in (10**4, 10**6, 10**9):
-        width = float(window_halfwidths(strategy, law, 3, 900, cells=cells))
+        width = float(window_halfwidths(strategy, distribution, 3, 900, cells=cells))
         assert width == pytest.approx(1.959964 * std * math.sqrt(cells), rel=2e-3)
     for each in (DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(1, 2))):
         width = float(window_halfwidths(Binary(7), each, 3, 7, cells=10**8))
@@ -356,18 +364,21 @@ def test_sums_over_many_cells() -> None:
 
 
 def test_inverted_sums_are_those_of_mixtures_and_products() -> None:
-    for law, terms in ((DiscreteLaplace(Fraction(9)), 200), (DiscreteLaplace(Fraction(2**30)), 50)):
-        mixture = laplace_tail(law, terms)
-        inverted = _inverted_tail({law: terms}, law.std * math.sqrt(terms))
+    for distribution, terms in (
+        (DiscreteLaplace(Fraction(9)), 200),
+        (DiscreteLaplace(Fraction(2**30)), 50),
+    ):
+        mixture = laplace_tail(distribution, terms)
+        inverted = _inverted_tail({distribution: terms}, distribution.std * math.sqrt(terms))
         assert inverted is not None
         for times in (0.0, 0.3, 1.0, 2.0, 4.0, 6.0, 40.0):
-            c = int(times * law.std * math.sqrt(terms))
+            c = int(times * distribution.std * math.sqrt(terms))
             assert inverted(c) == pytest.approx(mixture(c), abs=2e-12)
     several: dict[NoiseDistribution, int] = {
         DiscreteLaplace(Fraction(40)): 20,
         DiscreteLaplace(Fraction(90)): 30,
     }
-    std = math.sqrt(sum(law.variance * count for law, count in several.items()))
+    std = math.sqrt(sum(distribution.variance * count for distribution, count in several.items()))
     product = _transformed_tail(several, std)
     inverted = _inverted_tail(several, std)
     assert inverted is not None

@@ -91,7 +91,7 @@ def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     (choice,), gram = plan.choices, plan.best.workloads[0].gram()
 
     def variance(low: Any, high: Any) -> Any:
-        return choice.strategy.variance(low[None], high[None]) * choice.law.variance
+        return choice.strategy.variance(low[None], high[None]) * choice.distribution.variance
 
     low, high = np.triu_indices(41, 0)
     sums = np.zeros((41, 41))
@@ -120,7 +120,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
     low = np.array([[0, 0, 4], [0, 0, 8]])
     high = np.array([[8, 1, 8], [32, 1, 16]])
-    found = choice.strategy.variance(low, high) * choice.law.variance
+    found = choice.strategy.variance(low, high) * choice.distribution.variance
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 
 
@@ -140,7 +140,7 @@ def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
             16, guarantee=ZCDP(1), line="cascade", contribution=contribution
         ).best
         whole = best.strategy.variance(np.array([[0]]), np.array([[16]]))
-        return math.sqrt(float(whole[0]) * best.law.variance)
+        return math.sqrt(float(whole[0]) * best.distribution.variance)
 
     base = std(ContributionBound.add_remove())
     assert std(ContributionBound.replace()) / base == pytest.approx(
@@ -198,7 +198,7 @@ def test_shapes_that_are_none_are_refused(shape: Any) -> None:
 
 @pytest.mark.parametrize("count", [2**45, 2**61])
 def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
-    statistic = Ranges(2, counts=True).settle(ZCDP(1), 1)
+    statistic = Ranges(2, counts=True).resolve_parameters(ZCDP(1), 1)
     with pytest.raises(SumOverflowError, match="larger units"):
         statistic.measure(np.array([[1, count]]))
 

@@ -34,14 +34,14 @@ BUDGETS = [PureDP(e) for e in ("0.3", 1, 3, 5)] + [ZCDP(r) for r in ("0.045", "0
 
 @cache
 def inside(
-    law: NoiseDistribution, weights: tuple[Fraction, ...]
+    distribution: NoiseDistribution, weights: tuple[Fraction, ...]
 ) -> tuple[NDArray[np.float64], int]:
     """P(|N| <= c / d) for c = 0, 1, ..., and d: by convolution on the lattice of all weights."""
     common = math.lcm(*(weight.denominator for weight in weights))
     total = np.ones(1)
     for weight in weights:
         step = abs(int(weight * common))
-        one = all_masses(law)
+        one = all_masses(distribution)
         spaced = np.zeros((len(one) - 1) * step + 1)
         spaced[::step] = one
         length = len(total) + len(spaced) - 1
@@ -72,27 +72,27 @@ def half_of(reading: GridResult, low: list[int], high: list[int], wanted: float)
 def check(reading: GridResult) -> None:
     """Coverage of every box, from its exact law: at least as wanted, hardly more."""
     grid = reading.statistic.grid
-    law = reading.release._design.law
+    distribution = reading.release._design.distribution
     sides: list[Any] = [list(itertools.combinations(range(cells + 1), 2)) for cells in grid.shape]
     for box in itertools.product(*sides):
         low = [side[0] for side in box]
         high = [side[1] for side in box]
         weights = read(tuple(grid.axes), tuple(low), tuple(high))
-        chance, common = inside(law, weights)
+        chance, common = inside(distribution, weights)
         # What is released is rounded: only what is within this of the estimate's noise is covered.
         rounding = 2.0 ** (len(low) - 1 - reading._bits)
-        std = math.sqrt(law.variance * sum(float(weight) ** 2 for weight in weights))
+        std = math.sqrt(distribution.variance * sum(float(weight) ** 2 for weight in weights))
         atom = float(max(abs(weight) for weight in weights))
         for wanted in LEVELS:
             half = half_of(reading, low, high, wanted)
             within = half if grid.cell_weight == 1 else half - rounding
             place = min(math.floor(within * common + 1e-6), len(chance) - 1)
-            assert chance[place] >= wanted - 1e-9, (box, law, half)
+            assert chance[place] >= wanted - 1e-9, (box, distribution, half)
             needed = int(np.argmax(chance >= wanted)) / common
-            if is_narrow(law) or grid.cell_weight is not None:
-                assert within <= needed + max(atom, 0.01 * std), (box, law, half, needed)
+            if is_narrow(distribution) or grid.cell_weight is not None:
+                assert within <= needed + max(atom, 0.01 * std), (box, distribution, half, needed)
             else:  # a rule that does not look at single weights
-                assert within <= 1.35 * needed + atom, (box, law, half, needed)
+                assert within <= 1.35 * needed + atom, (box, distribution, half, needed)
 
 
 STRATEGIES: list[tuple[Nodes, ...]] = [
@@ -134,7 +134,7 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     table = Contingency({"sex": ["f", "m"], "age": ["1", "2", "3"]}, equal=equal)
     reading = released(table, [("f", "1"), ("m", "2"), ("f", "3")], guarantee, KEY)
     grid = reading.statistic.grid
-    law = reading.release._design.law
+    distribution = reading.release._design.distribution
     ends: dict[tuple[str, ...], tuple[list[int], list[int]]] = {
         (): ([0, 0], [2, 3]), ("sex",): ([0, 0], [1, 3]), ("age",): ([0, 0], [2, 1]),
         ("age", "sex"): ([0, 0], [1, 1]),
@@ -152,42 +152,46 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
                 rows = np.ones(1)
                 for axis, first, last in zip(grid.axes, low, high, strict=True):
                     rows = np.kron(rows, np.linalg.pinv(axis.matrix())[first:last].sum(axis=0))
-                sampled = by_sampling(law, rows, 20_000)
+                sampled = by_sampling(distribution, rows, 20_000)
                 hit = (sampled <= half_of(reading, low, high, level)).mean()
                 assert hit >= level - 5 * math.sqrt(level * (1 - level) / 20_000)
 
 
 def by_sampling(
-    law: NoiseDistribution, weights: NDArray[np.float64], draws: int
+    distribution: NoiseDistribution, weights: NDArray[np.float64], draws: int
 ) -> NDArray[np.float64]:
     """|N| of so many sums of draws, wide laws taken for what they are discretized from."""
     generator = np.random.default_rng(3)
     size = (draws, len(weights))
-    if law.variance > 10**6:
-        wide = generator.laplace if isinstance(law, DiscreteLaplace) else generator.normal
-        spread = math.sqrt(law.variance / (2 if isinstance(law, DiscreteLaplace) else 1))
+    if distribution.variance > 10**6:
+        wide = generator.laplace if isinstance(distribution, DiscreteLaplace) else generator.normal
+        spread = math.sqrt(
+            distribution.variance / (2 if isinstance(distribution, DiscreteLaplace) else 1)
+        )
         return np.asarray(np.abs(wide(0, spread, size) @ weights))
-    one = all_masses(law)
+    one = all_masses(distribution)
     reach = len(one) // 2
     noise = generator.choice(np.arange(-reach, reach + 1), p=one, size=size)
     return np.asarray(np.abs(noise @ weights))
 
 
-@pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(2, 3)), DiscreteGaussian(Fraction(1, 3))])
+@pytest.mark.parametrize(
+    "distribution", [DiscreteLaplace(Fraction(2, 3)), DiscreteGaussian(Fraction(1, 3))]
+)
 @pytest.mark.parametrize("weights", [[1.0, 0.37, 0.37, 0.05], [0.5, 0.3], [1.0] + [0.01] * 30])
-def test_weights_without_a_lattice(law: NoiseDistribution, weights: list[float]) -> None:
+def test_weights_without_a_lattice(distribution: NoiseDistribution, weights: list[float]) -> None:
     values, counts = np.unique(weights, return_counts=True)
     kind = tuple(zip(values.tolist(), counts.tolist(), strict=True))
-    sampled = by_sampling(law, np.array(weights), 100_000)
+    sampled = by_sampling(distribution, np.array(weights), 100_000)
     for level in LEVELS:
-        half = weighted_halfwidth(law, kind, level)
+        half = weighted_halfwidth(distribution, kind, level)
         slack = 5 * math.sqrt(level * (1 - level) / len(sampled))
         assert (sampled <= half).mean() >= level - slack
         shorter = half - max(max(weights) / 3, 0.02)
         assert shorter < 0 or (sampled <= shorter).mean() <= level + slack
 
 
-WIDE_LAWS: list[NoiseDistribution] = [
+WIDE_DISTRIBUTIONS: list[NoiseDistribution] = [
     DiscreteLaplace(Fraction(20)),
     DiscreteLaplace(Fraction(3000)),
     DiscreteGaussian(Fraction(400)),
@@ -196,31 +200,31 @@ WEIGHTS = [[1], [1, 1], [1] * 3, [1] * 8, [2, 1], [3, 2], [3, 1, 1], [4, 3, 2, 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", WIDE_LAWS)
+@pytest.mark.parametrize("distribution", WIDE_DISTRIBUTIONS)
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_wide_noise_is_covered_by_the_smooth_rule(
-    law: NoiseDistribution, weights: list[int]
+    distribution: NoiseDistribution, weights: list[int]
 ) -> None:
-    assert not is_narrow(law)
-    chance, _ = inside(law, tuple(map(Fraction, weights)))
-    std = math.sqrt(law.variance * sum(weight**2 for weight in weights))
+    assert not is_narrow(distribution)
+    chance, _ = inside(distribution, tuple(map(Fraction, weights)))
+    std = math.sqrt(distribution.variance * sum(weight**2 for weight in weights))
     for level in (0.88, 0.9, 0.906, 0.907, 0.908, 0.92, 0.95, 0.999):
-        half = float(smooth_halfwidth(std, law, level))
-        assert chance[math.floor(half)] >= level - 1e-9, (law, weights, level)
+        half = float(smooth_halfwidth(std, distribution, level))
+        assert chance[math.floor(half)] >= level - 1e-9, (distribution, weights, level)
 
 
 @pytest.mark.parametrize("scale", ["1/8", "1/3", "1", "4", "13"])
 def test_narrow_noise_of_many_kinds_is_covered_too(scale: str) -> None:
     """The rule for tables with too many different boxes to look at each."""
-    for law in (DiscreteLaplace(Fraction(scale)), DiscreteGaussian(Fraction(scale) ** 2)):
-        assert is_narrow(law)
+    for distribution in (DiscreteLaplace(Fraction(scale)), DiscreteGaussian(Fraction(scale) ** 2)):
+        assert is_narrow(distribution)
         for weights in ([1], [1] * 4, [2, 1], [3, 1, 1], [4, 3, 2, 1], [5] + [1] * 20):
-            chance, _ = inside(law, tuple(map(Fraction, weights)))
-            std = math.sqrt(law.variance * sum(weight**2 for weight in weights))
+            chance, _ = inside(distribution, tuple(map(Fraction, weights)))
+            std = math.sqrt(distribution.variance * sum(weight**2 for weight in weights))
             for level in LEVELS:
-                half = float(smooth_halfwidth(std, law, level))
+                half = float(smooth_halfwidth(std, distribution, level))
                 place = min(math.floor(half), len(chance) - 1)
-                assert chance[place] >= level - 1e-9, (law, weights)
+                assert chance[place] >= level - 1e-9, (distribution, weights)
 
 
 def test_many_boxes_share_their_laws() -> None:

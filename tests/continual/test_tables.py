@@ -36,5 +36,7 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
     assert noise_kinds(PureDP(rho)) == ("laplace",)
     for cells in (1, 2, 100):
         shift = sensitivity_of_cells(Haar.cascade(cells), ContributionBound.add_remove())
-        laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
+        laplace, gaussian = (
+            calibrate(ZCDP(rho), shift, f).distribution for f in ("laplace", "gaussian")
+        )
         assert gaussian.variance < laplace.variance

@@ -61,7 +61,7 @@ def test_plans_weigh_it(installed: Path) -> None:
     every_step = KAry(168, 169, False)
     found = plan(168, PureDP(1), strategies=[every_step, blocks(168, 24)])
     assert [each.strategy for each in found] == [blocks(168, 24), every_step]
-    assert found.best.errors.std([24]) == pytest.approx(found.best.law.std)
+    assert found.best.errors.std([24]) == pytest.approx(found.best.distribution.std)
 
 
 def said(*words: str) -> str:

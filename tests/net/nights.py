@@ -160,9 +160,12 @@ def cases() -> Iterator[tuple[str, Night]]:
         own = {**STATISTICS["ranges"], "line": line, "rho": "0.5"}
         yield f"ranges by {line}, once", Night(own, nights=1)
     for strategy in STRATEGIES:
-        law = {"rho": "0.5"} if strategy in GAUSSIAN else {"epsilon": 1}
+        distribution = {"rho": "0.5"} if strategy in GAUSSIAN else {"epsilon": 1}
         steps = {"steps": 600} if strategy == "octave" else {}  # for few it is not weighed
-        yield f"groups by {strategy}", Night(OVER_TIME | steps | BY | law | {"strategy": strategy})
+        yield (
+            f"groups by {strategy}",
+            Night(OVER_TIME | steps | BY | distribution | {"strategy": strategy}),
+        )
     endless = {name: value for name, value in OVER_TIME.items() if name != "steps"}
     yield "without an end", Night({**endless, "around": 9, "epsilon": 1})
     yield "expiring", Night({**endless, "expire": True, "epsilon": 1})

@@ -19,27 +19,27 @@ from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource
 
 SUBKEY = bytes(range(32))
-LAWS: list[NoiseDistribution] = [
+DISTRIBUTIONS: list[NoiseDistribution] = [
     DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(10**5)), DiscreteGaussian(Fraction(30)),
     DiscreteGaussian(Fraction(10**9)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 @pytest.mark.parametrize("shape", [(), (1,), (16,), (3, 5), (40_000,)], ids=str)
 def test_a_window_is_a_slice_of_a_larger_window(
-    law: NoiseDistribution, shape: tuple[int, ...]
+    distribution: NoiseDistribution, shape: tuple[int, ...]
 ) -> None:
-    field = NoiseField(SUBKEY, law, shape)
+    field = NoiseField(SUBKEY, distribution, shape)
     whole = field.run(2, range(5, 25))
     assert whole.shape == (20, *shape)
     for start, stop in ((5, 6), (7, 19), (24, 25), (9, 9)):
         assert (field.run(2, range(start, stop)) == whole[start - 5 : stop - 5]).all()
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_a_part_of_a_part_is_a_slice_of_the_whole(law: NoiseDistribution) -> None:
-    field = NoiseField(SUBKEY, law, (3, 7))
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
+def test_a_part_of_a_part_is_a_slice_of_the_whole(distribution: NoiseDistribution) -> None:
+    field = NoiseField(SUBKEY, distribution, (3, 7))
     whole = field.run(2, range(4, 9)).reshape(5, 21)
     for first, cells, then, rest in ((0, 21, 0, 21), (5, 12, 0, 4), (5, 12, 3, 9), (20, 1, 0, 1)):
         once = field.part(first, cells)
@@ -56,26 +56,26 @@ def test_a_part_of_a_part_is_a_slice_of_the_whole(law: NoiseDistribution) -> Non
 @settings(max_examples=30, deadline=None)
 @given(start=st.integers(0, 2**63 - 400_000), offset=st.integers(0, 300_000))
 def test_windows_agree_across_chunk_borders(start: int, offset: int) -> None:
-    field = NoiseField(SUBKEY, LAWS[0])
+    field = NoiseField(SUBKEY, DISTRIBUTIONS[0])
     whole = field.run(0, range(start, start + 300_010))
     assert (field.run(0, range(start + offset, start + offset + 10)) == whole[offset:][:10]).all()
 
 
 def test_level_law_shape_and_subkey_all_change_the_noise() -> None:
-    base = NoiseField(SUBKEY, LAWS[0]).run(0, range(200))
-    assert not (NoiseField(SUBKEY, LAWS[0]).run(1, range(200)) == base).all()
-    assert not (NoiseField(bytes(32), LAWS[0]).run(0, range(200)) == base).all()
-    assert not (NoiseField(SUBKEY, LAWS[0], (1,)).run(0, range(200))[:, 0] == base).all()
+    base = NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(0, range(200))
+    assert not (NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(1, range(200)) == base).all()
+    assert not (NoiseField(bytes(32), DISTRIBUTIONS[0]).run(0, range(200)) == base).all()
+    assert not (NoiseField(SUBKEY, DISTRIBUTIONS[0], (1,)).run(0, range(200))[:, 0] == base).all()
 
 
 def test_laws_may_differ_by_level() -> None:
     field = NoiseField(SUBKEY, lambda level: DiscreteLaplace(Fraction(1 + level)))
-    assert (field.run(5, range(50)) == NoiseField(SUBKEY, LAWS[0]).run(5, range(50))).all()
+    assert (field.run(5, range(50)) == NoiseField(SUBKEY, DISTRIBUTIONS[0]).run(5, range(50))).all()
 
 
 def test_addresses_outside_the_table_are_refused() -> None:
-    scalar = NoiseField(SUBKEY, LAWS[0])
-    vector = NoiseField(SUBKEY, LAWS[0], (2,))
+    scalar = NoiseField(SUBKEY, DISTRIBUTIONS[0])
+    vector = NoiseField(SUBKEY, DISTRIBUTIONS[0], (2,))
     assert scalar.run(255, range(2**63 - 2, 2**63)).shape == (2,)
     assert vector.run(255, range(2**32 - 2, 2**32)).shape == (2, 2)
     for field, level, nodes in (
@@ -91,7 +91,7 @@ def test_addresses_outside_the_table_are_refused() -> None:
 
 
 def test_threads_do_not_disturb_each_other() -> None:
-    field = NoiseField(SUBKEY, LAWS[3], (100,))
+    field = NoiseField(SUBKEY, DISTRIBUTIONS[3], (100,))
     expected = field.run(0, range(2000))
 
     def part(i: int) -> bool:
@@ -129,10 +129,12 @@ def test_the_same_bits_without_wide_vector_instructions(disabled: str) -> None:
     assert run_program(run, env=environment, check=True).stdout.split() == here
 
 
-@pytest.mark.parametrize("law", [*LAWS, DiscreteGaussian(Fraction(2**80))], ids=str)
+@pytest.mark.parametrize(
+    "distribution", [*DISTRIBUTIONS, DiscreteGaussian(Fraction(2**80))], ids=str
+)
 @pytest.mark.parametrize("shape", [(), (37,)], ids=str)
 def test_no_block_serves_two_purposes(
-    law: NoiseDistribution, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    distribution: NoiseDistribution, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block read by two packings, lanes, attempts or levels would tie their noise together."""
     readers: dict[tuple[int, int], tuple[object, ...]] = {}
@@ -156,7 +158,7 @@ def test_no_block_serves_two_purposes(
     monkeypatch.setattr(BlockSource, "_encrypt", recorded)
     announced("words_of_tile", lambda address, tile, dtype: ("packed", address, dtype))
     announced("refine", lambda address, rows, columns, lane: ("one sample", address, lane))
-    field = NoiseField(SUBKEY, law, shape)
+    field = NoiseField(SUBKEY, distribution, shape)
     for level in (0, 7):
         field.run(level, range(13, 13 + 4000 // (math.prod(shape))))
     assert len({reader[0] for reader in readers.values()}) == 2

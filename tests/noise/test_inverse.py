@@ -38,7 +38,9 @@ PARAMETERS: list[tuple[Any, Fraction, int]] = [
     (GaussianBlocks, Fraction(1, 10), 0),
     (GaussianBlocks, Fraction(10**5), 3),
 ]
-LAWS: list[CumulativeDistribution] = [kind(width, number) for kind, width, number in PARAMETERS]
+DISTRIBUTIONS: list[CumulativeDistribution] = [
+    kind(width, number) for kind, width, number in PARAMETERS
+]
 
 
 def real(value: Fraction) -> mpmath.mpf:
@@ -89,8 +91,8 @@ def _gaussians(sigma_squared: Fraction, first: int, step: int, count: int) -> li
     return found
 
 
-def true_cumulative(law: CumulativeDistribution, value: int) -> mpmath.mpf:
-    kind, width, number = PARAMETERS[LAWS.index(law)]
+def true_cumulative(distribution: CumulativeDistribution, value: int) -> mpmath.mpf:
+    kind, width, number = PARAMETERS[DISTRIBUTIONS.index(distribution)]
     if kind is SignedGeometric:
         q = mpmath.exp(-1 / real(width))
         r = mpmath.exp(-(2**number) / real(width))
@@ -104,8 +106,8 @@ def true_cumulative(law: CumulativeDistribution, value: int) -> mpmath.mpf:
     return sums[value - lowest]
 
 
-def names(law: CumulativeDistribution) -> str:
-    return type(law).__name__
+def names(distribution: CumulativeDistribution) -> str:
+    return type(distribution).__name__
 
 
 @given(
@@ -134,31 +136,33 @@ def test_powers_err_by_no_more_than_is_said(guard_bits: int) -> None:
     assert max(errors) > 30  # they do err, and add up
 
 
-@pytest.mark.parametrize("law", LAWS, ids=names)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=names)
 @pytest.mark.parametrize("bits", [8, 64, 208])
-def test_cumulative_brackets_hold_and_are_narrow(law: CumulativeDistribution, bits: int) -> None:
-    values = range(8) if law.first == 0 else range(-12, 12)
+def test_cumulative_brackets_hold_and_are_narrow(
+    distribution: CumulativeDistribution, bits: int
+) -> None:
+    values = range(8) if distribution.first == 0 else range(-12, 12)
     for value in values:
-        low, high = law.bracket(value, bits)
-        true = true_cumulative(law, value) * mpmath.mpf(2) ** bits
+        low, high = distribution.bracket(value, bits)
+        true = true_cumulative(distribution, value) * mpmath.mpf(2) ** bits
         assert low <= true <= high
         assert high - low <= 16
 
 
-@pytest.mark.parametrize("law", LAWS, ids=names)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=names)
 def test_every_cell_which_sixteen_bits_decide_lies_between_two_thresholds(
-    law: CumulativeDistribution,
+    distribution: CumulativeDistribution,
 ) -> None:
-    table = InverseTable(law)
+    table = InverseTable(distribution)
     decided = table.cells[table.cells != UNDECIDED]
     assert len(decided) > 60_000
     for value in np.unique(decided).tolist():
         cells = np.flatnonzero(table.cells == value)
         one = mpmath.mpf(2) ** 16
-        at_end = law.last is not None and value == law.last
-        assert at_end or (int(cells[-1]) + 1) / one <= true_cumulative(law, value)
-        if value != law.first:
-            assert true_cumulative(law, value - 1) <= int(cells[0]) / one
+        at_end = distribution.last is not None and value == distribution.last
+        assert at_end or (int(cells[-1]) + 1) / one <= true_cumulative(distribution, value)
+        if value != distribution.first:
+            assert true_cumulative(distribution, value - 1) <= int(cells[0]) / one
 
 
 class ForcedBits(BlockSource):
@@ -177,17 +181,17 @@ class ForcedBits(BlockSource):
         return np.array([[word >> 64, word & (2**64 - 1)]], np.uint64)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=names)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=names)
 @pytest.mark.parametrize("extra", [-1, 0, 1], ids=["below", "at", "above"])
 @pytest.mark.slow
 def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
-    law: CumulativeDistribution, extra: int
+    distribution: CumulativeDistribution, extra: int
 ) -> None:
     bits = 16 + 128 * 5
     zero = np.zeros(1, np.uint64)
-    table = InverseTable(law)
-    for value in (0, 1, 3) if law.first == 0 else (-2, -1, 0, 2):
-        threshold = int(mpmath.floor(true_cumulative(law, value) * mpmath.mpf(2) ** bits))
+    table = InverseTable(distribution)
+    for value in (0, 1, 3) if distribution.first == 0 else (-2, -1, 0, 2):
+        threshold = int(mpmath.floor(true_cumulative(distribution, value) * mpmath.mpf(2) ** bits))
         source = ForcedBits(threshold + extra, bits)
         # U * 2^bits lies in [threshold + extra, threshold + extra + 1); zeros follow
         expected = value if extra <= 0 else value + 1
@@ -196,16 +200,16 @@ def test_uniform_numbers_next_to_a_threshold_are_read_to_the_end(
 
 
 def test_the_far_tails_are_reached() -> None:
-    law = LAWS[0]
-    table = InverseTable(law)
+    distribution = DISTRIBUTIONS[0]
+    table = InverseTable(distribution)
     zero = np.zeros(1, np.uint64)
     bits = 16 + 128 * 3
     for uniform in (1, 2**bits - 2):
         source = ForcedBits(uniform, bits)
         drawn = int(table.settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())[0])
         exact = mpmath.mpf(uniform) / mpmath.mpf(2) ** bits
-        assert exact < true_cumulative(law, drawn)
-        assert exact >= true_cumulative(law, drawn - 1)
+        assert exact < true_cumulative(distribution, drawn)
+        assert exact >= true_cumulative(distribution, drawn - 1)
         assert abs(drawn) > 1200
 
 
@@ -221,26 +225,26 @@ def test_a_source_that_never_decides_is_reported() -> None:
         def bracket(self, value: int, bits: int) -> tuple[int, int]:
             return (2 ** (bits - 1), 2 ** (bits - 1) + 1) if value == 0 else (2**bits, 2**bits)
 
-    law = Half(Fraction(1), 2)
+    distribution = Half(Fraction(1), 2)
     zero = np.zeros(1, np.uint64)
     source = Stuck(2 ** (16 + 128 * 300 - 1), 16 + 128 * 300)
     with pytest.raises(NoiseAddressError, match="32,000 bits do not decide"):
-        InverseTable(law).settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
+        InverseTable(distribution).settle(source, BlockAddress(0, 0), zero, zero, source.sixteen())
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 10**6), Fraction(1, 10**400)], ids=["-6", "-400"])
 def test_laws_narrower_than_any_float_draw_zero_at_once(scale: Fraction) -> None:
     """1 - F(0) is far below 2^-100000: no threshold may wait for its digits."""
-    for law in (SignedGeometric(scale, 0), GaussianBlocks(scale, 0)):
-        assert law.floor(0, 64) == 2**64 - 1
-        assert law.floor(-1, 64) == 0
-        assert set(InverseTable(law).cells.tolist()) <= {0, UNDECIDED}
+    for distribution in (SignedGeometric(scale, 0), GaussianBlocks(scale, 0)):
+        assert distribution.floor(0, 64) == 2**64 - 1
+        assert distribution.floor(-1, 64) == 0
+        assert set(InverseTable(distribution).cells.tolist()) <= {0, UNDECIDED}
 
 
 def test_thresholds_reach_one_at_the_last_value_only() -> None:
-    law = TruncatedGeometric(Fraction(60), 2)
-    assert law.floor(0, 64) == 2**64 - 1
-    assert law.floor(1, 64) == 2**64
+    distribution = TruncatedGeometric(Fraction(60), 2)
+    assert distribution.floor(0, 64) == 2**64 - 1
+    assert distribution.floor(1, 64) == 2**64
 
 
 @pytest.mark.parametrize("bits", [16, 1000, 8000])

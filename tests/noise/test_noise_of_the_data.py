@@ -32,8 +32,10 @@ def advantage(one: NoiseDistribution, other: NoiseDistribution) -> Fraction:
     return sum((abs(one.get(x, none) - other.get(x, none)) for x in {*one, *other}), none) / 2
 
 
-def equal(law: NoiseDistribution) -> Fraction:
-    return sum((chance for (first, second), chance in law.items() if first == second), Fraction(0))
+def equal(distribution: NoiseDistribution) -> Fraction:
+    return sum(
+        (chance for (first, second), chance in distribution.items() if first == second), Fraction(0)
+    )
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -26,31 +26,33 @@ LAPLACE_SCALES = [Fraction(1, 50), Fraction(1, 2), Fraction(3), Fraction(65, 3),
 LARGE_LAPLACE_SCALES = [Fraction(25), Fraction(1000), Fraction(2**20, 3), Fraction(2**40)]
 TABLE_VARIANCES = [Fraction(1, 50), Fraction(1, 2), Fraction(9), Fraction(1000), Fraction(128**2)]
 BLOCK_VARIANCES = [Fraction(128**2 + 1), Fraction(10**6), Fraction(2**60, 7), Fraction(2**80)]
-LAWS: list[NoiseDistribution] = [
+DISTRIBUTIONS: list[NoiseDistribution] = [
     *(DiscreteLaplace(s) for s in LAPLACE_SCALES + LARGE_LAPLACE_SCALES),
     *(DiscreteGaussian(v) for v in TABLE_VARIANCES + BLOCK_VARIANCES),
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_draws_equal_the_slow_definition_at_single_addresses(law: NoiseDistribution) -> None:
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
+def test_draws_equal_the_slow_definition_at_single_addresses(
+    distribution: NoiseDistribution,
+) -> None:
     bits = reference.Bits(SUBKEY)
     slow: reference.Laplace | reference.Gaussian
-    if isinstance(law, DiscreteLaplace):
-        slow = reference.Laplace(law.scale)
+    if isinstance(distribution, DiscreteLaplace):
+        slow = reference.Laplace(distribution.scale)
     else:
-        slow = reference.Gaussian(law.sigma_squared)
-    scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1300))
+        slow = reference.Gaussian(distribution.sigma_squared)
+    scalar = NoiseField(SUBKEY, distribution).run(3, range(1000, 1300))
     assert scalar.tolist() == [slow.draw(bits, (3, 0, at)) for at in range(1000, 1300)]
-    vector = NoiseField(SUBKEY, law, (5,)).run(200, range(7, 11))
+    vector = NoiseField(SUBKEY, distribution, (5,)).run(200, range(7, 11))
     grid = [[slow.draw(bits, (200, row, cell)) for cell in range(5)] for row in range(7, 11)]
     assert vector.tolist() == grid
     far = range(2**31, 2**31 + 8)
-    vector = NoiseField(SUBKEY, law, (3,)).run(7, far)
+    vector = NoiseField(SUBKEY, distribution, (3,)).run(7, far)
     assert vector.tolist() == [
         [slow.draw(bits, (7, row, cell)) for cell in range(3)] for row in far
     ]
-    scalar = NoiseField(SUBKEY, law).run(8, range(2**40, 2**40 + 8))
+    scalar = NoiseField(SUBKEY, distribution).run(8, range(2**40, 2**40 + 8))
     assert scalar.tolist() == [slow.draw(bits, (8, 0, at)) for at in range(2**40, 2**40 + 8)]
 
 
@@ -70,34 +72,34 @@ class ReadBits(reference.Bits):
 
 def test_draws_that_were_rejected_equal_the_slow_definition() -> None:
     """One proposal in some hundreds: among two thousand several are drawn again."""
-    law = DiscreteGaussian(Fraction(10**9))
+    distribution = DiscreteGaussian(Fraction(10**9))
     bits = ReadBits(SUBKEY)
-    slow = reference.Gaussian(law.sigma_squared)
+    slow = reference.Gaussian(distribution.sigma_squared)
     drawn = [slow.draw(bits, (0, 0, at)) for at in range(2000)]
-    assert NoiseField(SUBKEY, law).run(0, range(2000)).tolist() == drawn
+    assert NoiseField(SUBKEY, distribution).run(0, range(2000)).tolist() == drawn
     assert bits.purposes.count(reference.RETRY) > 3
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 @pytest.mark.slow
 def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
 ) -> None:
     tile = Tile(0, 1, 0, 3000)
     usual = np.empty((1, 3000), np.int64)
     careful = np.empty((1, 3000), np.int64)
     source = BlockSource(SUBKEY)
-    sampler_for(law).fill(source, 0, tile, usual)
-    exact_sampler(law).fill(source, 0, tile, careful)
+    sampler_for(distribution).fill(source, 0, tile, usual)
+    exact_sampler(distribution).fill(source, 0, tile, careful)
     assert (usual == careful).all()
 
 
-def exact_sampler(law: NoiseDistribution) -> TileSampler:
-    if isinstance(law, DiscreteLaplace):
-        return LaplaceSampler(law, guard_bits=60)
-    if law.sigma_squared <= 128**2:
-        return GaussianTableSampler(law, guard_bits=60)
-    return GaussianBlockSampler(law, guard_bits=45)
+def exact_sampler(distribution: NoiseDistribution) -> TileSampler:
+    if isinstance(distribution, DiscreteLaplace):
+        return LaplaceSampler(distribution, guard_bits=60)
+    if distribution.sigma_squared <= 128**2:
+        return GaussianTableSampler(distribution, guard_bits=60)
+    return GaussianBlockSampler(distribution, guard_bits=45)
 
 
 def test_the_guard_of_the_test_above_really_forces_the_exact_path(
@@ -114,15 +116,15 @@ def test_the_guard_of_the_test_above_really_forces_the_exact_path(
     assert len(taken) > 5
 
 
-def cumulative_at(law: NoiseDistribution, x: np.ndarray) -> np.ndarray:
+def cumulative_at(distribution: NoiseDistribution, x: np.ndarray) -> np.ndarray:
     """P(X <= x) in float64, for the chi-square cells."""
     x = x.astype(float)
-    if isinstance(law, DiscreteLaplace):
-        log_q = -1 / float(law.scale)
+    if isinstance(distribution, DiscreteLaplace):
+        log_q = -1 / float(distribution.scale)
         q = np.exp(log_q)
         tail = np.exp(np.where(x < 0, -x, x + 1) * log_q) / (1 + q)
         return np.asarray(np.where(x < 0, tail, 1 - tail))
-    sigma = float(law.sigma_squared) ** 0.5
+    sigma = float(distribution.sigma_squared) ** 0.5
     if sigma > 50:  # the midpoint rule errs by less than 1e-5 of a cell's probability
         return np.asarray(stats.norm.cdf((x + 0.5) / sigma))
     support = np.arange(-int(40 * sigma) - 5, int(40 * sigma) + 6)
@@ -131,10 +133,10 @@ def cumulative_at(law: NoiseDistribution, x: np.ndarray) -> np.ndarray:
     return np.asarray(sums[(x - support[0]).astype(int)])
 
 
-def chi_square_p(values: np.ndarray, law: NoiseDistribution) -> float:
+def chi_square_p(values: np.ndarray, distribution: NoiseDistribution) -> float:
     """p-value of a chi-square test over some 40 cells of like probability."""
     cuts = np.unique(np.quantile(values, np.linspace(0, 1, 41)[1:-1]).astype(np.int64))
-    edges = np.concatenate([[0.0], cumulative_at(law, cuts), [1.0]])
+    edges = np.concatenate([[0.0], cumulative_at(distribution, cuts), [1.0]])
     expected = np.diff(edges) * len(values)
     observed = np.bincount(np.searchsorted(cuts, values, side="left"), minlength=len(expected))
     keep = expected > 5
@@ -147,37 +149,39 @@ def chi_square_p(values: np.ndarray, law: NoiseDistribution) -> float:
     )
 
 
-def narrower(law: NoiseDistribution) -> NoiseDistribution:
+def narrower(distribution: NoiseDistribution) -> NoiseDistribution:
     """The same family, 3% too narrow."""
-    if isinstance(law, DiscreteLaplace):
-        return DiscreteLaplace(law.scale * Fraction(97, 100))
-    return DiscreteGaussian(law.sigma_squared * Fraction(97, 100) ** 2)
+    if isinstance(distribution, DiscreteLaplace):
+        return DiscreteLaplace(distribution.scale * Fraction(97, 100))
+    return DiscreteGaussian(distribution.sigma_squared * Fraction(97, 100) ** 2)
 
 
-SPREAD_LAWS = [law for law in LAWS if law.variance > 0.2]
+SPREAD_DISTRIBUTIONS = [
+    distribution for distribution in DISTRIBUTIONS if distribution.variance > 0.2
+]
 
 
 @pytest.mark.parametrize("shape", [(), (1000,)], ids=["scalar", "vector"])
-@pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
+@pytest.mark.parametrize("distribution", SPREAD_DISTRIBUTIONS, ids=str)
 def test_chi_square_accepts_the_law_and_rejects_one_three_percent_narrower(
-    law: NoiseDistribution, shape: tuple[int, ...]
+    distribution: NoiseDistribution, shape: tuple[int, ...]
 ) -> None:
     nodes = range(300) if shape else range(300_000)
-    values = NoiseField(SUBKEY, law, shape).run(0, nodes).reshape(-1)
-    assert chi_square_p(values, law) > 1e-4
-    assert chi_square_p(values, narrower(law)) < 1e-8
+    values = NoiseField(SUBKEY, distribution, shape).run(0, nodes).reshape(-1)
+    assert chi_square_p(values, distribution) > 1e-4
+    assert chi_square_p(values, narrower(distribution)) < 1e-8
 
 
 def test_places_within_blocks_are_accepted_by_their_probability() -> None:
     """Wide Gaussian noise proposes places evenly: without the test they would stay even."""
-    law = DiscreteGaussian(Fraction(4096**2))
-    sampler = sampler_for(law)
+    distribution = DiscreteGaussian(Fraction(4096**2))
+    sampler = sampler_for(distribution)
     assert isinstance(sampler, GaussianBlockSampler)
     block = 1 << sampler._bits
     lower = 0
     number = 0
     for level in range(10):
-        draws = np.abs(NoiseField(SUBKEY, law).run(level, range(2_000_000)))
+        draws = np.abs(NoiseField(SUBKEY, distribution).run(level, range(2_000_000)))
         draws = draws[draws >= block]
         lower = lower + int((draws % block < block // 2).sum())
         number = number + len(draws)
@@ -189,25 +193,25 @@ def test_places_within_blocks_are_accepted_by_their_probability() -> None:
     assert abs(lower - number / 2) > 8 * std  # so many if all were accepted
 
 
-@pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
-def test_stated_variance_is_the_variance(law: NoiseDistribution) -> None:
-    values = NoiseField(SUBKEY, law).run(1, range(300_000)).astype(float)
-    kurtosis = 6 if isinstance(law, DiscreteLaplace) else 3
+@pytest.mark.parametrize("distribution", SPREAD_DISTRIBUTIONS, ids=str)
+def test_stated_variance_is_the_variance(distribution: NoiseDistribution) -> None:
+    values = NoiseField(SUBKEY, distribution).run(1, range(300_000)).astype(float)
+    kurtosis = 6 if isinstance(distribution, DiscreteLaplace) else 3
     error = ((kurtosis + 2) / len(values)) ** 0.5
-    assert values.var() / law.variance == pytest.approx(1, abs=5 * error)
-    assert abs(values.mean()) / law.std < 5 / len(values) ** 0.5
+    assert values.var() / distribution.variance == pytest.approx(1, abs=5 * error)
+    assert abs(values.mean()) / distribution.std < 5 / len(values) ** 0.5
 
 
 def test_neighbouring_addresses_are_uncorrelated() -> None:
-    law = DiscreteLaplace(Fraction(5))
-    field = NoiseField(SUBKEY, law, (40,))
-    draws = field.run(0, range(20_000)).astype(float) / law.std
+    distribution = DiscreteLaplace(Fraction(5))
+    field = NoiseField(SUBKEY, distribution, (40,))
+    draws = field.run(0, range(20_000)).astype(float) / distribution.std
     correlation = draws.T @ draws / len(draws)
     off_diagonal = correlation - np.diag(np.diag(correlation))
     assert np.abs(off_diagonal).max() < 6 / len(draws) ** 0.5
     in_time = (draws[1:] * draws[:-1]).mean()
     assert abs(in_time) < 6 / draws.size**0.5
-    levels = (draws * field.run(1, range(20_000)) / law.std).mean()
+    levels = (draws * field.run(1, range(20_000)) / distribution.std).mean()
     assert abs(levels) < 6 / draws.size**0.5
 
 

@@ -22,7 +22,7 @@ from one_interpreter import printed_by_each
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.state import Store
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "papers.md").read_text("utf-8")
@@ -210,14 +210,14 @@ def test_releases_have_the_noise_of_the_papers_lines(job: str, folder: Path) -> 
     with Store(folder / "examples" / "papers" / "papers.db") as store:
         design = store.reader(job).design
     strategy = design.strategy
-    law = design.law
+    distribution = design.distribution
     laplace = DiscreteLaplace if job.split("-")[0] in ("elders", "expiration") else DiscreteGaussian
-    assert isinstance(law, laplace)
+    assert isinstance(distribution, laplace)
 
     def made(t: int) -> Draws:
         found: dict[Any, float] = defaultdict(float)
         for level, index, weight in strategy.row(t):
-            here = node_law(strategy, law, level)
+            here = node_distribution(strategy, distribution, level)
             scale = (
                 float(here.scale)
                 if isinstance(here, DiscreteLaplace)

@@ -14,14 +14,16 @@ from papers.lower_bounds import least_error_of_cells, least_error_on_coin_flips
 def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
     """The distance in `least_error_on_coin_flips`, over all strings of a block."""
     for size, changed in ((5, 1), (6, 2), (7, 3)):
-        law: dict[tuple[int, ...], float] = dict.fromkeys(product((0, 1), repeat=size), 0.0)
-        for flips in law:
+        distribution: dict[tuple[int, ...], float] = dict.fromkeys(
+            product((0, 1), repeat=size), 0.0
+        )
+        for flips in distribution:
             zeros = [i for i in range(size) if not flips[i]]
             ways = list(combinations(zeros, changed)) or [()]
             for ones in ways:
                 moved = tuple(1 if i in ones else bit for i, bit in enumerate(flips))
-                law[moved] += 1 / len(ways) / 2**size
-        apart = sum(max(mass - 0.5**size, 0.0) for mass in law.values())
+                distribution[moved] += 1 / len(ways) / 2**size
+        apart = sum(max(mass - 0.5**size, 0.0) for mass in distribution.values())
         masses = sorted((math.comb(size, i) / 2**size for i in range(size + 1)), reverse=True)
         stuck = sum(math.comb(size, i) / 2**size for i in range(size - changed + 1, size + 1))
         assert apart <= sum(masses[:changed]) + stuck

@@ -47,9 +47,9 @@ def test_no_integer_noise_has_less_variance(epsilon: float, delta: float) -> Non
     assert 0.5 * least <= least_noise_variance(ApproxDP(epsilon, delta)) <= least * (1 + 1e-7)
 
 
-def _closeness(law: np.ndarray, epsilon: float) -> float:
+def _closeness(distribution: np.ndarray, epsilon: float) -> float:
     """Delta between a law on the integers and itself moved by 1, the worse of both ways."""
-    padded = np.concatenate([[0.0], law, [0.0]])
+    padded = np.concatenate([[0.0], distribution, [0.0]])
     return max(
         float(np.maximum(padded[1:] - math.exp(epsilon) * padded[:-1], 0).sum()),
         float(np.maximum(padded[:-1] - math.exp(epsilon) * padded[1:], 0).sum()),
@@ -75,10 +75,10 @@ def test_no_law_has_less_variance_than_its_closeness_allows(epsilon: float) -> N
             *rng.dirichlet(np.ones(len(places)), 2),
         ]
         for shape in shapes:
-            law = shape / shape.sum()
-            mean = float(law @ np.arange(len(law)))
-            variance = float(law @ (np.arange(len(law)) - mean) ** 2)
-            delta = _closeness(law, epsilon)
+            distribution = shape / shape.sum()
+            mean = float(distribution @ np.arange(len(distribution)))
+            variance = float(distribution @ (np.arange(len(distribution)) - mean) ** 2)
+            delta = _closeness(distribution, epsilon)
             if 0 < delta < 1:
                 assert least_noise_variance(ApproxDP(epsilon, delta)) <= variance
 

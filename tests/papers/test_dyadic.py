@@ -45,7 +45,7 @@ def test_intervals_are_answered_by_the_nodes_that_are_read(cells: Any) -> None:
 
 def test_least_squares_on_what_it_measures_are_better_everywhere() -> None:
     plain, consistent = (choice(name, 1000) for name in ("dyadic", "binary"))
-    assert plain.law == consistent.law
+    assert plain.distribution == consistent.distribution
     low, high = np.triu_indices(1001, 1)
     ends = low[None, ::37], high[None, ::37]
     assert (plain.strategy.variance(*ends) > consistent.strategy.variance(*ends)).all()

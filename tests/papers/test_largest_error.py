@@ -27,7 +27,7 @@ def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> Non
     best = choice(64, "identity")
     grid = np.linspace(0, 10, 20001)
     below = np.vectorize(math.erf)(grid / math.sqrt(2)) ** 64
-    expected = float(np.trapezoid(1 - below, grid)) * math.sqrt(best.law.variance)
+    expected = float(np.trapezoid(1 - below, grid)) * math.sqrt(best.distribution.variance)
     found = expected_largest_error(best, np.eye(64), runs=1000, level=0.999, key=KEY)
     assert found.lower < expected < found.upper
     assert found.upper - found.lower < 0.1 * expected

@@ -43,7 +43,7 @@ def test_no_two_cells_are_further_apart(cells: int) -> None:
     assert moved.l2_squared == max(int((move**2).sum()) for move in moves)
     assert moved.l1 >= max(int(np.abs(move).sum()) for move in moves)
     question = LocalMedian(cells=cells, guarantee=ZCDP(0.5), name="apart")
-    assert question.law.sigma_squared == moved.l2_squared  # l2^2 / (2 rho)
+    assert question.distribution.sigma_squared == moved.l2_squared  # l2^2 / (2 rho)
     for cell, column in enumerate(columns):
         assert question._entered(cell).tolist() == column.tolist()
 
@@ -75,7 +75,7 @@ def test_estimates_and_deviations_are_those_of_the_matrices() -> None:
     assert found.cdf == pytest.approx(np.concatenate([[0], np.cumsum(counts)]) / 24, abs=1e-5)
 
     decoder = np.tri(8) @ np.linalg.inv(encoder)
-    one = EIGHT.law.std / 2.0**EIGHT.strategy.facts.lattice_bits / math.sqrt(24)
+    one = EIGHT.distribution.std / 2.0**EIGHT.strategy.facts.lattice_bits / math.sqrt(24)
     assert found.std[1:-1] == pytest.approx(one * np.linalg.norm(decoder, axis=1)[:-1], rel=1e-9)
     middles = (np.arange(8) + 0.5) / 8
     distances = [np.average(np.abs(theta - middles), weights=counts) for theta in found.boundaries]
@@ -99,7 +99,7 @@ def test_messages_are_unbiased_with_the_stated_deviation() -> None:
         squares += float((noise.astype(float) ** 2).sum())
         entered += message - noise
         server.add(message)
-    std = EIGHT.law.std
+    std = EIGHT.distribution.std
     z = (server._sum - entered) / (std * math.sqrt(400))
     assert np.abs(z).max() < 4
     assert squares / (400 * 8) == pytest.approx(std**2, rel=0.1)
@@ -123,7 +123,7 @@ def test_bands_and_intervals_hold_as_often_as_stated() -> None:
     held = np.zeros(4)
     for _ in range(300):
         server = question.collect()
-        noise = rng.normal(0, question.law.std * math.sqrt(3000), 16)
+        noise = rng.normal(0, question.distribution.std * math.sqrt(3000), 16)
         server._sum = entered + noise.astype(np.int64)
         server.clients = 3000
         found = server.estimate()
@@ -313,7 +313,7 @@ def test_chances_are_half_of_the_ratio_of_the_laws() -> None:
     drawn = question.drawn(3).astype(float)
     moved = question._entered(1).astype(float)
     squares = ((drawn - moved) ** 2).sum(axis=1) - (drawn**2).sum(axis=1)
-    ratios = np.exp(-squares / (2 * float(question.law.sigma_squared)))
+    ratios = np.exp(-squares / (2 * float(question.distribution.sigma_squared)))
     expected = np.clip(ratios, math.exp(-question.cut), math.exp(question.cut)) / 2
     assert np.array(question.chances(1, 3)) / 2**64 == pytest.approx(expected, rel=1e-9)
 
@@ -331,7 +331,7 @@ def test_choices_stand_for_noisy_vectors() -> None:
         noise = (question.measurement(message) - entered).astype(float)
         squares += float((noise**2).sum())
         server.add(message)
-    std = question.law.std
+    std = question.distribution.std
     z = (server._sum - 300 * entered) / (std * math.sqrt(300))
     assert np.abs(z).max() < 4
     assert squares / 1200 == pytest.approx(std**2, rel=0.17)
@@ -348,7 +348,7 @@ def test_the_distance_of_choices_from_noisy_vectors_is_kept() -> None:
     mu = math.sqrt(
         float(question.strategy.squared_sensitivity())
         * 4**question.strategy.facts.lattice_bits
-        / float(question.law.sigma_squared)
+        / float(question.distribution.sigma_squared)
     )
     ratio = np.linspace(-60 * mu, 60 * mu, 400_001)
     step = ratio[1] - ratio[0]
@@ -370,7 +370,7 @@ def test_the_stated_formula_keeps_the_distance(clients: int, distance: float) ->
     )  # fmt: skip
     lattice = 4**question.strategy.facts.lattice_bits
     squared = float(question.strategy.squared_sensitivity() * lattice)
-    mu = math.sqrt(squared / float(question.law.sigma_squared))
+    mu = math.sqrt(squared / float(question.distribution.sigma_squared))
     e = NormalDist().cdf(-(question.cut - mu**2 / 2) / mu)  # twice half of it
     none = (0.5 + e) ** question.candidates
     together = clients * (e / (0.5 - e) + none)

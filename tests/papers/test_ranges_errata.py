@@ -123,7 +123,7 @@ def test_figure_3_has_the_binary_tree_before_the_factorization() -> None:
 
     low, high = TreeNodes(1024).intervals()
     tree, factorization = (
-        np.sqrt(best.strategy.axes[0].variance(low, high) * best.law.variance)
+        np.sqrt(best.strategy.axes[0].variance(low, high) * best.distribution.variance)
         for best in (choice(name, 1024, "nodes") for name in ("dyadic", "square_root"))
     )
 

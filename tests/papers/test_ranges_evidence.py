@@ -62,7 +62,7 @@ def test_levels_are_the_variances_of_what_is_drawn() -> None:
         (strategy,) = best.strategy.axes
         squares = np.zeros((200, 6))
         for run in range(200):
-            field = NoiseField(key().derive(b"levels", run.to_bytes(4, "big")), best.law)
+            field = NoiseField(key().derive(b"levels", run.to_bytes(4, "big")), best.distribution)
             sums, bits = running_sums(strategy, np.zeros(32, np.int64), field, 8)
             for level in range(6):
                 nodes = np.diff(sums[:: 1 << level]) * 2.0**-bits

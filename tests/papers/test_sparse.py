@@ -29,7 +29,7 @@ SMALL = SparseDesign(
 
 def _magnitude(design: SparseDesign, reach: int) -> NDArray[np.float64]:
     """P(|X| = r) for r < reach."""
-    q = math.exp(-1 / float(design.closing_law.scale))
+    q = math.exp(-1 / float(design.closing_distribution.scale))
     masses = np.array([2 * (1 - q) / (1 + q) * q**r for r in range(reach)])
     masses[0] /= 2
     return masses
@@ -257,7 +257,7 @@ def test_shares_add_up_to_the_guarantee() -> None:
             assert isinstance(rest, type(guarantee))
             assert rest.epsilon + design.closing == guarantee.epsilon
     heavy = replace(SMALL, contribution=ContributionBound.add_remove(per_cell=3))
-    assert heavy.closing_law.scale == 6
+    assert heavy.closing_distribution.scale == 6
 
 
 @pytest.mark.long

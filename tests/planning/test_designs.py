@@ -61,7 +61,7 @@ def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
         best.strategy, best.guarantee, contribution=best.contribution, shape=best.shape,
         key=Key.generate(), name="visits",
     )  # fmt: skip
-    assert counter.design.law == best.law
+    assert counter.design.distribution == best.distribution
     steps = range(1, STEPS + 1)
     of = best.errors_of
     std = counter.std(steps)

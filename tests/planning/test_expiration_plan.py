@@ -17,7 +17,7 @@ from counton.noise import NoiseField
 from counton.planning import FadingPlan
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring, noise_variance
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 from papers.expiration.restarts import RestartedCounter
 from papers.lower_bounds import allowed_loss, least_largest_error
 
@@ -165,17 +165,21 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "law"),
+    ("guarantee", "distribution"),
     [
         (ExpiringDP("0.2"), DiscreteLaplace(Fraction(5))),
         (ExpiringZCDP("0.02"), DiscreteGaussian(Fraction(25))),
     ],
     ids=str,
 )
-def test_the_bound_on_all_errors_holds_and_is_not_far_off(guarantee: Any, law: Any) -> None:
+def test_the_bound_on_all_errors_holds_and_is_not_far_off(
+    guarantee: Any, distribution: Any
+) -> None:
     strategy = Expiring(1)
     steps = 400
-    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (1500,))
+    field = NoiseField(
+        bytes(32), lambda level: node_distribution(strategy, distribution, level), (1500,)
+    )
     largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
     bound = largest_expiring_error(guarantee.bound_to(strategy), steps, 2 / 3)
     assert (largest < bound).mean() > 2 / 3
@@ -206,8 +210,8 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
     habit = RestartedCounter.best(plan.targets, plan.steps, gaussian=True)
     assert (habit.loss(ages) <= limits * (1 + 1e-9)).all()
     steps = range(1, plan.steps + 1)
-    law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
-    variance = noise_variance(plan.best.strategy, law, steps).mean()
+    distribution = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
+    variance = noise_variance(plan.best.strategy, distribution, steps).mean()
     assert plan.best.errors.mean_std**2 == pytest.approx(variance)
     rng = np.random.default_rng(6)
     for _ in range(20):

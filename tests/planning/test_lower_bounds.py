@@ -125,8 +125,8 @@ def test_units_that_count_several_times_have_no_bound() -> None:
 
 def test_pure_noise_of_least_variance_is_laplace() -> None:
     for epsilon in (0.5, 1.0, 2.0):
-        law = DiscreteLaplace(1 / Fraction(epsilon))
-        assert law.variance == pytest.approx(least_noise_variance(PureDP(epsilon)))
+        distribution = DiscreteLaplace(1 / Fraction(epsilon))
+        assert distribution.variance == pytest.approx(least_noise_variance(PureDP(epsilon)))
     wide = DiscreteGaussian(Fraction(10**6))
     assert least_noise_variance(ZCDP(Fraction(1, 2 * 10**6))) == pytest.approx(wide.variance)
     assert least_noise_variance(ZCDP(0.5)) < DiscreteGaussian(Fraction(1)).variance

@@ -17,7 +17,7 @@ from counton import Counter, Key, plan, plan_cells
 from counton.base.errors import InvalidInputError
 from counton.base.exact import figures_above
 from counton.base.strategy_names import KINDS, PAPERS
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.planning import planner
 from counton.planning.planner import MOST_HELD
 from counton.planning.planner import candidates as candidates_by_kind
@@ -51,8 +51,10 @@ def members(*asked: Any, **when: Any) -> dict[str, tuple[StreamStrategy, ...]]:
 
 
 def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
-    law = law_for(strategy, guarantee, UNIT).law
-    return strategy.overall_variance(metric) * law.variance / 4.0**strategy.facts.lattice_bits
+    distribution = distribution_for(strategy, guarantee, UNIT).distribution
+    return (
+        strategy.overall_variance(metric) * distribution.variance / 4.0**strategy.facts.lattice_bits
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,8 +170,10 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
 ) -> None:
     """All arities, heights and zeros, for both kinds of noise, mean and largest error."""
     everything = all_trees(horizon)
-    laws = {
-        (strategy, guarantee): law_for(strategy, guarantee, contribution, (5,)).law.variance
+    distributions = {
+        (strategy, guarantee): distribution_for(
+            strategy, guarantee, contribution, (5,)
+        ).distribution.variance
         for strategies in everything.values()
         for strategy in strategies
         for guarantee in GUARANTEES
@@ -181,7 +185,7 @@ def test_the_best_of_every_kind_is_found_by_brute_force(
             found = {choice.kind: choice.errors.by(metric) for choice in reversed(ranked.choices)}
             for kind, strategies in everything.items():
                 least = min(
-                    strategy.overall_variance(metric) * laws[strategy, guarantee]
+                    strategy.overall_variance(metric) * distributions[strategy, guarantee]
                     for strategy in strategies
                 )
                 best = found.get(kind, math.inf)  # a kind whose best another kind has already
@@ -329,9 +333,9 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
         ends = np.arange(horizon + 1)
         variances = [strategy.variance(ends[1:]), strategy.variance(ends[1:], since=ends[:-1])]
         variance = np.max(variances) if metric == "max" else np.mean(variances)
-        law = law_for(strategy, guarantee, UNIT).law
+        distribution = distribution_for(strategy, guarantee, UNIT).distribution
         rounded = 1.0 if metric == "max" else 1.5 - 0.5 / horizon  # of each difference both ends
-        exact = float(variance) * law.variance / 4.0**strategy.facts.lattice_bits
+        exact = float(variance) * distribution.variance / 4.0**strategy.facts.lattice_bits
         return exact + rounded * strategy.facts.rounding_variance
 
     ranked = plan(horizon, guarantee, metric, release="both", simple=True)
@@ -345,12 +349,12 @@ def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
     thrice = ContributionBound.add_remove(steps=3)
     for contribution in (UNIT, thrice):
         ranked = plan(100, guarantee, contribution=contribution, release="windows")
-        law = law_for(Independent(100), guarantee, contribution).law
+        distribution = distribution_for(Independent(100), guarantee, contribution).distribution
         assert ranked.best.strategy == Independent(100)
         assert (
             ranked.best.errors.mean_std
             == ranked.best.errors.max_std
-            == pytest.approx(math.sqrt(law.variance))
+            == pytest.approx(math.sqrt(distribution.variance))
         )
         assert {choice.strategy.facts.workload for choice in ranked} == {"windows"}
 

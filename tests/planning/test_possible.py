@@ -34,7 +34,7 @@ def terms_of(
 def test_factors_of_design_are_those_of_the_plan(guarantee: Guarantee, metric: Metric) -> None:
     planned = plan(365, guarantee, metric)
     terms = terms_of(planned.best.strategy, guarantee)
-    assert terms.law == planned.best.law
+    assert terms.distribution == planned.best.distribution
     found = factors_of_design(terms, metric)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
     # With (epsilon, delta) no bound is known to plans.

@@ -15,7 +15,7 @@ from keys import chosen_key
 from counton import ZCDP, ApproxDP, ContributionBound, Counter, PureDP
 from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import Guarantee
 from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy, sensitivities
 
@@ -33,12 +33,14 @@ MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
 
 def half_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """What half of the noise keeps that keeps ``guarantee``."""
-    law = law_for(strategy, guarantee, ContributionBound.add_remove()).law
+    distribution = distribution_for(
+        strategy, guarantee, ContributionBound.add_remove()
+    ).distribution
     shift = sensitivities(strategy)
-    if isinstance(law, DiscreteLaplace):
-        return PureDP(2 * shift.l1 / law.scale)
-    assert isinstance(law, DiscreteGaussian)
-    return ZCDP(2 * shift.l2_squared / law.sigma_squared)
+    if isinstance(distribution, DiscreteLaplace):
+        return PureDP(2 * shift.l1 / distribution.scale)
+    assert isinstance(distribution, DiscreteGaussian)
+    return ZCDP(2 * shift.l2_squared / distribution.sigma_squared)
 
 
 def matrix_of(strategy: StreamStrategy) -> tuple[Floats, list[tuple[int, int]]]:
@@ -61,7 +63,7 @@ def scores(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[Floats, Floa
     counts[0, :RUNS] = 1
     released = counter.release_many(counts).values.astype(np.float64)
     written, nodes = matrix_of(strategy)
-    if isinstance(counter.design.law, DiscreteLaplace):
+    if isinstance(counter.design.distribution, DiscreteLaplace):
         entered = {node[:2] for node in strategy.column(1)}
         moved = np.array([float(node in entered) for node in nodes])[:, None]
         noise = np.linalg.solve(written, released)

@@ -15,23 +15,26 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Sensitivity, cali
 
 @given(st.fractions("0.001", "100"), st.integers(1, 1000))
 def test_pure_is_laplace_of_the_exact_scale(epsilon: Fraction, l1: int) -> None:
-    law = calibrate(PureDP(epsilon), Sensitivity(l1, l1)).law
-    assert law == DiscreteLaplace(l1 / epsilon)
+    distribution = calibrate(PureDP(epsilon), Sensitivity(l1, l1)).distribution
+    assert distribution == DiscreteLaplace(l1 / epsilon)
 
 
 @given(st.fractions("0.001", "1"), st.integers(1, 1000))
 def test_concentrated_is_gaussian_of_the_exact_variance(rho: Fraction, count: int) -> None:
-    law = calibrate(ZCDP(rho), Sensitivity(2 * count, 4 * count)).law
-    assert law == DiscreteGaussian(4 * count / (2 * rho))
+    distribution = calibrate(ZCDP(rho), Sensitivity(2 * count, 4 * count)).distribution
+    assert distribution == DiscreteGaussian(4 * count / (2 * rho))
 
 
 def test_concentrated_takes_laplace_where_it_has_less_variance() -> None:
     """One large jump and a large rho: P(x = 1) is exp(-rho/l1) against exp(-rho/l1^2)."""
     chosen = calibrate(ZCDP(300), Sensitivity(10, 100))
-    assert chosen.law == DiscreteLaplace(Fraction(10, 300))
+    assert chosen.distribution == DiscreteLaplace(Fraction(10, 300))
     # epsilon = l1 / scale bounds every Renyi divergence, and alpha > 1.
-    assert 10 / chosen.law.scale <= 300
-    assert chosen.law.variance < calibrate(ZCDP(300), Sensitivity(10, 100), "gaussian").law.variance
+    assert 10 / chosen.distribution.scale <= 300
+    assert (
+        chosen.distribution.variance
+        < calibrate(ZCDP(300), Sensitivity(10, 100), "gaussian").distribution.variance
+    )
 
 
 @pytest.mark.parametrize("delta", ["1e-3", "1e-6", "1e-9", "1e-12", "1e-15", "1e-40", "1e-300"])
@@ -40,7 +43,9 @@ def test_concentrated_takes_laplace_where_it_has_less_variance() -> None:
 def test_approximate_takes_the_least_variance(count: int, epsilon: str, delta: str) -> None:
     chosen = calibrate(ApproxDP(epsilon, delta), Sensitivity(count, count, ((1, count),)))
     assert len(chosen.candidates) == 6
-    assert chosen.law.variance == min(candidate.variance for candidate in chosen.candidates)
+    assert chosen.distribution.variance == min(
+        candidate.variance for candidate in chosen.candidates
+    )
     assert [c.variance for c in chosen.candidates] == sorted(c.variance for c in chosen.candidates)
     assert chosen.reason.startswith(chosen.candidates[0].method)
     by_method = {c.method: c.variance for c in chosen.candidates}
@@ -55,9 +60,9 @@ def test_every_candidate_keeps_the_guarantee(magnitude: int, epsilon: str, delta
     """One node that moves by `magnitude`: the divergence is a sum over the integers."""
     shift = Sensitivity(magnitude, magnitude**2, ((magnitude, 1),))
     chosen = calibrate(ApproxDP(epsilon, delta), shift)
-    assert all(candidate.law is not None for candidate in chosen.candidates)
+    assert all(candidate.distribution is not None for candidate in chosen.candidates)
     for candidate in chosen.candidates:
-        assert one_node_delta(candidate.law, magnitude, float(epsilon)) <= float(delta)
+        assert one_node_delta(candidate.distribution, magnitude, float(epsilon)) <= float(delta)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "0.01"), ("5", "1e-9")])
@@ -66,13 +71,13 @@ def test_every_laplace_candidate_keeps_the_guarantee_for_many_nodes(
 ) -> None:
     shift = Sensitivity(80, 80, ((1, 80),))
     laplace = [
-        c.law
+        c.distribution
         for c in calibrate(ApproxDP(epsilon, delta), shift).candidates
-        if isinstance(c.law, DiscreteLaplace)
+        if isinstance(c.distribution, DiscreteLaplace)
     ]
     assert len(laplace) == 4
-    for law in laplace:
-        a = 1 / float(law.scale)
+    for distribution in laplace:
+        a = 1 / float(distribution.scale)
         e = float(epsilon)
         p = 1 / (1 + math.exp(-a))
         losses = [
@@ -81,14 +86,16 @@ def test_every_laplace_candidate_keeps_the_guarantee_for_many_nodes(
         assert sum(-mass * math.expm1(e - x) for x, mass in losses if x > e) <= float(delta)
 
 
-def one_node_delta(law: object, magnitude: int, epsilon: float) -> float:
+def one_node_delta(distribution: object, magnitude: int, epsilon: float) -> float:
     reach = 2000
     x = np.arange(-reach, reach + 1).astype(float)
-    if isinstance(law, DiscreteLaplace):
-        exponents = [-np.abs(x - m) / float(law.scale) for m in (magnitude, 0)]
+    if isinstance(distribution, DiscreteLaplace):
+        exponents = [-np.abs(x - m) / float(distribution.scale) for m in (magnitude, 0)]
     else:
-        assert isinstance(law, DiscreteGaussian)
-        exponents = [-((x - m) ** 2) / (2 * float(law.sigma_squared)) for m in (magnitude, 0)]
+        assert isinstance(distribution, DiscreteGaussian)
+        exponents = [
+            -((x - m) ** 2) / (2 * float(distribution.sigma_squared)) for m in (magnitude, 0)
+        ]
     one, other = (np.exp(e) / np.exp(e).sum() for e in exponents)
     # Differences of the size of the rounding error of exp are no violation of pure privacy.
     return float(np.maximum(one - math.exp(epsilon) * other - 1e-12 * one, 0).sum())
@@ -98,7 +105,7 @@ def one_node_delta(law: object, magnitude: int, epsilon: float) -> float:
 def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
     """Then all nodes' losses may be one coin of +-l1 / scale: its divergences, at whole orders."""
     shift = Sensitivity(24, 24, ((1, 24),))
-    seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).law
+    seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).distribution
     assert isinstance(seen, DiscreteLaplace)
     epsilon = 24 / float(seen.scale)
     most = float(Fraction(rho))
@@ -108,14 +115,14 @@ def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
         other = order * math.log1p(-up) + (1 - order) * math.log(up)
         divergence = float(np.logaddexp(likely, other)) / (order - 1)
         assert divergence <= order * most * (1 + 1e-9)
-    unseen = calibrate(ZCDP(rho), shift, "laplace").law
+    unseen = calibrate(ZCDP(rho), shift, "laplace").distribution
     assert seen.variance >= unseen.variance
 
 
 def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:
     shift = Sensitivity(20, 20, ((1, 20),))
-    assert isinstance(calibrate(ApproxDP(1, 1e-6), shift).law, DiscreteGaussian)
-    assert isinstance(calibrate(ApproxDP(1, 1e-30), shift).law, DiscreteLaplace)
+    assert isinstance(calibrate(ApproxDP(1, 1e-6), shift).distribution, DiscreteGaussian)
+    assert isinstance(calibrate(ApproxDP(1, 1e-30), shift).distribution, DiscreteLaplace)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6), ApproxDP(1, 1e-30)])
@@ -126,7 +133,9 @@ def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
             calibrate(guarantee, Sensitivity(20, 20), family)
         return
     chosen = calibrate(guarantee, Sensitivity(20, 20), family)
-    assert isinstance(chosen.law, DiscreteLaplace if family == "laplace" else DiscreteGaussian)
+    assert isinstance(
+        chosen.distribution, DiscreteLaplace if family == "laplace" else DiscreteGaussian
+    )
     assert chosen.reason.endswith(f"{family} noise was asked for")
 
 
@@ -148,7 +157,7 @@ def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
 
 def test_unknown_entries_leave_out_composition_only() -> None:
     chosen = calibrate(ApproxDP(1, 1e-6), Sensitivity(30, 60))
-    missing = [c for c in chosen.candidates if c.law is None]
+    missing = [c for c in chosen.candidates if c.distribution is None]
     assert ["not all known" in c.method for c in missing] == [True]
     assert missing[0].variance == math.inf
 

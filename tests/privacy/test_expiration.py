@@ -20,10 +20,10 @@ from counton import (
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import BudgetExceededError, InvalidInputError
 from counton.continual.checkpoint import StreamProgress, write_checkpoint
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import Ledger, expiration_loss, guarantee_from_dict
 from counton.strategies import Binary, Expiring
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 STRATEGY = Expiring(growth=2, delay=4)
 
@@ -57,27 +57,35 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
 
 
 def test_laws_have_the_papers_scales() -> None:
-    pure = law_for(STRATEGY, ExpiringDP(0.5), ContributionBound.add_remove()).law
+    pure = distribution_for(STRATEGY, ExpiringDP(0.5), ContributionBound.add_remove()).distribution
     assert pure == DiscreteLaplace(Fraction(2))
-    assert node_law(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
-    gaussian = law_for(STRATEGY, ExpiringZCDP(0.5), ContributionBound.add_remove()).law
+    assert node_distribution(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
+    gaussian = distribution_for(
+        STRATEGY, ExpiringZCDP(0.5), ContributionBound.add_remove()
+    ).distribution
     assert gaussian == DiscreteGaussian(Fraction(1))
-    assert node_law(STRATEGY, gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
+    assert node_distribution(STRATEGY, gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
 
 
 def test_a_unit_in_more_cells_needs_more_noise() -> None:
-    law = law_for(STRATEGY, ExpiringDP(1), ContributionBound.add_remove(3), shape=(8,)).law
-    assert law == DiscreteLaplace(Fraction(3))
-    law = law_for(STRATEGY, ExpiringZCDP(1), ContributionBound.replace(1), shape=(8,)).law
-    assert law == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
+    distribution = distribution_for(
+        STRATEGY, ExpiringDP(1), ContributionBound.add_remove(3), shape=(8,)
+    ).distribution
+    assert distribution == DiscreteLaplace(Fraction(3))
+    distribution = distribution_for(
+        STRATEGY, ExpiringZCDP(1), ContributionBound.replace(1), shape=(8,)
+    ).distribution
+    assert distribution == DiscreteGaussian(Fraction(1))  # one cell loses one, another gains one
 
 
 def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
     # Shift every interval of the cheapest cover of [1, age + 1] by one: the log-probabilities
     # change by the sum of 1 / scale, which is the promised loss.
     guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))
-    law = law_for(Expiring("3/2"), guarantee, ContributionBound.add_remove()).law
-    scales = [node_law(Expiring("3/2"), law, level).scale for level in range(4)]  # type: ignore[union-attr]
+    distribution = distribution_for(
+        Expiring("3/2"), guarantee, ContributionBound.add_remove()
+    ).distribution
+    scales = [node_distribution(Expiring("3/2"), distribution, level).scale for level in range(4)]  # type: ignore[union-attr]
     promised = guarantee.at_age(14)  # positions 1..15: whole trees of 1, 2, 4 and 8 positions
     assert promised is not None
     assert 0 <= promised.epsilon - sum(1 / scale for scale in scales) < 1e-9
@@ -140,11 +148,11 @@ def test_guarantees_and_strategies_that_do_not_fit_are_refused_in_words() -> Non
         with pytest.raises(InvalidInputError, match="use ExpiringDP or ExpiringZCDP"):
             Counter(STRATEGY, fixed, key=key, name="s")
     with pytest.raises(InvalidInputError, match="needs laplace noise"):
-        law_for(STRATEGY, ExpiringDP(1), ContributionBound.add_remove(), family="gaussian")
+        distribution_for(STRATEGY, ExpiringDP(1), ContributionBound.add_remove(), family="gaussian")
     with pytest.raises(
         InvalidInputError, match="2\\^40"
     ):  # level 62 would have 63 times this scale
-        law_for(Expiring(0), ExpiringDP("1e-11"), ContributionBound.add_remove())
+        distribution_for(Expiring(0), ExpiringDP("1e-11"), ContributionBound.add_remove())
     for bad in (0, -1, float("nan")):
         with pytest.raises(InvalidInputError, match="epsilon is"):
             ExpiringDP(bad)

@@ -25,7 +25,7 @@ from counton.privacy.loss_by_age import (
     worst_cost,
 )
 from counton.strategies import Binary, Expiring
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 GROWTHS = [0, "1/2", 1, "3/2", 2, 3, 5]
 
@@ -199,19 +199,19 @@ def test_large_growth_at_large_ages_has_a_loss_too(growth: int | str, analysis: 
     assert above >= Fraction(first[1])
 
 
-def released_law(scales: list[float], last: int, reach: int) -> Any:
+def released_distribution(scales: list[float], last: int, reach: int) -> Any:
     """Log-law of the noise of releases 1..last <= 3 on -reach..reach; 2 and 3 share an interval."""
     leaf_scale, pair_scale = scales
     inner = np.arange(-4 * reach, 4 * reach + 1)
     values = np.arange(-reach, reach + 1)
 
-    def law(scale: float, numbers: NDArray[np.int64]) -> Any:
+    def distribution(scale: float, numbers: NDArray[np.int64]) -> Any:
         decay = np.exp(-1 / scale)
         return np.log((1 - decay) / (1 + decay)) - np.abs(numbers) / scale
 
-    first = law(leaf_scale, values)
-    given_pair = law(leaf_scale, values[:, None] - inner)
-    pair = law(pair_scale, inner)
+    first = distribution(leaf_scale, values)
+    given_pair = distribution(leaf_scale, values[:, None] - inner)
+    pair = distribution(pair_scale, inner)
     if last == 1:
         return first
     if last == 2:
@@ -225,14 +225,18 @@ def test_ratios_of_the_laws_of_three_releases_reach_the_loss_and_not_more(growth
     strategy = Expiring(growth)
     reach = 25
     base = DiscreteLaplace(Fraction(2))  # epsilon = 1/2
-    laws = [node_law(strategy, base, level) for level in range(2)]
-    scales = [float(law.scale) for law in laws if isinstance(law, DiscreteLaplace)]
+    distributions = [node_distribution(strategy, base, level) for level in range(2)]
+    scales = [
+        float(distribution.scale)
+        for distribution in distributions
+        if isinstance(distribution, DiscreteLaplace)
+    ]
     for position, age in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 0)]:
         last = position + age
-        law = released_law(scales, last, reach)
+        distribution = released_distribution(scales, last, reach)
         moved = tuple(slice(1, None) if t >= position else slice(None) for t in range(1, last + 1))
         kept = tuple(slice(-1) if t >= position else slice(None) for t in range(1, last + 1))
-        largest = np.abs(law[kept] - law[moved]).max()
+        largest = np.abs(distribution[kept] - distribution[moved]).max()
         loss = expiration_loss(strategy, [age], position=position)[0] / 2
         assert loss - 0.06 <= largest <= loss * (1 + 1e-9), (position, age)
 

@@ -14,30 +14,30 @@ from counton.base.expiry import Expiry
 from counton.privacy import ZCDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import concentrated_loss
 from counton.strategies import Expiring
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 ORDERS = (1.000001, 1.01, 1.1, 1.5, 2, 4, 8, 16)
 
 
-def log_law(law: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:
+def log_distribution(distribution: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:
     """Log-probabilities of a discrete Gaussian law."""
     inner = np.arange(-200, 201)
-    doubled = 2 * float(law.sigma_squared)
+    doubled = 2 * float(distribution.sigma_squared)
     total = np.logaddexp.reduce(-(inner**2) / doubled)
     return np.asarray(-(values**2) / doubled - total, np.float64)
 
 
-def tree_law(
+def tree_distribution(
     strategy: Expiring, base: DiscreteGaussian, level: int, reach: int
 ) -> NDArray[np.float64]:
     """Log-law of the releases of one whole tree, on -reach..reach each, by summing over nodes."""
     values = np.arange(-reach, reach + 1)
-    laws = [node_law(strategy, base, lv) for lv in range(level + 1)]
+    distributions = [node_distribution(strategy, base, lv) for lv in range(level + 1)]
 
     def below(lv: int, moved: int) -> NDArray[np.float64]:
         if lv == 0:
-            return log_law(laws[0], values - moved)
-        own = log_law(laws[lv], values)
+            return log_distribution(distributions[0], values - moved)
+        own = log_distribution(distributions[lv], values)
         parts = []
         for noise, weight in zip(values.tolist(), own.tolist(), strict=True):
             child = below(lv - 1, moved + noise).reshape(-1)
@@ -47,10 +47,10 @@ def tree_law(
     return below(level, 0).reshape((len(values),) * 2**level)
 
 
-def divergence(law: NDArray[np.float64], order: float) -> float:
+def divergence(distribution: NDArray[np.float64], order: float) -> float:
     """Renyi divergence of the law from itself with every coordinate moved by one."""
-    kept = law[tuple(slice(1, None) for _ in law.shape)]
-    moved = law[tuple(slice(-1) for _ in law.shape)]
+    kept = distribution[tuple(slice(1, None) for _ in distribution.shape)]
+    moved = distribution[tuple(slice(-1) for _ in distribution.shape)]
     exponents = order * kept + (1 - order) * moved
     return float(np.logaddexp.reduce(exponents.reshape(-1)) / (order - 1))
 
@@ -65,7 +65,7 @@ def test_no_divergence_is_above_the_promised_one(growth: str | int, rho: str | i
     base = DiscreteGaussian(1 / (2 * guarantee.rho))
     promised = guarantee.at_age(2)
     assert promised is not None
-    trees = [tree_law(strategy, base, level, reach) for level in (0, 1)]
+    trees = [tree_distribution(strategy, base, level, reach) for level in (0, 1)]
     for order in ORDERS if reach == 14 else ORDERS[:5]:  # the table must hold what the order weighs
         lost = sum(divergence(tree, order) for tree in trees)
         # Tables are cut off, which costs the least orders some of their precision.
@@ -75,7 +75,7 @@ def test_no_divergence_is_above_the_promised_one(growth: str | int, rho: str | i
 def test_narrow_noise_loses_more_than_continuous_noise_would() -> None:
     strategy = Expiring(growth=1)
     base = DiscreteGaussian(Fraction(1, 10))  # rho = 5
-    trees = [tree_law(strategy, base, level, 3) for level in (0, 1, 2)]
+    trees = [tree_distribution(strategy, base, level, 3) for level in (0, 1, 2)]
     lost = sum(divergence(tree, 1.01) for tree in trees) / 1.01  # positions 1..7
     continuous = 5 * expiration_loss(strategy, [6], "concentrated")[0]
     assert lost > 1.15 * continuous

@@ -240,10 +240,10 @@ def undecided_or_right(table: InverseTable, cumulative: Callable[[int], Bracket]
     return int((table.cells == UNDECIDED).sum())
 
 
-@pytest.mark.parametrize("law", SMALL)
-def test_sixteen_bits_decide_as_the_law_says(law: str) -> None:
+@pytest.mark.parametrize("distribution", SMALL)
+def test_sixteen_bits_decide_as_the_law_says(distribution: str) -> None:
     """And floors of 64 bits are those of the law, so that what follows decides too."""
-    sampler, cumulative = SMALL[law]
+    sampler, cumulative = SMALL[distribution]
     table = InverseTable(sampler)
     assert 0 < undecided_or_right(table, cumulative) <= len(table._floors) + 1
     for number, floor in enumerate(table._floors.tolist()[:-1]):
@@ -267,11 +267,11 @@ class Bits:
         return words
 
 
-@pytest.mark.parametrize("law", SMALL)
+@pytest.mark.parametrize("distribution", SMALL)
 @pytest.mark.parametrize("then", [0, 1])
-def test_bits_around_each_threshold_decide_as_the_law_says(law: str, then: int) -> None:
+def test_bits_around_each_threshold_decide_as_the_law_says(distribution: str, then: int) -> None:
     """Numbers 2^-64 below a floor, at it and above it, followed by zeros or ones."""
-    sampler, cumulative = SMALL[law]
+    sampler, cumulative = SMALL[distribution]
     table = InverseTable(sampler)
     floors = table._floors.tolist()[:-1]
     for floor, apart in product(floors, (-1, 0, 1)):
@@ -311,7 +311,7 @@ def test_no_string_accepts_what_the_law_rejects() -> None:
     assert size > 1
 
     def chance(value: int) -> tuple[int, int]:
-        near = sampler._law.nearest(value // size)
+        near = sampler._distribution.nearest(value // size)
         return power(rate, value * value - near * near)
 
     too_many = 0

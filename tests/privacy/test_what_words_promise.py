@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, ExpiringZCDP, PureDP, calibrate
 from counton.privacy.concentrated import renyi_by_pure
 from counton.privacy.gaussian import analytic_gaussian_sigma
@@ -43,11 +43,11 @@ def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
 def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
     one = Sensitivity(1, 1)
     many = Sensitivity(100, 10_000)
-    laws = [calibrate(ZCDP(1), shift, "gaussian").law for shift in (one, many)]
-    assert isinstance(laws[0], DiscreteGaussian)
-    assert isinstance(laws[1], DiscreteGaussian)
-    assert laws[1].sigma_squared == 10_000 * laws[0].sigma_squared
-    assert calibrate(ZCDP(10_000), many, "gaussian").law == laws[0]
+    distributions = [calibrate(ZCDP(1), shift, "gaussian").distribution for shift in (one, many)]
+    assert isinstance(distributions[0], DiscreteGaussian)
+    assert isinstance(distributions[1], DiscreteGaussian)
+    assert distributions[1].sigma_squared == 10_000 * distributions[0].sigma_squared
+    assert calibrate(ZCDP(10_000), many, "gaussian").distribution == distributions[0]
     assert loss_of_many(ZCDP(1), 100) == "10,000 times the rho"
     assert loss_of_many(ExpiringZCDP(1), 100) == "10,000 times the rho"
     assert loss_of_many(PureDP(1), 100) == "100 times the epsilon"
@@ -58,9 +58,9 @@ def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
 def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAry) -> None:
     """A group that counts one is shown only where noise is wider than any interval at 95%."""
     unit = ContributionBound.add_remove()
-    law = law_for(strategy, PureDP(1), unit).law
-    assert isinstance(law, DiscreteLaplace)
-    found = Discovery.of(strategy, law, 365, unit, Fraction(1, 10**9))
+    distribution = distribution_for(strategy, PureDP(1), unit).distribution
+    assert isinstance(distribution, DiscreteLaplace)
+    found = Discovery.of(strategy, distribution, 365, unit, Fraction(1, 10**9))
     # Its noise is then at least so many standard deviations; by Chebyshev's inequality fewer
     # than sqrt(20) are enough for 95%.
     assert float(Fraction(found.margin)) > 14 > math.sqrt(20) + 1
@@ -68,7 +68,9 @@ def test_intervals_of_small_groups_miss_where_they_appear(strategy: Binary | KAr
 
 def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
     """As where another stream goes on from an old copy, and the newest one had gone further."""
-    rate = 1 / float(law_for(Binary(1), PureDP(1), ContributionBound.add_remove()).law.scale)  # type: ignore[union-attr]
+    noise = distribution_for(Binary(1), PureDP(1), ContributionBound.add_remove()).distribution
+    assert isinstance(noise, DiscreteLaplace)
+    rate = 1 / float(noise.scale)
     once = max(abs(x) - abs(x - 1) for x in range(-9, 10)) * rate
     both = max(
         (abs(x) - abs(x - 1)) * rate + (abs(y) - abs(y - 1)) * rate

@@ -31,10 +31,10 @@ FORGET: dict[str, Callable[[Asked], Asked]] = {
 
 
 def noise_of_cell(
-    bits: reference.Bits, law: reference.Laplace | reference.Gaussian, cell: int
+    bits: reference.Bits, distribution: reference.Laplace | reference.Gaussian, cell: int
 ) -> reference.Noise:
     """Noise of one law at all levels."""
-    return reference.Noise(bits, lambda _: law, cell)
+    return reference.Noise(bits, lambda _: distribution, cell)
 
 
 def draw_all() -> set[tuple[bytes, int]]:
@@ -43,9 +43,9 @@ def draw_all() -> set[tuple[bytes, int]]:
     tree = reference.KAry(STEPS, 3)
     for family, width in (("laplace", 10**5), ("gaussian", 10**12)):
         bits = reference.Bits(bytes(32))
-        law = reference.noise_of(family, Fraction(width))
+        distribution = reference.noise_of(family, Fraction(width))
         for cell in range(CELLS):
-            tree.noise(noise_of_cell(bits, law, cell), STEPS)
+            tree.noise(noise_of_cell(bits, distribution, cell), STEPS)
         read |= bits.read
     return read
 
@@ -77,8 +77,8 @@ def test_a_draw_that_forgets_a_part_of_the_address_is_refused(
 def test_no_bits_are_read_twice_in_one_draw() -> None:
     """Two cells with one address, and a part of a word that was read as a whole."""
     bits = reference.Bits(bytes(32))
-    law = reference.Laplace(Fraction(3))
-    first, second, again = (noise_of_cell(bits, law, cell) for cell in (0, 1, 1))
+    distribution = reference.Laplace(Fraction(3))
+    first, second, again = (noise_of_cell(bits, distribution, cell) for cell in (0, 1, 1))
     assert [first(0, 4), first(0, 4), first(0, 5)] == [first(0, 4)] * 2 + [first(0, 5)]
     second(0, 4)
     with pytest.raises(reference.Unreadable, match=r"level 0, \(4, 1\) reads bits a second time"):

@@ -16,7 +16,7 @@ from counton import ZCDP, ApproxDP, ContributionBound, ExpiringDP, ExpiringZCDP,
 from counton.base.errors import InvalidInputError
 from counton.continual import Design
 from counton.continual.design import design_for
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import Guarantee
 from counton.strategies import Expiring, StreamStrategy, public_strategies
 from proofs import reference
@@ -71,12 +71,14 @@ def designs(strategy: StreamStrategy) -> Iterator[tuple[Design, int]]:
         except InvalidInputError:  # this strategy does not say how far so many steps move it
             continue
         yield best, CELLS if shape else 1
-        other: Any = "laplace" if best.law.family == "gaussian" else "gaussian"
+        other: Any = "laplace" if best.distribution.family == "gaussian" else "gaussian"
         try:
-            law = law_for(strategy, guarantee, contribution, shape, family=other).law
+            distribution = distribution_for(
+                strategy, guarantee, contribution, shape, family=other
+            ).distribution
         except InvalidInputError:
             continue
-        yield replace(best, law=law), CELLS if shape else 1
+        yield replace(best, distribution=distribution), CELLS if shape else 1
 
 
 def found(

@@ -45,9 +45,9 @@ def test_they_have_all_strategies_both_laws_wide_scales_and_rejections() -> None
     assert len(ANSWERS) == 42
     named = {one["terms"]["strategy"]["strategy"] for one in ANSWERS}
     assert named | {"AsOf"} == set(reference.STRATEGIES)  # with which no stream begins
-    laws = [reference.law_of(one["terms"]["law"]) for one in ANSWERS]
+    distributions = [reference.law_of(one["terms"]["law"]) for one in ANSWERS]
     for family in ("laplace", "gaussian"):
-        assert max(float(width) for kind, width in laws if kind == family) > 2**39
+        assert max(float(width) for kind, width in distributions if kind == family) > 2**39
     assert max(len(one["sums"]) * len(one["sums"][0]) for one in ANSWERS) > 1000
 
 

@@ -47,7 +47,7 @@ from counton.statistics.quantiles import QuantilesResult
 from counton.statistics.results import StatisticResults
 from counton.statistics.statistic import shape_of
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 STEPS = 2
 LEVEL = 0.8
@@ -179,7 +179,7 @@ class OneNode:
 
 
 @cache
-def covariance(kind: str, law: Any) -> Floats:
+def covariance(kind: str, distribution: Any) -> Floats:
     """Of one cell's releases at all steps, in squared units of the exact sums."""
     strategy = STRATEGIES[kind][0]
     size = 2**30
@@ -189,7 +189,7 @@ def covariance(kind: str, law: Any) -> Floats:
     found = np.zeros((len(steps), len(steps)))
     for level, node in sorted(every.read):
         read = strategy.noise(OneNode((level, node), size), steps) / size
-        found += np.outer(read, read) * node_law(strategy, law, level).variance
+        found += np.outer(read, read) * node_distribution(strategy, distribution, level).variance
     return found / 4.0**strategy.facts.fraction_bits
 
 
@@ -369,11 +369,11 @@ class Checked(NamedTuple):
 
 def check(stream: Stream, kind: str, part: str) -> Iterator[tuple[str, Checked]]:
     """Of each question that the statistic answers."""
-    law = covariance(kind, stream.design.law) * stream.unit**2
+    distribution = covariance(kind, stream.design.distribution) * stream.unit**2
     found = stream.released(part, stream.exact)
     names = names_of(found)
     numbers = range(stream.exact.shape[1])[stream.parts[part]]
-    spread = np.sqrt(np.diag(law))
+    spread = np.sqrt(np.diag(distribution))
     moved = {}
     for step in range(len(stream.exact)):
         for cell in numbers:
@@ -394,7 +394,7 @@ def check(stream: Stream, kind: str, part: str) -> Iterator[tuple[str, Checked]]
                  for cell in numbers]
                 for step in range(len(stream.exact))
             ])  # fmt: skip
-        errors = np.einsum("scr,st,tcr->r", slopes, law, slopes)
+        errors = np.einsum("scr,st,tcr->r", slopes, distribution, slopes)
         true = np.sqrt(errors)
         known = (true > 0) & np.isfinite(std)
         if not known.any():

@@ -362,10 +362,12 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
     assert facts["noise"]["std"] == last["std"][0]
     assert set(facts["noise"]) == {"family", "reads", "std", "step"}
     assert "law" not in facts["terms"]
-    law = facts["description"]["terms"]["law"]
-    (width,) = [Fraction(law[name]) for name in ("scale", "sigma_squared") if name in law]
+    distribution = facts["description"]["terms"]["law"]
+    (width,) = [
+        Fraction(distribution[name]) for name in ("scale", "sigma_squared") if name in distribution
+    ]
     assert float(width) < 4 * last["std"][0] ** 2  # no units of 2^-16, which are thousands of it
-    assert 0 < Fraction(law["grid"]) <= 1
+    assert 0 < Fraction(distribution["grid"]) <= 1
 
 
 # --------------------------------------------------------------------------- what was shown

@@ -72,6 +72,6 @@ def test_the_page_says_how_much_narrower_a_band_is(
     strategy: StreamStrategy, guarantee: Guarantee, percent: int
 ) -> None:
     terms = Counter(strategy, guarantee, key=chosen_key(), name="t").design
-    widths = halfwidths(strategy, terms.law, range(1, 366), 1 - 0.05 / 365)
+    widths = halfwidths(strategy, terms.distribution, range(1, 366), 1 - 0.05 / 365)
     found = narrowing_factor(terms, widths, 1, 0.95, windows=False)
     assert round(100 * (1 - found)) == percent

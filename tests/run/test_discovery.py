@@ -37,16 +37,18 @@ from counton.strategies import (
     StreamStrategy,
     noise_variance,
 )
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30), Independent(12)]
 
 
-def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], int]:
+def distribution_of_sum(
+    distribution: DiscreteLaplace, draws: int
+) -> tuple[NDArray[np.float64], int]:
     """Probabilities of a sum of draws by convolution, and the place of 0."""
-    q = np.exp(-1 / float(law.scale))
-    reach = int(120 * float(law.scale))
+    q = np.exp(-1 / float(distribution.scale))
+    reach = int(120 * float(distribution.scale))
     one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
     total = one
     for _ in range(draws - 1):
@@ -54,54 +56,58 @@ def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], i
     return total, reach * draws
 
 
-def chance(discovery: Discovery, strategy: StreamStrategy, law: DiscreteLaplace) -> float:
+def chance(discovery: Discovery, strategy: StreamStrategy, distribution: DiscreteLaplace) -> float:
     """Sum over releases of the probability that a group of ``change`` events is shown."""
     assert strategy.horizon is not None
     steps = range(1, strategy.horizon + 1)
-    variance = noise_variance(strategy, law, steps)
+    variance = noise_variance(strategy, distribution, steps)
     reached = np.ceil(float(Fraction(discovery.margin)) * np.sqrt(variance)).astype(int)
     total = 0.0
     for step, least in zip(steps, reached, strict=True):
-        law_here, zero = law_of_sum(law, len(strategy.row(step)))
-        total += float(law_here[zero + least :].sum())
+        distribution_here, zero = distribution_of_sum(distribution, len(strategy.row(step)))
+        total += float(distribution_here[zero + least :].sum())
     return total
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
     assert strategy.horizon is not None
-    law = DiscreteLaplace(Fraction(5, 2))
+    distribution = DiscreteLaplace(Fraction(5, 2))
     steps = range(1, strategy.horizon + 1)
     rows = [strategy.row(step) for step in steps]
     assert all(abs(weight) == 1 for row in rows for *_, weight in row)
-    assert {node_law(strategy, law, level) for row in rows for level, *_ in row} == {law}
-    assert draws(strategy, law, strategy.horizon) == Counted(len(row) for row in rows)
+    assert {
+        node_distribution(strategy, distribution, level) for row in rows for level, *_ in row
+    } == {distribution}
+    assert draws(strategy, distribution, strategy.horizon) == Counted(len(row) for row in rows)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 @pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**7), Fraction(1, 10**38)])
 def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None:
     assert strategy.horizon is not None
-    law = DiscreteLaplace(Fraction(3))
+    distribution = DiscreteLaplace(Fraction(3))
     unit = ContributionBound.events(3)
-    found = Discovery.of(strategy, law, strategy.horizon, unit, delta)
+    found = Discovery.of(strategy, distribution, strategy.horizon, unit, delta)
     assert (found.groups, found.change) == (3, 3)
-    exact = found.groups * chance(found, strategy, law)
+    exact = found.groups * chance(found, strategy, distribution)
     assert 0.7 * delta < exact <= delta
     short = replace(found, margin=str(Fraction(found.margin) * Fraction(9, 10)))
-    assert short.groups * chance(short, strategy, law) > delta
+    assert short.groups * chance(short, strategy, distribution) > delta
 
 
 def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
     """The numbers of docs/people.md, for a year of days at epsilon 1."""
     best = plan(365, PureDP(1), simple=True).best
-    law = best.law
+    distribution = best.distribution
     strategy = best.strategy
-    assert isinstance(law, DiscreteLaplace)
+    assert isinstance(distribution, DiscreteLaplace)
     page = " ".join((Path(__file__).parents[2] / "docs" / "people.md").read_text().split())
     for delta, words in (("1e-9", "needs {} to {} rows in all"), ("1e-38", "{} to {}")):
-        found = Discovery.of(strategy, law, 365, ContributionBound.add_remove(), Fraction(delta))
-        variance = noise_variance(strategy, law, range(1, 366))
+        found = Discovery.of(
+            strategy, distribution, 365, ContributionBound.add_remove(), Fraction(delta)
+        )
+        variance = noise_variance(strategy, distribution, range(1, 366))
         least = 1 + np.ceil(float(Fraction(found.margin)) * np.sqrt(variance)).astype(int)
         rows = words.format(least.min(), least.max())
         assert f"{rows} with `--delta {delta}`" in page
@@ -126,12 +132,12 @@ def test_noise_without_a_variance_is_refused() -> None:
 
 
 def test_what_one_unit_can_bring() -> None:
-    law = DiscreteLaplace(Fraction(3))
+    distribution = DiscreteLaplace(Fraction(3))
     strategy = Binary(7)
     delta = Fraction(1, 1000)
 
     def found(unit: ContributionBound) -> tuple[int, int]:
-        of = Discovery.of(strategy, law, 7, unit, delta)
+        of = Discovery.of(strategy, distribution, 7, unit, delta)
         return of.groups, of.change
 
     assert found(ContributionBound.add_remove()) == (1, 1)
@@ -148,9 +154,9 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     counter = Counter(
         strategy, ApproxDP(1, delta), key=key, name="pages", shape=(2**31,), counters=PureDP(1)
     )
-    law = counter.design.law
-    assert isinstance(law, DiscreteLaplace)
-    found = Discovery.of(strategy, law, 15, counter.design.contribution, delta)
+    distribution = counter.design.distribution
+    assert isinstance(distribution, DiscreteLaplace)
+    found = Discovery.of(strategy, distribution, 15, counter.design.contribution, delta)
     counter.widen(cells, key)
     events = np.zeros((15, cells), np.int64)
     events[0] = 1

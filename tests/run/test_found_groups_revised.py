@@ -48,15 +48,15 @@ from counton.strategies import Binary, KAry, StreamStrategy, WindowVersions
 @pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 1000)])
 def test_delta_from_every_value_of_every_node(inner: StreamStrategy, delta: Fraction) -> None:
     """Wherever the row is; a threshold that divides delta among one window's versions is seen."""
-    law = DiscreteLaplace(Fraction(3, 2))
+    distribution = DiscreteLaplace(Fraction(3, 2))
     windows = WindowVersions(6, inner)
-    found = Discovery.of(windows, law, 6, ContributionBound.add_remove(), delta)
-    chances = [chance_of_being_shown(found, windows, law, 6, night) for night in (1, 2, 6)]
+    found = Discovery.of(windows, distribution, 6, ContributionBound.add_remove(), delta)
+    chances = [chance_of_being_shown(found, windows, distribution, 6, night) for night in (1, 2, 6)]
     assert chances == sorted(chances, reverse=True)
     assert delta / 4 < chances[0] <= delta
     one_window = WindowVersions(1, inner)
-    too_low = Discovery.of(one_window, law, 1, ContributionBound.add_remove(), delta)
-    assert chance_of_being_shown(too_low, windows, law, 6, 1) > delta
+    too_low = Discovery.of(one_window, distribution, 1, ContributionBound.add_remove(), delta)
+    assert chance_of_being_shown(too_low, windows, distribution, 6, 1) > delta
 
 
 @pytest.mark.parametrize("revise", ["1d", long("2d")])

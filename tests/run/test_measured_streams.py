@@ -46,7 +46,7 @@ def check_noise(case: Case, design: Design, statistic: Any) -> None:
     elif l2_squared is not None:
         assert is_near(float(l2_squared), moved.l2_squared, case.slack)
     else:
-        width = float(width_of(design.law))
+        width = float(width_of(design.distribution))
         assert any(is_near(width, each, case.slack) for each in needed_widths(case, design, moved))
 
 
@@ -67,19 +67,23 @@ def needed_widths(case: Case, design: Design, moved: Moved) -> list[float]:
         ((size, count),) = moved.sizes.items()
         known.append(((round(size), count),))
     causal = design.strategy.facts.causal
-    laws = [
+    distributions = [
         calibrate(
             design.guarantee, Sensitivity(*norms, entries), design.family, causal=causal, once=once
-        ).law
+        ).distribution
         for entries in known
         for once in {causal, causal or case.most == 1}
     ]
-    return [float(width_of(law)) for law in laws]
+    return [float(width_of(distribution)) for distribution in distributions]
 
 
-def width_of(law: NoiseDistribution) -> Fraction:
+def width_of(distribution: NoiseDistribution) -> Fraction:
     """Return the scale of Laplace noise, or the variance of Gaussian noise."""
-    return law.sigma_squared if isinstance(law, DiscreteGaussian) else law.scale
+    return (
+        distribution.sigma_squared
+        if isinstance(distribution, DiscreteGaussian)
+        else distribution.scale
+    )
 
 
 def check_stream(case: Case, folder: Path) -> None:

@@ -157,9 +157,9 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
     mine: Any = [3]
     with pytest.raises(InvalidInputError, match="a strategy is 3"):
         plan(64, PureDP(1), strategies=mine)
-    law: Any = 5.0
+    distribution: Any = 5.0
     with pytest.raises(InvalidInputError, match="the noise distribution is"):
-        interval_halfwidth(law, 1)
+        interval_halfwidth(distribution, 1)
 
 
 def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:

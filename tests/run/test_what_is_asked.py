@@ -137,9 +137,9 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     assert alone.table().columns[4:] == [
         *("window_estimate", "window_std", "window_lower", "window_upper"),
     ]
-    assert set(alone.table()["window_std"]) == {alone.numbers.design.law.std}
+    assert set(alone.table()["window_std"]) == {alone.numbers.design.distribution.std}
     both = released(year.having(name="both", release="both")).table()
-    assert (both["window_std"] > 1.3 * alone.numbers.design.law.std).all()
+    assert (both["window_std"] > 1.3 * alone.numbers.design.distribution.std).all()
     with pytest.raises(
         InvalidInputError, match="strategy=kary is made for totals, and does not go with"
     ):

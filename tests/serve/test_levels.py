@@ -10,7 +10,7 @@ import pytest
 from inside import Inside, inside, visit
 
 from counton.base.columns import ADDED
-from counton.base.distributions import law_from_dict
+from counton.base.distributions import distribution_from_dict
 from counton.run.exports import export
 
 AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
@@ -79,11 +79,11 @@ def test_answers_before_the_first_release_are_as_afterwards(
 def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, Any]) -> None:
     with inside(tmp_path, **job) as service:
         service.at(2)
-        law = asked(service, "/release")["description"]["terms"]["law"]
+        distribution = asked(service, "/release")["description"]["terms"]["law"]
         journal = service.service.journals["visits"]
         terms = journal.read().design
-        assert law_from_dict(law) == terms.law
-        assert Fraction(law["grid"]) * 2**terms.strategy.facts.lattice_bits == 1
-        assert Fraction(law["scale"]) < 100
+        assert distribution_from_dict(distribution) == terms.distribution
+        assert Fraction(distribution["grid"]) * 2**terms.strategy.facts.lattice_bits == 1
+        assert Fraction(distribution["scale"]) < 100
         last = asked(service, "/series", last=1)["rows"][-1]  # of an average: the count
         assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["std"])

@@ -370,8 +370,8 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
         shown = state_summary(state)  # needs no key and does not disturb the writer
         stream.release(XS[0])
     (described,) = shown["streams"]
-    law = {**terms["law"], "grid": "1"}  # in units of the data
-    assert described["terms"] == {**terms, "law": law}
+    distribution = {**terms["law"], "grid": "1"}  # in units of the data
+    assert described["terms"] == {**terms, "law": distribution}
     assert described["step"] == 1
     assert described["last"]["values"] == release.values[0].tolist()
     assert described["last"]["std"] == release.std()[0]

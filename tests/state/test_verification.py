@@ -308,10 +308,10 @@ def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
         with stream:
             stream.release_many(np.ones(2, np.int64))
 
-    def refuse(self: KAry, law: object) -> None:
+    def refuse(self: KAry, distribution: object) -> None:
         raise InvalidInputError("sums of noise are not exact")
 
-    monkeypatch.setattr(KAry, "_check_law", refuse)
+    monkeypatch.setattr(KAry, "_check_distribution", refuse)
     stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)
     assert (len(stuck.problems), full.problems) == (1, ())
     assert "can release no further step (sums" in stuck.problems[0]

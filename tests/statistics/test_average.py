@@ -106,7 +106,7 @@ def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
     )
     for step in 1, 2, 3:
         cells = running.release_batch([50]).cells
-        tail = sum_tail({running.design.law: 2 * (1 if step < 3 else 2)})
+        tail = sum_tail({running.design.distribution: 2 * (1 if step < 3 else 2)})
         for level in 0.8, 0.9, 0.905, 0.907, 0.909, 0.95, 0.99:
             half = cells.halfwidths(np.array(np.sqrt(2) * cells.std), level)
             assert tail(int(half)) <= 1 - level

@@ -16,7 +16,7 @@ from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.strategy import last_served_step
 from counton.tables import Hats
 
-LAW = DiscreteLaplace(Fraction(3))
+DISTRIBUTION = DiscreteLaplace(Fraction(3))
 CASES = [strategy for cls in public_strategies() for strategy in cls.examples(60)]
 TREES = LeastSquaresStrategy(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
 
@@ -27,12 +27,12 @@ def test_both_ways_have_one_variance(strategy: StreamStrategy) -> None:
     rng = np.random.default_rng(1)
     stops = np.sort(rng.choice(np.arange(1, last + 1), min(33, last), replace=False))
     for weights in (rng.normal(size=len(stops)), np.ones(len(stops))):
-        found = sum_noise_variance(strategy, LAW, stops, weights)
+        found = sum_noise_variance(strategy, DISTRIBUTION, stops, weights)
         if found is None:
             assert strategy.saved_name in {"Epochs", "Expiring", "GrowingSquareRoot", "Octave"}
             return
         low = np.minimum(stops[:, None], stops)
         high = np.maximum(stops[:, None], stops)
-        apart = noise_variance(strategy, LAW, high, since=low)
-        alone = np.asarray(noise_variance(strategy, LAW, stops, since=0 * stops))
+        apart = noise_variance(strategy, DISTRIBUTION, high, since=low)
+        alone = np.asarray(noise_variance(strategy, DISTRIBUTION, stops, since=0 * stops))
         assert found == pytest.approx(weights @ (alone[:, None] + alone - apart) @ weights / 2)

@@ -14,7 +14,7 @@ from counton.statistics import Exact, RunningStatistic, Statistic, unit_sensitiv
 from counton.statistics.results import read_release
 from counton.statistics.statistic import restore
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 
 def small_strategies(horizon: int) -> list[StreamStrategy]:
@@ -87,7 +87,7 @@ def simulated(
     statistic = running.statistic
     field = NoiseField(
         Key.generate().derive(b"runs", b""),
-        lambda level: node_law(terms.strategy, terms.law, level),
+        lambda level: node_distribution(terms.strategy, terms.distribution, level),
         (runs, *terms.shape),
     )
     released = terms.strategy.noise(field, range(step, step + 1))[0]

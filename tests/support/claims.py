@@ -134,15 +134,15 @@ class Truth:
         return float(self.design.units.noise)
 
     @property
-    def law(self) -> tuple[str, float, float]:
+    def distribution(self) -> tuple[str, float, float]:
         """The kind of the noise, its scale (or standard deviation), and standard deviation."""
-        law = self.design.law
-        if isinstance(law, DiscreteLaplace):
-            scale = float(law.scale)
+        distribution = self.design.distribution
+        if isinstance(distribution, DiscreteLaplace):
+            scale = float(distribution.scale)
             decay = math.exp(-1 / scale)
             std = math.sqrt(2 * decay) / (1 - decay)
             return "Laplace", scale * self.size_of_cell, std * self.size_of_cell
-        variance = float(law.sigma_squared)
+        variance = float(distribution.sigma_squared)
         if variance < 1000:  # else the discrete noise is as wide as the continuous one
             most = int(40 * math.sqrt(variance)) + 9
             numbers = np.arange(-most, most + 1)
@@ -154,7 +154,7 @@ class Truth:
     @cached_property
     def stds(self) -> dict[str, list[float]]:
         """Standard deviations of counts or sums: of totals, and of windows, by step."""
-        kind, _, std = self.law
+        kind, _, std = self.distribution
         assert kind
         if self.is_once or not self.has_matrices:
             return {}
@@ -174,7 +174,7 @@ class Truth:
     def mean_deviation(self, steps: int) -> float:
         """Root of the mean variance of all numbers of the stream, of one measured cell."""
         released, _ = self.factorisation
-        return self.law[2] * math.sqrt(float((released**2).sum(axis=1)[:steps].mean()))
+        return self.distribution[2] * math.sqrt(float((released**2).sum(axis=1)[:steps].mean()))
 
 
 def close(text: str, truth: float, rel: float = 0.006) -> bool:
@@ -576,7 +576,7 @@ def check_deviations(known: dict[str, float], truth: Truth, match: re.Match[str]
     """Compare standard deviations of sums of cells with their computation from the matrices."""
     if not truth.stds and not truth.is_once:
         return
-    std = truth.law[2]
+    std = truth.distribution[2]
     if not truth.is_once:
         total = "a window's own number" if "a total" not in truth.stds else "a total"
         shown = "a window's own number" if truth.form == "windows" else total
@@ -764,7 +764,7 @@ NORM = {
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.has_matrices, match)
-    kind, scale, std = truth.law
+    kind, scale, std = truth.distribution
     require(match["kind"] == kind == NORM[match["norm"]], match)
     require((match["scale"] is not None) == (kind == "Laplace"), match)
     true = truth.sensitivity[0 if kind == "Laplace" else 1]
@@ -822,7 +822,7 @@ def gaussian_delta(ratio: float) -> float:
 )
 def _(match: re.Match[str], truth: Truth) -> None:
     require(truth.form in ("endless", "expire"), match)
-    kind, scale, std = truth.law
+    kind, scale, std = truth.distribution
     require(match["kind"] == kind, match)
     require((match["std"] is not None) == truth.is_additive, match)
     if match["std"] is not None:
@@ -877,7 +877,7 @@ def _(match: re.Match[str], truth: Truth) -> None:
 @sentence(r"source +(?P<source>[^\n]+)(?=\n)")
 def _(match: re.Match[str], truth: Truth) -> None:
     statistic = inner_of(truth.statistic)
-    names = {*statistic.sources, truth.law[0].lower()}
+    names = {*statistic.sources, truth.distribution[0].lower()}
     if not truth.is_once:
         inner = (
             truth.strategy.inner if isinstance(truth.strategy, WindowVersions) else truth.strategy
@@ -1061,7 +1061,7 @@ def check_strategy_line(line: str, truth: Truth) -> None:
     assert match is not None, line
     require(not truth.is_once, match)
     require(match["name"] == strategy_in_words(truth.design.strategy, "window"), match)
-    require(match["kind"] == truth.law[0], match)
+    require(match["kind"] == truth.distribution[0], match)
     if truth.has_matrices and not truth.is_correlated:
         require(match["paper"] == CALIBRATION, match)
 

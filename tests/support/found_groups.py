@@ -69,37 +69,43 @@ def shown_by_numbers_alone(outcome: RunResult, last: int) -> dict[str, int]:
     names = labels_of(outcome)
     cells = outcome.spec.description().cells
     windows = terms.strategy
-    law = terms.law
+    distribution = terms.distribution
     assert isinstance(cells, Discovery)
     assert isinstance(windows, WindowVersions)
-    assert isinstance(law, DiscreteLaplace)
+    assert isinstance(distribution, DiscreteLaplace)
     places, row_adds = cells.compared
     found: dict[str, int] = {}
     for group, name in enumerate(names):
         own = slice(places * group, places * group + places)
         for night in range(int(name[0]), last + 1):
             for lag in range(min(windows.lags + 1, night)):
-                std = (places * len(windows.inner.row(lag + 1)) * float(law.variance)) ** 0.5
+                std = (
+                    places * len(windows.inner.row(lag + 1)) * float(distribution.variance)
+                ) ** 0.5
                 least = row_adds + int(np.ceil(float(Fraction(cells.margin)) * std))
                 if values[night - 1, own, lag].sum() >= least:
                     found.setdefault(name, night)
     shown = [name in found for name in names if name.startswith("1-")]
     assert len(shown) == 400
-    exact = chance_of_being_shown(cells, windows, law, last, 1)
+    exact = chance_of_being_shown(cells, windows, distribution, last, 1)
     assert 0.02 < exact <= 0.2
     assert abs(np.mean(shown) - exact) < 4 * (exact * (1 - exact) / len(shown)) ** 0.5
     return found
 
 
 def chance_of_being_shown(
-    found: Discovery, windows: WindowVersions, law: DiscreteLaplace, last: int, arrived: int
+    found: Discovery,
+    windows: WindowVersions,
+    distribution: DiscreteLaplace,
+    last: int,
+    arrived: int,
 ) -> float:
     """The probability that noise alone shows a group of one row, from every value of every node.
 
     The row is the first of its group. It belongs to the window ``arrived``, and comes by its end;
     releases go on until ``last``. If a group has several cells, a node here is the sum of theirs.
     """
-    q = np.exp(-1 / float(law.scale))
+    q = np.exp(-1 / float(distribution.scale))
     reach = 24
     places, row_adds = found.compared
     one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
@@ -125,7 +131,7 @@ def chance_of_being_shown(
         below = np.ones(chance.shape, np.bool_)
         for row in rows.values():
             noise = sum(axes[nodes.index(node[:2])] for node in row)
-            std = (places * len(row) * float(law.variance)) ** 0.5
+            std = (places * len(row) * float(distribution.variance)) ** 0.5
             least = found.change * row_adds + int(np.ceil(float(margin) * std))
             below &= row_adds * int(window == arrived) + noise < least
         hidden *= float(chance[below].sum()) + max(1 - float(chance.sum()), 0.0)

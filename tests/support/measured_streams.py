@@ -22,7 +22,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.continual import Design
 from counton.run import Job
 from counton.strategies import Expiring, WindowVersions
-from counton.strategies.strategy import StreamStrategy, column_until, node_law
+from counton.strategies.strategy import StreamStrategy, column_until, node_distribution
 
 Floats = NDArray[np.float64]
 
@@ -507,13 +507,13 @@ def _nodes(strategy: StreamStrategy, steps: int, design: Design) -> Floats:
 
 
 def _width(strategy: StreamStrategy, design: Design, level: int) -> float:
-    law = node_law(strategy, design.law, level)
-    if isinstance(law, DiscreteLaplace):
-        assert isinstance(design.law, DiscreteLaplace)
-        return float(law.scale / design.law.scale)
-    assert isinstance(law, DiscreteGaussian)
-    assert isinstance(design.law, DiscreteGaussian)
-    return math.sqrt(law.sigma_squared / design.law.sigma_squared)
+    distribution = node_distribution(strategy, design.distribution, level)
+    if isinstance(distribution, DiscreteLaplace):
+        assert isinstance(design.distribution, DiscreteLaplace)
+        return float(distribution.scale / design.distribution.scale)
+    assert isinstance(distribution, DiscreteGaussian)
+    assert isinstance(design.distribution, DiscreteGaussian)
+    return math.sqrt(distribution.sigma_squared / design.distribution.sigma_squared)
 
 
 @dataclass(frozen=True)
@@ -564,16 +564,16 @@ def calibrated_l1(design: Design) -> Fraction | None:
     epsilon = design.guarantee.losses.get("epsilon")
     if epsilon is None or "delta" in design.guarantee.losses:
         return None
-    assert isinstance(design.law, DiscreteLaplace)
-    return design.law.scale * epsilon
+    assert isinstance(design.distribution, DiscreteLaplace)
+    return design.distribution.scale * epsilon
 
 
 def calibrated_l2_squared(design: Design) -> Fraction | None:
     """Return the squared 2-norm that Gaussian noise hides under rho, or None."""
     rho = design.guarantee.losses.get("rho")
-    if rho is None or not isinstance(design.law, DiscreteGaussian):
+    if rho is None or not isinstance(design.distribution, DiscreteGaussian):
         return None
-    return design.law.sigma_squared * 2 * rho
+    return design.distribution.sigma_squared * 2 * rho
 
 
 def _units_of(statistic: str) -> tuple[str, ...]:

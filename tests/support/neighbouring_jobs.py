@@ -27,7 +27,7 @@ from counton.results.metadata_codec import facts_of
 from counton.run import Job, export, methods, run
 from counton.state import Store, verify
 from counton.state.dedup import Secret
-from counton.strategies.strategy import column_until, node_law
+from counton.strategies.strategy import column_until, node_distribution
 
 #: Time, group, user, id, value.
 Row = tuple[Any, ...]
@@ -257,7 +257,10 @@ def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarr
     matrix = np.zeros((len(places), steps))
     for step, column in enumerate(columns):
         for level, node, *_, weight in column:
-            wide = math.sqrt(node_law(strategy, design.law, level).variance / design.law.variance)
+            wide = math.sqrt(
+                node_distribution(strategy, design.distribution, level).variance
+                / design.distribution.variance
+            )
             place = places.index((level, node))
             matrix[place, step] = float(weight) * 2**strategy.facts.lattice_bits / wide
     whole: np.ndarray[Any, Any] = matrix @ np.reshape(np.array(totals, float), (steps, -1))
@@ -266,7 +269,7 @@ def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarr
 
 def distance_of(design: Design) -> Callable[[Any, Any], float]:
     """The norm in which noise hides a change: the 1-norm under Laplace noise, else the 2-norm."""
-    order = 1 if isinstance(design.law, DiscreteLaplace) else 2
+    order = 1 if isinstance(design.distribution, DiscreteLaplace) else 2
     return lambda a, b: float(np.linalg.norm(np.asarray(a) - np.asarray(b), ord=order))
 
 
@@ -274,7 +277,9 @@ def declared(design: Design) -> float:
     """The sensitivity for which a stream's noise was calibrated, in that norm."""
     moved = sensitivity_of(design.strategy, design.contribution, design.shape)
     return float(
-        moved.l1 if isinstance(design.law, DiscreteLaplace) else math.sqrt(moved.l2_squared)
+        moved.l1
+        if isinstance(design.distribution, DiscreteLaplace)
+        else math.sqrt(moved.l2_squared)
     )
 
 

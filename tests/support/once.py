@@ -7,7 +7,7 @@ import polars as pl
 
 import counton
 from counton import Key, RunningStatistic
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import Guarantee
 from counton.run import Job, run
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
@@ -95,16 +95,18 @@ class Planned:
             assert found is not None
             statistic, promised = found
         self.guarantee = promised
-        self.statistic = statistic.settle(promised, 1)
+        self.statistic = statistic.resolve_parameters(promised, 1)
         self.measurement = self.statistic.measuring.strategy
         unit = self.statistic.contribution()
-        self.law = law_for(Binary(1), promised, unit, self.statistic.cells).law
-        self.joint_law = self.measurement.joint_law(self.law.variance)
+        self.distribution = distribution_for(
+            Binary(1), promised, unit, self.statistic.cells
+        ).distribution
+        self.joint_distribution = self.measurement.joint_distribution(self.distribution.variance)
 
     def std(self, level: str) -> float:
         """Largest standard deviation of a level."""
         depth = self.statistic.tree.level(level)
-        return float(np.sqrt(self.joint_law.variances[depth].max()))
+        return float(np.sqrt(self.joint_distribution.variances[depth].max()))
 
 
 def kept(

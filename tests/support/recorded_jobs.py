@@ -57,7 +57,9 @@ def recorded(patch: pytest.MonkeyPatch) -> Iterator[None]:
         del before[self.step :]
         before.extend(np.array(totals))
 
-        def release(nodes: Any, sensitivity: float, stream: str, steps: str, law: str) -> Any:
+        def release(
+            nodes: Any, sensitivity: float, stream: str, steps: str, distribution: str
+        ) -> Any:
             return released
 
         spec = audit_spec("release", "nodes", "sensitivity", distance_of(design))
@@ -66,7 +68,7 @@ def recorded(patch: pytest.MonkeyPatch) -> Iterator[None]:
             sensitivity=declared(design),
             stream=design.name,
             steps=f"{self.step + 1}-{progress.step}",
-            law=f"{design.law} {design.strategy!r} {design.shape}",
+            distribution=f"{design.distribution} {design.strategy!r} {design.shape}",
         )
         return np.array(shown), progress
 

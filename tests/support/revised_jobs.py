@@ -103,7 +103,7 @@ def share_of(without: Nights, with_it: Nights) -> float:
     arrived = arrivals_of(change, np.zeros_like(change[0]))  # (nights, cells, versions)
     moved = _moved_windows(arrived, strategy)
     most = sensitivity_of(strategy, design.contribution, design.shape)
-    if isinstance(design.law, DiscreteLaplace):
+    if isinstance(design.distribution, DiscreteLaplace):
         return float(np.abs(moved).sum()) / most.l1
     return math.sqrt((moved**2).sum() / most.l2_squared)
 

@@ -89,7 +89,9 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def half(*given: Any, **named: Any) -> Any:
         found: Any = right(*given, **named)
-        return found._replace(law=replace(found.law, scale=found.law.scale / 2))
+        return found._replace(
+            distribution=replace(found.distribution, scale=found.distribution.scale / 2)
+        )
 
     patch.setattr("counton.continual.node_distribution.calibrate", half)
     return Neighbours("count", {}, USUAL, ONE["first night"])

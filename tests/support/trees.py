@@ -98,18 +98,18 @@ def weighted(cls: type[TreeStrategy]) -> TreeStrategy:
     return cls(SMALL, 5, own, shared)
 
 
-def covariances_of(law: HierarchyDistribution, place: Place) -> list[Floats]:
+def covariances_of(distribution: HierarchyDistribution, place: Place) -> list[Floats]:
     """Return by level the covariances of the noise of a node with that of every node.
 
     Arrays have the shape (nodes,). The time is proportional to the number of nodes.
     """
-    tree, (depth, node) = law.tree, place
+    tree, (depth, node) = distribution.tree, place
     path = [node]
     shares = [1.0]
     for level in range(depth - 1, -1, -1):
         path.insert(0, int(tree.parents[level][path[0]]))
         shares.insert(0, shares[0] / int(tree.children[level][path[0]]))
-    found = [np.array([shares[0] * law.root])]
+    found = [np.array([shares[0] * distribution.root])]
     for level, parents in enumerate(tree.parents):
         m = np.maximum(tree.children[level], 1).astype(np.float64)
         below = (found[-1] / m)[parents]
@@ -117,29 +117,31 @@ def covariances_of(law: HierarchyDistribution, place: Place) -> list[Floats]:
             above = path[level]
             own = path[level + 1]
             start, size = (int(of[level][above]) for of in (tree.starts, tree.children))
-            shared = float(law.variances[level][above]) / size**2
-            shared -= float(law.spread[level][above]) / size
+            shared = float(distribution.variances[level][above]) / size**2
+            shared -= float(distribution.spread[level][above]) / size
             below[start : start + size] = shares[level + 1] * shared
-            below[own] = shares[level + 1] * float(law.variances[level + 1][own])
+            below[own] = shares[level + 1] * float(distribution.variances[level + 1][own])
         found.append(below)
     return found
 
 
-def functional_of(law: HierarchyDistribution, weights: Sequence[Floats]) -> float:
+def functional_of(distribution: HierarchyDistribution, weights: Sequence[Floats]) -> float:
     """Return the variance of a sum of all estimates, weighted by level: shape (nodes,)."""
     # In a pass from leaves to root, the weighted sum of a node's children is written as their
     # mean weight times the node, plus deviations, whose variance is alpha times the squared
     # deviations of the weights. The time is proportional to the number of nodes.
     carried = np.asarray(weights[-1], dtype=np.float64)
     total = 0.0
-    for level in range(len(law.tree.levels) - 2, -1, -1):
-        m = law.tree.children[level]
+    for level in range(len(distribution.tree.levels) - 2, -1, -1):
+        m = distribution.tree.children[level]
         inner = m > 0
         mean = np.zeros(len(m))
         if inner.any():
-            starts = law.tree.starts[level][inner]
+            starts = distribution.tree.starts[level][inner]
             mean[inner] = np.add.reduceat(carried, starts) / m[inner]
-            away = (carried - mean[law.tree.parents[level]]) ** 2
-            total += float((law.spread[level][inner] * np.add.reduceat(away, starts)).sum())
+            away = (carried - mean[distribution.tree.parents[level]]) ** 2
+            total += float(
+                (distribution.spread[level][inner] * np.add.reduceat(away, starts)).sum()
+            )
         carried = mean + weights[level]
-    return total + law.root * float(carried[0]) ** 2
+    return total + distribution.root * float(carried[0]) ** 2

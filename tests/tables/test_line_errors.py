@@ -161,9 +161,9 @@ def test_variances_of_long_lines_stay_consistent() -> None:
 def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radices: Any) -> None:
     rng = np.random.default_rng(cells)
     shares = rng.uniform(0.5, 2, size=(2, len(radices)))
-    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
-    counts = law.counts()
-    joint = np.array([[law.root]])
+    distribution = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.3)
+    counts = distribution.counts()
+    joint = np.array([[distribution.root]])
     for level in range(len(radices) - 1, -1, -1):
         own = np.full(counts[level], shares[0][level])
         own[-1] = shares[1][level]
@@ -176,17 +176,17 @@ def test_tree_laws_with_unequal_shares_against_dense_covariance(cells: Any, radi
             - together * np.outer(own, own) / (np.where(together, own, 0).sum(axis=1)[:, None])
         )
     for asked in (AllRanges(cells), Prefixes(cells), TreeNodes(cells), RandomSubsets(cells)):
-        assert asked.levels(law).sum() == pytest.approx(np.trace(asked.gram() @ joint))
+        assert asked.levels(distribution).sum() == pytest.approx(np.trace(asked.gram() @ joint))
 
 
 @pytest.mark.parametrize("cells", [1, 2, 9, 26, 40])
 @pytest.mark.parametrize("radices", [(2,) * 6, (3, 5, 7), (4, 12), (41,), (1, 7, 7)])
 def test_variances_of_all_cells_need_no_look_at_any(cells: Any, radices: Any) -> None:
     shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
-    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    distribution = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
     low = np.arange(cells)
-    each = [float(level.sum()) for level in law.interval_levels(low, low + 1)]
-    assert list(cell_levels(law)) == pytest.approx(each, abs=1e-9)
+    each = [float(level.sum()) for level in distribution.interval_levels(low, low + 1)]
+    assert list(cell_levels(distribution)) == pytest.approx(each, abs=1e-9)
 
 
 def test_errors_of_huge_lines_take_no_time_and_agree_with_smaller_ones() -> None:
@@ -265,11 +265,11 @@ def test_products_with_the_gram_matrix(asked: Any) -> None:
 @pytest.mark.parametrize("radices", [(2,) * 11, (4,) * 6, (2, 4, 16, 64), (1, 8, 16, 64), (2048,)])
 def test_nodes_that_a_tree_treats_alike_are_looked_at_once(cells: Any, radices: Any) -> None:
     shares = np.random.default_rng(cells).uniform(0.5, 2, (2, len(radices)))
-    law = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
+    distribution = TreeDistribution(cells, radices, tuple(shares[0]), tuple(shares[1]), 1.7)
     asked = TreeNodes(cells)
-    each = [float(level.sum()) for level in law.interval_levels(*asked.intervals())]
-    assert list(asked.levels(law)) == pytest.approx(each, abs=1e-9 * max(each))
-    alike = asked._alike(law)
+    each = [float(level.sum()) for level in distribution.interval_levels(*asked.intervals())]
+    assert list(asked.levels(distribution)) == pytest.approx(each, abs=1e-9 * max(each))
+    alike = asked._alike(distribution)
     assert alike is not None
     assert alike[2].sum() == 2 * cells - 1
     assert len(alike[0]) < 200

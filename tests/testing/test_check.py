@@ -35,7 +35,7 @@ def test_what_is_wrong_is_found() -> None:
     ("subject", "said"),
     [
         (Count(), "give the events of each step"),
-        (7, "no laws for 7"),
+        (7, "no checks for 7"),
         (Sum, "has no examples"),
         (Haar, "has no examples"),
     ],

@@ -17,7 +17,12 @@ import pytest
 from numpy.typing import NDArray
 from own_laws.arguments import check_arguments
 from own_laws.errors import check_released_variance, check_window_variance
-from own_laws.streams import check_node_law, check_noise_parts, check_reader, check_strategy
+from own_laws.streams import (
+    check_node_distribution,
+    check_noise_parts,
+    check_reader,
+    check_strategy,
+)
 
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInputError
@@ -239,10 +244,12 @@ def only_differences(
 
 
 def less_with_a_law(
-    self: Epochs, steps: Steps, since: Steps | None = None, law: Any = None
+    self: Epochs, steps: Steps, since: Steps | None = None, distribution: Any = None
 ) -> NDArray[np.float64]:
     """Of drawn noise a hundredth of the variance."""
-    return Epochs.variance(self, steps, since, law) * (0.01 if law is not None else 1)
+    return Epochs.variance(self, steps, since, distribution) * (
+        0.01 if distribution is not None else 1
+    )
 
 
 def single_steps(metric: Metric, of: Workload) -> float:
@@ -374,8 +381,8 @@ WRONG: dict[str, list[StreamStrategy]] = {
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
 NO_LAW = {
-    "_check_law": "called before a stream begins, and it may only refuse; that whatever it lets "
-    "through can draw its last step is the law of `test_last_release.py`, with wrong ones",
+    "_check_distribution": "called before a stream begins, and it may only refuse; that whatever "
+    "it lets through can draw its last step is the law of `test_last_release.py`, with wrong ones",
     "facts": "the record itself: each name in it stands here",
     "facts.drawn_ahead": "read by the planner alone, to leave out what would take too long to "
     "begin: noise is drawn by nodes, however many are said to be drawn before",
@@ -620,7 +627,7 @@ RELEASES_TOTALS = states(GrowingCascade, 4, workload="totals")
 LEAVES_A_LEVEL_OUT = wrong(KAry, 20, 5, noise=leaves_a_level_out)
 
 #: Wrong strategies beside the law that catches each.
-BY_LAW: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
+BY_DISTRIBUTION: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
     *((check, FORGETS) for check in (check_factorisation, check_shift)),
     *((check, COUNTS_TWICE) for check in (check_factorisation, check_sensitivity)),
     # Subtracts nodes of steps to come, and says that it does not.
@@ -692,7 +699,7 @@ BY_LAW: list[tuple[Callable[[StreamStrategy], None], StreamStrategy]] = [
 
 @pytest.mark.parametrize(
     ("check", "strategy"),
-    BY_LAW,
+    BY_DISTRIBUTION,
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_a_wrong_strategy_breaks_this_law(
@@ -721,13 +728,16 @@ def gaussian_alone(self: Any) -> Fraction:
             wrong(Epochs, 3, _node_factor=quiet, l1_sensitivity=gaussian_alone),
         ),
         # Noise of later epochs is too wide, which nobody is told before.
-        (check_node_law, wrong(Epochs, 3, _check_law=lambda self, law: None)),
+        (
+            check_node_distribution,
+            wrong(Epochs, 3, _check_distribution=lambda self, distribution: None),
+        ),
     ],
 )
 def test_wrong_noise_of_an_endless_stream_breaks_this_law(check: Any, strategy: Any) -> None:
-    for law in (check, check_strategy):
+    for distribution in (check, check_strategy):
         with pytest.raises(PropertyViolationError, match="WrongEpochs"):
-            law(strategy, 24)
+            distribution(strategy, 24)
 
 
 def test_an_honest_subclass_passes() -> None:

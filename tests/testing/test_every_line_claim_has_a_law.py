@@ -129,7 +129,7 @@ WEIGHS_BADLY = claiming(
     nodes(),
     estimate=lambda self, measured: np.asarray(measured[: self.cells] / self.weights[0]),
 )
-JOINT = haar().joint_law
+JOINT = haar().joint_distribution
 
 #: For each name of `LineStrategy`, and some more, wrong strategies by the law that notices.
 WRONG: dict[str, list[tuple[Callable[[Any], None], LineStrategy]]] = {
@@ -169,12 +169,14 @@ WRONG: dict[str, list[tuple[Callable[[Any], None], LineStrategy]]] = {
         (check_line_strategy, halved(haar(), "functional_variance")),
         (check_line_workloads, a_little_less(SquareRoot(CELLS), "functional_variance")),
     ],
-    "joint_law": [
+    "joint_distribution": [
         (
             check_line_workloads,
             claiming(
                 haar(),
-                joint_law=replace(JOINT, complete=tuple(x * (1 - 1e-4) for x in JOINT.complete)),
+                joint_distribution=replace(
+                    JOINT, complete=tuple(x * (1 - 1e-4) for x in JOINT.complete)
+                ),
             ),
         )
     ],
@@ -291,9 +293,9 @@ def test_every_name_is_in_one_list() -> None:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_claim_breaks_its_law(name: str) -> None:
-    for law, strategy in WRONG[name]:
+    for distribution, strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError, match=r"Wrong|Haar\(cells"):
-            law(strategy)
+            distribution(strategy)
         with pytest.raises(PropertyViolationError):
             check_line_strategy(strategy)
 

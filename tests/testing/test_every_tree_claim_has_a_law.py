@@ -98,29 +98,29 @@ def heavier(name: str) -> TreeStrategy:
     return claiming(**{name: property(get, put), "_check": lambda self: None})
 
 
-def with_law(**claims: Any) -> TreeStrategy:
+def with_distribution(**claims: Any) -> TreeStrategy:
     """A strategy whose joint law says something else."""
 
-    def joint_law(self: Any, noise_variance: float) -> HierarchyDistribution:
-        law = TreeStrategy.joint_law(self, noise_variance)
+    def joint_distribution(self: Any, noise_variance: float) -> HierarchyDistribution:
+        distribution = TreeStrategy.joint_distribution(self, noise_variance)
         cls: Any = type("WrongLaw", (HierarchyDistribution,), claims)
-        made: HierarchyDistribution = cls(law.tree, law.root, law.spread)
+        made: HierarchyDistribution = cls(distribution.tree, distribution.root, distribution.spread)
         return made
 
-    return claiming(joint_law=joint_law)
+    return claiming(joint_distribution=joint_distribution)
 
 
 def spread(factor: float) -> TreeStrategy:
-    def joint_law(self: Any, noise_variance: float) -> HierarchyDistribution:
-        law = TreeStrategy.joint_law(self, noise_variance)
-        return replace(law, spread=tuple(factor * part for part in law.spread))
+    def joint_distribution(self: Any, noise_variance: float) -> HierarchyDistribution:
+        distribution = TreeStrategy.joint_distribution(self, noise_variance)
+        return replace(distribution, spread=tuple(factor * part for part in distribution.spread))
 
-    return claiming(joint_law=joint_law)
+    return claiming(joint_distribution=joint_distribution)
 
 
 def rooted(self: Any, noise_variance: float) -> HierarchyDistribution:
-    law = TreeStrategy.joint_law(self, noise_variance)
-    return replace(law, root=law.root / 2)
+    distribution = TreeStrategy.joint_distribution(self, noise_variance)
+    return replace(distribution, root=distribution.root / 2)
 
 
 #: For each name of `TreeStrategy`, wrong strategies, each with the law that refuses it.
@@ -133,13 +133,17 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
         (check_tree_description, claiming(from_dict=classmethod(on_any_tree))),
         (check_tree_description, claiming(from_dict=classmethod(lighter))),
     ],
-    "joint_law": [
+    "joint_distribution": [
         (
             check_tree_variance,
-            claiming(joint_law=lambda self, v: TreeStrategy.joint_law(self, v * (1 - 1e-3))),
+            claiming(
+                joint_distribution=lambda self, v: TreeStrategy.joint_distribution(
+                    self, v * (1 - 1e-3)
+                )
+            ),
         ),
         (check_tree_variance, spread(1.001)),
-        (check_tree_variance, claiming(joint_law=rooted)),
+        (check_tree_variance, claiming(joint_distribution=rooted)),
     ],
     "l1_sensitivity": [(columns, more("l1_sensitivity", -1))],
     "largest_column": [(columns, less_in(norm, "largest_column")) for norm in (1, 2)],
@@ -171,10 +175,10 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
 }
 
 #: The same of the law that it gives.
-WRONG_LAWS: dict[str, TreeStrategy] = {
-    "root": claiming(joint_law=rooted),
+WRONG_DISTRIBUTIONS: dict[str, TreeStrategy] = {
+    "root": claiming(joint_distribution=rooted),
     "spread": spread(1.001),
-    "variances": with_law(
+    "variances": with_distribution(
         variances=property(lambda self: tuple(np.ones(size) for size in self.tree.sizes))
     ),
 }
@@ -210,30 +214,32 @@ def test_every_name_is_in_a_list() -> None:
     given = {"tree", "total", "own", "shared"}
     named = public(TreeStrategy) - {"saved_name"}  # of one class: no other has that name
     assert named | given == WRONG.keys(), "a claim without a law"
-    law = public(HierarchyDistribution) | {field.name for field in fields(HierarchyDistribution)}
-    assert law - {"tree"} == WRONG_LAWS.keys()
+    distribution = public(HierarchyDistribution) | {
+        field.name for field in fields(HierarchyDistribution)
+    }
+    assert distribution - {"tree"} == WRONG_DISTRIBUTIONS.keys()
     # What a node reads is compared with what is read: tests/results/test_any_reading.py
     assert public(Measuring) - {"reads"} == WRONG_CELLS.keys()
 
 
 def test_a_right_one_keeps_every_law() -> None:
     check_tree_strategy(claiming())
-    check_tree_strategy(with_law())
+    check_tree_strategy(with_distribution())
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_claim_breaks_its_law(name: str) -> None:
-    for law, strategy in WRONG[name]:
+    for distribution, strategy in WRONG[name]:
         with pytest.raises(PropertyViolationError):
-            law(strategy)
+            distribution(strategy)
         with pytest.raises(PropertyViolationError):
             check_tree_strategy(strategy)
 
 
-@pytest.mark.parametrize("name", WRONG_LAWS)
+@pytest.mark.parametrize("name", WRONG_DISTRIBUTIONS)
 def test_a_wrong_joint_law_is_noticed(name: str) -> None:
     with pytest.raises(PropertyViolationError, match="the stated"):
-        check_tree_variance(WRONG_LAWS[name])
+        check_tree_variance(WRONG_DISTRIBUTIONS[name])
 
 
 @pytest.mark.parametrize("name", WRONG_CELLS)

@@ -19,7 +19,7 @@ from counton.base.errors import InvalidInputError, SumOverflowError
 from counton.base.private import Private
 from counton.continual.checkpoint import StreamProgress
 from counton.continual.design import Design, largest_sum
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.noise import NoiseField
 from counton.planning.planner import MOST_DRAWN, MOST_HELD, candidates
 from counton.privacy import ZCDP, ApproxDP, Guarantee
@@ -55,7 +55,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
-from counton.strategies.strategy import built_from, last_served_step, node_law
+from counton.strategies.strategy import built_from, last_served_step, node_distribution
 from counton.tables import Tree
 from counton.testing import HashedNoise
 
@@ -70,26 +70,28 @@ class Signs:
     """Every node as far from 0 as noise comes, on one side or the other."""
 
     strategy: StreamStrategy
-    law: NoiseDistribution
+    distribution: NoiseDistribution
     shape: tuple[int, ...] = ()
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         sign = HashedNoise(self.shape, spread=2**40, seed=3).run(level, nodes) > 0
-        away = int(_AWAY * node_law(self.strategy, self.law, level).std) + 1
+        away = int(_AWAY * node_distribution(self.strategy, self.distribution, level).std) + 1
         return np.where(sign, away, -away)
 
 
-def laws(strategy: StreamStrategy) -> list[NoiseDistribution]:
+def distributions(strategy: StreamStrategy) -> list[NoiseDistribution]:
     """The widest of each family that is accepted, to a factor of 2."""
     found: list[NoiseDistribution] = []
     for family in (DiscreteLaplace, DiscreteGaussian):
         for power in range(40, -1, -1):
-            law = family(Fraction(2 ** (power if family is DiscreteLaplace else 2 * power)))
+            distribution = family(
+                Fraction(2 ** (power if family is DiscreteLaplace else 2 * power))
+            )
             try:
-                strategy._check_law(law)
+                strategy._check_distribution(distribution)
             except InvalidInputError:
                 continue
-            found.append(law)
+            found.append(distribution)
             break
     return found
 
@@ -102,19 +104,20 @@ def last_of(strategy: StreamStrategy, horizon: int) -> int:
 
 def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
     """The last steps are released, of wide noise drawn and of a hostile table, within int64."""
-    wide = laws(strategy)
+    wide = distributions(strategy)
     assert wide
     last = last_of(strategy, horizon)
-    for law in wide:
-        drawn = NoiseField(bytes(range(32)), partial(node_law, strategy, law))
-        fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
+    for distribution in wide:
+        drawn = NoiseField(bytes(range(32)), partial(node_distribution, strategy, distribution))
+        fields: list[NodeNoise] = [drawn, Signs(strategy, distribution)]
         for field in fields:
             noise = strategy._reader(field).noise(range(max(1, last - 2), last + 1))
-            std = math.sqrt(float(noise_variance(strategy, law, [last])[0]))
+            std = math.sqrt(float(noise_variance(strategy, distribution, [last])[0]))
             # Where sums leave int64 they come out anywhere.
             assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.facts.fraction_bits + 1
             terms = Design(
-                name="last", strategy=strategy, guarantee=PureDP(1), shape=(), law=law,
+                name="last", strategy=strategy, guarantee=PureDP(1), shape=(),
+                distribution=distribution,
                 contribution=ContributionBound.add_remove(),
             )  # fmt: skip
             exact = largest_sum(terms.strategy) << strategy.facts.fraction_bits
@@ -158,17 +161,17 @@ def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, n
 class CarelessEpochs(Epochs):
     """Takes all noise, though later epochs have wider noise than the first."""
 
-    def _check_law(self, law: NoiseDistribution) -> None:
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
         pass
 
 
 class CarelessSolved(LeastSquaresStrategy):
     """Takes all noise, however small its part of the grid."""
 
-    def _check_law(self, law: NoiseDistribution) -> None:
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
         pass
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
+    def node_distribution(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         return base
 
 
@@ -192,10 +195,10 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
 ) -> None:
     strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
     assert isinstance(strategy, LeastSquaresStrategy)
-    wide = law_for(strategy, PureDP("0.001"), ContributionBound.add_remove()).law
+    wide = distribution_for(strategy, PureDP("0.001"), ContributionBound.add_remove()).distribution
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
     with pytest.raises(InvalidInputError, match="and its sums over 105,120 steps are not exact"):
-        built_from(LeastSquaresStrategy, strategy.to_dict())._check_law(wide)
+        built_from(LeastSquaresStrategy, strategy.to_dict())._check_distribution(wide)
 
 
 def at_the_end(terms: Design, counter: Counter) -> float:
@@ -227,7 +230,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
     turn = STATISTICS.index(statistic) % len(GUARANTEES)
     for guarantee in in_turn(GUARANTEES, len(GUARANTEES), first=turn):
-        this = statistic.settle(guarantee, 105_120)
+        this = statistic.resolve_parameters(guarantee, 105_120)
         for choice in plan_statistic(this, 105_120, guarantee).choices[:2]:
             counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
             if isinstance(counter, Counter):
@@ -272,7 +275,7 @@ def events_of(statistic: AccumulatorStatistic, cell: Any, whole: int) -> list[An
 
 def check_readable(statistic: AccumulatorStatistic, cell: Any, guarantee: Guarantee) -> None:
     """What is accepted can be read at the last step; what cannot be is refused, and not counted."""
-    this = statistic.settle(guarantee, 4)
+    this = statistic.resolve_parameters(guarantee, 4)
     counter = RunningStatistic.start(
         this, 4, guarantee, key=chosen_key(), name="read", batched=True
     )

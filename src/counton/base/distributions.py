@@ -1,7 +1,7 @@
 """Noise distributions as data, and how one protected unit changes a stream's counts.
 
-`counton.noise` draws from these laws and `counton.privacy` chooses them; neither imports the other.
-Parameters are exact rationals: a float is not the number you meant.
+`counton.noise` draws from these distributions and `counton.privacy` chooses them; neither imports
+the other. Parameters are exact rationals: a float is not the number you meant.
 """
 
 from __future__ import annotations
@@ -118,27 +118,29 @@ class DiscreteGaussian:
 NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 
 
-def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[str, str]:
-    """Return JSON values from which `law_from_dict` rebuilds the noise distribution exactly.
+def distribution_to_dict(
+    distribution: NoiseDistribution, grid: Fraction | None = None
+) -> dict[str, str]:
+    """Return JSON values from which `distribution_from_dict` rebuilds the same distribution.
 
     With ``grid``, the size of the integer 1 in data units, parameters are in data units.
 
-    >>> law_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
+    >>> distribution_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
     {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
     """
     grid_entry = {} if grid is None else {"grid": str(grid)}
     unit = Fraction(1) if grid is None else grid
-    if isinstance(law, DiscreteLaplace):
-        return {"law": "discrete Laplace", "scale": str(law.scale * unit), **grid_entry}
+    if isinstance(distribution, DiscreteLaplace):
+        return {"law": "discrete Laplace", "scale": str(distribution.scale * unit), **grid_entry}
     return {
         "law": "discrete Gaussian",
-        "sigma_squared": str(law.sigma_squared * unit**2),
+        "sigma_squared": str(distribution.sigma_squared * unit**2),
         **grid_entry,
     }
 
 
-def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
-    """Rebuild a noise distribution from the values of `law_to_dict`."""
+def distribution_from_dict(saved: dict[str, str]) -> NoiseDistribution:
+    """Rebuild a noise distribution from the values of `distribution_to_dict`."""
     kind = saved.get("law")
     try:
         unit = exact(saved.get("grid", 1), "grid")
@@ -148,8 +150,8 @@ def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
             return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
     except (KeyError, ZeroDivisionError) as error:
         raise InvalidInputError(
-            f"the noise distribution {saved!r} cannot be read ({error!r}): give what law_to_dict "
-            "wrote"
+            f"the noise distribution {saved!r} cannot be read ({error!r}): give what "
+            "distribution_to_dict wrote"
         ) from error
     raise InvalidInputError(
         f"the noise distribution is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'"

@@ -85,7 +85,7 @@ class Expiry:
         """Return (1 + level)^(1 - growth), rounded up by less than 2^-39 of it if irrational."""
         return _power_above(1 + level, 1 - self.growth)
 
-    def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
+    def distribution(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """Return the noise distribution of a level, given the distribution ``base`` of level 0."""
         return base.wider_by(self.factor(level))
 

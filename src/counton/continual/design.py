@@ -18,11 +18,16 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from counton.base.arrays import to_data
-from counton.base.distributions import Family, NoiseDistribution, law_from_dict, law_to_dict
+from counton.base.distributions import (
+    Family,
+    NoiseDistribution,
+    distribution_from_dict,
+    distribution_to_dict,
+)
 from counton.base.errors import InvalidInputError, StateError, StreamMismatchError
 from counton.base.exact import is_whole, quote, quoted_numbers
 from counton.continual.intervals import Errors, ErrorsOf
-from counton.continual.node_distribution import law_for, promise_of
+from counton.continual.node_distribution import distribution_for, promise_of
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, ContributionBound, Guarantee, guarantee_from_dict
@@ -33,7 +38,7 @@ from counton.strategies import (
     stream_strategy_named,
 )
 from counton.strategies.joint_errors import noise_variance
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 #: The strategy of a design; any strategy of a stream, unless more is known.
 S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
@@ -99,7 +104,7 @@ class Design(Generic[S]):
         guarantee: the guarantee.
         contribution: the protected unit, the neighbouring relation, and the bound of one unit.
         shape: shape of one step's input.
-        law: noise distribution of a node.
+        distribution: noise distribution of a node.
         strategy: the correlation of the noise over time.
         counters: for cells added when needed, the guarantee of the noise alone; the choice of cells
             to show costs the rest of ``guarantee``.
@@ -120,7 +125,7 @@ class Design(Generic[S]):
     guarantee: Guarantee
     contribution: ContributionBound
     shape: tuple[int, ...] = ()
-    law: NoiseDistribution
+    distribution: NoiseDistribution
     strategy: S
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
@@ -137,7 +142,7 @@ class Design(Generic[S]):
         """The errors, in data units, of the numbers that ``errors_of`` describes."""
         return Errors(
             strategy=self.strategy,
-            law=self.law,
+            distribution=self.distribution,
             guarantee=self.guarantee,
             resolution=self.units.exact,
             cells=self.cells,
@@ -159,7 +164,7 @@ class Design(Generic[S]):
 
     @property
     def family(self) -> Family:
-        return self.law.family
+        return self.distribution.family
 
     def row(self) -> dict[str, Any]:
         """A row of a plan's table: strategy, noise, errors, and number of values in memory."""
@@ -179,7 +184,7 @@ class Design(Generic[S]):
         # from that of a step chosen later.
         promised = self.counters or self.guarantee
         apart = isinstance(promised, ApproxDP) or (
-            isinstance(promised, ZCDP) and self.law.family == "laplace"
+            isinstance(promised, ZCDP) and self.distribution.family == "laplace"
         )
         return _SEEN if apart and not self.strategy.facts.causal else FORMAT
 
@@ -208,7 +213,7 @@ class Design(Generic[S]):
             "guarantee": self.guarantee.to_dict(),
             "contribution": self.contribution.to_dict(),
             "shape": list(self.shape),
-            "law": law_to_dict(self.law),
+            "law": distribution_to_dict(self.distribution),
         }
         if self.counters is not None:
             saved["counters"] = self.counters.to_dict()
@@ -289,7 +294,9 @@ class Design(Generic[S]):
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
-        return NoiseField(subkey, lambda level: node_law(self.strategy, self.law, level), shape)
+        return NoiseField(
+            subkey, lambda level: node_distribution(self.strategy, self.distribution, level), shape
+        )
 
     @property
     def _address(self) -> str:
@@ -304,7 +311,7 @@ class Design(Generic[S]):
             "guarantee": self.guarantee.to_dict(),
             # The name of the unit must not change the noise.
             "contribution": {fact: value for fact, value in contribution.items() if fact != "unit"},
-            "law": law_to_dict(self.law),
+            "law": distribution_to_dict(self.distribution),
             "stream": self.name,
             # Parameters hold digests of large arrays, which the state keeps whole.
             "strategy": {"strategy": self.strategy.saved_name, **self.strategy.parameters},
@@ -324,16 +331,19 @@ class Design(Generic[S]):
         strategy = self.strategy
         facts = strategy.facts
         if isinstance(strategy, WindowVersions):
-            node = self.law.variance / 4.0**facts.lattice_bits
+            node = self.distribution.variance / 4.0**facts.lattice_bits
             variances = strategy.lag_variance(range(facts.versions)) * node
             variances += facts.rounding_variance
         else:
-            variances = noise_variance(strategy, self.law, steps)
+            variances = noise_variance(strategy, self.distribution, steps)
         return math.sqrt(float(np.max(variances))) * 2.0**facts.fraction_bits
 
     def public(self) -> dict[str, Any]:
         """Return the design as JSON values with noise in data units; `from_dict` reads it too."""
-        description = {**self.to_dict(), "law": law_to_dict(self.law, self.units.noise)}
+        description = {
+            **self.to_dict(),
+            "law": distribution_to_dict(self.distribution, self.units.noise),
+        }
         return description if self.noise_id is None else description | {"noise_id": self.noise_id}
 
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
@@ -362,18 +372,20 @@ def design_for(
 
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
-    >>> design_for(Binary(31), PureDP(1), ContributionBound.add_remove()).law
+    >>> design_for(Binary(31), PureDP(1), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(5, 1))
     """
     promised = promise_of(strategy, guarantee)
-    law = law_for(strategy, counters or promised, contribution, shape).law
-    strategy._check_law(law)
+    distribution = distribution_for(
+        strategy, counters or promised, contribution, shape
+    ).distribution
+    strategy._check_distribution(distribution)
     return Design(
         strategy=strategy,
         guarantee=promised,
         contribution=contribution,
         shape=shape,
-        law=law,
+        distribution=distribution,
         counters=counters,
         **parameters,
     )
@@ -411,7 +423,7 @@ def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
         guarantee=guarantee_from_dict(saved["guarantee"]),
         contribution=ContributionBound.from_dict(saved["contribution"]),
         shape=check_shape(tuple(saved["shape"])),
-        law=law_from_dict(saved["law"]),
+        distribution=distribution_from_dict(saved["law"]),
     )
 
 

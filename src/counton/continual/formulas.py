@@ -167,7 +167,7 @@ class Formula(Estimate):
     @property
     @override
     def std(self) -> float:
-        std = _Law([self]).first_order(self)
+        std = _JointNoise([self]).first_order(self)
         return math.inf if std is None else std
 
     @override
@@ -181,7 +181,7 @@ class Formula(Estimate):
 
     def half(self, level: float) -> float:
         """Return the half-width of the interval of this level; infinite if a divisor may be 0."""
-        return _Law([self]).half(self, check_level(level))
+        return _JointNoise([self]).half(self, check_level(level))
 
     def around(self, half: float) -> tuple[float, float]:
         """Return value - half and value + half, clipped to the bounds of the true number."""
@@ -285,17 +285,21 @@ class Ratio(Estimate):
     def _ends(self, level: float) -> tuple[float, float]:
         above = self.above
         below = self.below
-        law = _Law([above, below])
+        distribution = _JointNoise([above, below])
         x = above.raw
         y = below.raw
-        if not y or not abs(y) > law.half(below, level, full=True) or not math.isfinite(x / y):
+        if (
+            not y
+            or not abs(y) > distribution.half(below, level, full=True)
+            or not math.isfinite(x / y)
+        ):
             return -math.inf, math.inf
 
         def excess(r: float) -> float:
-            return abs(x - r * y) - law.half(above - below * r, level, full=True)
+            return abs(x - r * y) - distribution.half(above - below * r, level, full=True)
 
         middle = x / y
-        first = law.first_order(above - below * middle)
+        first = distribution.first_order(above - below * middle)
         step = (math.inf if first is None else first) / abs(y)
         step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
         return _end(excess, middle, -1, step), _end(excess, middle, 1, step)
@@ -576,7 +580,7 @@ def _over(quotient: Quotient) -> float:
     return quotient.above.raw / below if below else math.nan
 
 
-class _Law:
+class _JointNoise:
     """Joint noise of several formulas, over all streams, cells and steps that they use."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
@@ -767,21 +771,21 @@ class _Noise:
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.facts.lattice_bits
         self._full = float(strategy._largest_reads(at).max()) * bits if len(at) else 0.0
-        self._node = terms.law.std  # std of a node read at weight 1, in lattice cells
-        self._coarse = 1.0 if terms.law.variance < 400 else 0.5
+        self._node = terms.distribution.std  # std of a node read at weight 1, in lattice cells
+        self._coarse = 1.0 if terms.distribution.variance < 400 else 0.5
 
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
         """Covariances of a cell's noise between the steps at which windows start or stop."""
         at = self._ends
-        law = self._design.law
+        distribution = self._design.distribution
         strategy = self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
         first = np.minimum(at[:, None], at[None, :])
         last = np.maximum(at[:, None], at[None, :])
-        apart = noise_variance(strategy, law, last.ravel(), since=first.ravel())
-        alone = np.asarray(noise_variance(strategy, law, at, since=np.zeros_like(at)))
+        apart = noise_variance(strategy, distribution, last.ravel(), since=first.ravel())
+        alone = np.asarray(noise_variance(strategy, distribution, at, since=np.zeros_like(at)))
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
@@ -794,9 +798,9 @@ class _Noise:
 
     def _deviation(self, at: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
-            law = self._design.law
+            distribution = self._design.distribution
             strategy = self._design.strategy
-            variances = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
+            variances = [sum_noise_variance(strategy, distribution, self._ends, row) for row in at]
             if None not in variances:
                 return math.sqrt(max(math.fsum(np.array(variances, np.float64)), 0.0))
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
@@ -805,7 +809,8 @@ class _Noise:
         return float(self._design.errors.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
-        """Return the half-width of a weighted sum's interval in data units, as in `_Law.half`."""
+        """Return the half-width of a weighted sum's interval in data units, as in
+        `_JointNoise.half`."""
         # The larger of two quantiles: that of a normal distribution, and that of equal nodes which
         # together have the variance, each with the largest weight of any node.
         if not weights.any():
@@ -823,7 +828,7 @@ class _Noise:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
         heavy = 0.0
         if self._node:
-            heavy = interval_halfwidth(self._design.law, nodes, level) / (
+            heavy = interval_halfwidth(self._design.distribution, nodes, level) / (
                 math.sqrt(nodes) * self._node
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)

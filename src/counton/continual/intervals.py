@@ -34,8 +34,8 @@ from counton.strategies.strategy import (
     check_ends,
     check_metric,
     check_steps,
-    checks_laws,
-    node_law,
+    checks_distributions,
+    node_distribution,
     window_rounding,
     window_rows,
 )
@@ -59,14 +59,14 @@ _SERIES_ERROR = 1e-10
 _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
-def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
+def interval_halfwidth(distribution: NoiseDistribution, terms: int, level: float = 0.95) -> int:
     """Return the smallest c with P(|N| <= c) >= level, where N sums ``terms`` independent draws.
 
     The result is exact up to float64 (about 1e-12 in probability). Only Gaussian sums with a
     standard deviation beyond 4096 may get a larger c. The interval is never too short.
 
     Args:
-        law: distribution of one draw.
+        distribution: distribution of one draw.
         terms: number of nodes whose noise is added or subtracted.
         level: wanted probability, above 0 and at most 1 - 1e-9.
 
@@ -81,12 +81,12 @@ def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) 
     # Gaussian sums with a standard deviation beyond 4096 use an integral. From one standard
     # deviation on the integral is above the sum; below it its error bound, 1 / (12 variance), is
     # added to the tail.
-    untyped: Any = law
+    untyped: Any = distribution
     if not isinstance(untyped, DiscreteLaplace | DiscreteGaussian):
         raise InvalidInputError(
             f"the noise distribution is {untyped!r}; give a distribution such as DiscreteLaplace(5)"
         )
-    counts = ((law, check_integer("terms", terms, 0)),)
+    counts = ((distribution, check_integer("terms", terms, 0)),)
     return _sum_halfwidth(counts, check_level(level))
 
 
@@ -116,7 +116,7 @@ def _within(
 
 
 def _halfwidths_of_draws(
-    law: NoiseDistribution, numbers: NDArray[np.int64], level: float
+    distribution: NoiseDistribution, numbers: NDArray[np.int64], level: float
 ) -> NDArray[np.float64]:
     """Return the half-widths of sums of n noise draws, for each n in ``numbers``."""
     # One more draw never brings a symmetric distribution with one peak closer to 0. So half-widths
@@ -126,7 +126,9 @@ def _halfwidths_of_draws(
     halfwidths = np.empty(len(several))
     if not len(several):
         return halfwidths
-    halfwidths[[0, -1]] = [_sum_halfwidth(((law, int(n)),), level) for n in several[[0, -1]]]
+    halfwidths[[0, -1]] = [
+        _sum_halfwidth(((distribution, int(n)),), level) for n in several[[0, -1]]
+    ]
     open_stretches = [(0, len(several) - 1)]
     while open_stretches:
         first, last = open_stretches.pop()
@@ -136,14 +138,14 @@ def _halfwidths_of_draws(
             halfwidths[first:last] = low
         elif last - first > 1:
             middle = (first + last) // 2
-            halfwidths[middle] = _within({law: int(several[middle])}, level, low, high)
+            halfwidths[middle] = _within({distribution: int(several[middle])}, level, low, high)
             open_stretches += [(first, middle), (middle, last)]
     return halfwidths[where.reshape(-1)]
 
 
 def halfwidths(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
@@ -161,12 +163,12 @@ def halfwidths(
     """
     stops = check_steps(strategy, steps)
     starts = stops - 1 if strategy.facts.workload == "windows" else np.zeros_like(stops)
-    return window_halfwidths(strategy, law, starts, stops, level)
+    return window_halfwidths(strategy, distribution, starts, stops, level)
 
 
 def window_halfwidths(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     starts: Steps,
     stops: Steps,
     level: float = 0.95,
@@ -180,7 +182,7 @@ def window_halfwidths(
     -1 only, they are exact, except for a few very wide Laplace distributions.
 
     Args:
-        strategy, law: as for the counter.
+        strategy, distribution: as for the counter.
         starts, stops: integers whose shapes broadcast.
         level: wanted probability, above 0 and at most 1 - 1e-9.
         cells: number of cells that are added up.
@@ -191,8 +193,8 @@ def window_halfwidths(
 
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
-    >>> law = DiscreteLaplace(Fraction(3))
-    >>> window_halfwidths(Binary(7), law, 3, [3, 4, 7]).tolist()
+    >>> distribution = DiscreteLaplace(Fraction(3))
+    >>> window_halfwidths(Binary(7), distribution, 3, [3, 4, 7]).tolist()
     [0.0, 15.0, 19.0]
     """
     # Trees get the exact half-width for their nodes, also if the noise differs by level. If few
@@ -211,20 +213,24 @@ def window_halfwidths(
     first = first.ravel()
     last = last.ravel()
     if strategy.facts.fraction_bits == 0:
-        exact = _tree_halfwidths(strategy, law, first, last, level, cells)
+        exact = _tree_halfwidths(strategy, distribution, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
-    std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
+    std = np.sqrt(noise_variance(strategy, distribution, last, since=first) * cells)
     rounding = window_rounding(strategy, first, last) * cells
     variance = strategy.variance(last, since=first) * cells
     full = strategy._largest_reads(last)
-    if law.variance and checks_laws(strategy):  # these numbers to their last bits
-        variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
-    half = _halfwidths_of_variances(strategy, law, variance, std, rounding, level, full)
+    if distribution.variance and checks_distributions(strategy):  # these numbers to their last bits
+        variance = (
+            std * 2.0**strategy.facts.lattice_bits / distribution.std
+        ) ** 2  # as the distributions are wide
+    half = _halfwidths_of_variances(strategy, distribution, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.facts.lattice_bits == 0:
-        counts = _laws_in_sum(strategy, law, 0, 1, cells)
-        if counts is not None:  # the first release reads one node, whose law is known exactly
+        counts = _distributions_in_sum(strategy, distribution, 0, 1, cells)
+        if (
+            counts is not None
+        ):  # the first release reads one node, whose distribution is known exactly
             half[alone] = _sum_halfwidth(counts, level)
     half[last == first] = 0.0
     return half.reshape(shape)
@@ -232,7 +238,7 @@ def window_halfwidths(
 
 def _halfwidths_of_variances(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     variance: NDArray[np.float64],
     std: NDArray[np.float64],
     rounding: NDArray[np.float64],
@@ -254,18 +260,19 @@ def _halfwidths_of_variances(
     # Equal nodes that have this variance; a float just below an integer counts as that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
     heavy = {
-        n: _sum_halfwidth(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()
+        n: _sum_halfwidth(((distribution, n),), level) / math.sqrt(n)
+        for n in np.unique(nodes).tolist()
     }
     scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
     half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
-    # Nodes are whole lattice cells: sums of few of them jump while a normal law is smooth.
-    coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
+    # Nodes are whole lattice cells: sums of few of them jump while a normal distribution is smooth.
+    coarse = (1.0 if distribution.variance < _NARROW else 0.5) * lattice
     cell = 2.0**-strategy.facts.fraction_bits
     return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
 
 
 def widest_halfwidth(
-    strategy: StreamStrategy, law: NoiseDistribution, level: float = 0.95
+    strategy: StreamStrategy, distribution: NoiseDistribution, level: float = 0.95
 ) -> float:
     """Return the half-width of a running total's interval at the step of largest variance.
 
@@ -281,14 +288,14 @@ def widest_halfwidth(
     variance = strategy.overall_variance("max")
     whole = strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
     if whole and not isinstance(strategy, EndlessStrategy):
-        return float(_sum_halfwidth(((law, math.ceil(variance * (1 - 1e-9))),), level))
-    std = math.sqrt(variance * law.variance / 4.0**strategy.facts.lattice_bits)
+        return float(_sum_halfwidth(((distribution, math.ceil(variance * (1 - 1e-9))),), level))
+    std = math.sqrt(variance * distribution.variance / 4.0**strategy.facts.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
     full = strategy._largest_reads(ends[:1])
     return float(
         _halfwidths_of_variances(
-            strategy, law, np.array([variance]), np.array([std]), rounding, level, full
+            strategy, distribution, np.array([variance]), np.array([std]), rounding, level, full
         )[0]
     )
 
@@ -344,18 +351,18 @@ def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bo
 
 def _tree_halfwidths(
     strategy: StreamStrategy,
-    law: NoiseDistribution,
+    distribution: NoiseDistribution,
     first: NDArray[np.int64],
     last: NDArray[np.int64],
     level: float,
     cells: int,
 ) -> NDArray[np.float64] | None:
     """Return exact half-widths of windows if nodes have weights +1 and -1 only; else None."""
-    one_law = not isinstance(strategy, EndlessStrategy)
-    if one_law and strategy.facts.unit_rows:
+    one_distribution = not isinstance(strategy, EndlessStrategy)
+    if one_distribution and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
-        return _halfwidths_of_draws(law, numbers * cells, level)
-    if one_law or not first.any():
+        return _halfwidths_of_draws(distribution, numbers * cells, level)
+    if one_distribution or not first.any():
         # If all nodes have one distribution, the variance is their number. Otherwise totals, unlike
         # differences, use nodes of the lowest levels, and the variance tells how many.
         variances = strategy.variance(last, since=first)
@@ -365,7 +372,9 @@ def _tree_halfwidths(
         _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
     halfwidths = np.empty(len(some))
     for i, place in enumerate(some.tolist()):
-        counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
+        counts = _distributions_in_sum(
+            strategy, distribution, int(first[place]), int(last[place]), cells
+        )
         if counts is None:
             return None
         halfwidths[i] = _sum_halfwidth(counts, level)
@@ -387,8 +396,8 @@ def check_level(level: float | None, *, usual: float | None = None) -> float:
     return number
 
 
-def _laws_in_sum(
-    strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
+def _distributions_in_sum(
+    strategy: StreamStrategy, distribution: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[tuple[NoiseDistribution, int], ...] | None:
     """Return distributions and numbers of draws in a window; None: a weight is not 1 or -1."""
     weights: dict[tuple[int, int], int | Fraction] = {}
@@ -398,8 +407,8 @@ def _laws_in_sum(
     read = {node: weight for node, weight in weights.items() if weight}
     if any(abs(weight) != 1 for weight in read.values()):
         return None
-    counts = Counter(node_law(strategy, law, node[0]) for node in read)
-    return tuple((node_law, count * cells) for node_law, count in counts.items())
+    counts = Counter(node_distribution(strategy, distribution, node[0]) for node in read)
+    return tuple((node_distribution, count * cells) for node_distribution, count in counts.items())
 
 
 class NodeReads(NamedTuple):
@@ -421,14 +430,16 @@ class NodeReads(NamedTuple):
     fraction_bits: int
 
 
-def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> NodeReads | None:
+def node_reads(
+    strategy: StreamStrategy, distribution: NoiseDistribution, step: int
+) -> NodeReads | None:
     """Return how releases add up the noise of nodes, so that readers need no strategy.
 
     It is None if the stream has no last step, releases windows again, or rounds their counts.
 
     >>> from counton import PureDP, plan
     >>> best = plan(31, PureDP(1), release="windows").best
-    >>> node_reads(best.strategy, best.law, 7)
+    >>> node_reads(best.strategy, best.distribution, 7)
     NodeReads(whole=True, largest=1.0, rounding=0.0, lattice_bits=0, fraction_bits=0)
     """
     facts = strategy.facts
@@ -438,7 +449,7 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
     if windows and facts.fraction_bits:
         return None
     whole = facts.fraction_bits == 0 and None not in (
-        _laws_in_sum(strategy, law, start, step, 1)
+        _distributions_in_sum(strategy, distribution, start, step, 1)
         for start in ((step - 1,) if windows else (0, step - 1))
     )
     rounding = float(window_rounding(strategy, 0, 1))
@@ -448,52 +459,58 @@ def node_reads(strategy: StreamStrategy, law: NoiseDistribution, step: int) -> N
 
 @lru_cache(maxsize=4096)
 def weighted_halfwidth(
-    law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
+    distribution: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
 ) -> float:
-    """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``law``.
+    """Return c with P(|N| <= c) >= level, where N is a weighted sum of draws of ``distribution``.
 
     It is exact if all weights are equal; else never too short, and too wide by at most 1/4 of the
     largest weight or 1/128 of the standard deviation, whichever is larger.
 
     >>> from fractions import Fraction
-    >>> law = DiscreteLaplace(Fraction(1, 3))
-    >>> weighted_halfwidth(law, ((0.5, 4),)), weighted_halfwidth(law, ((0.75, 1), (0.25, 3)))
-    (0.5, 0.84521484375)
+    >>> distribution = DiscreteLaplace(Fraction(1, 3))
+    >>> weighted_halfwidth(distribution, ((0.5, 4),))
+    0.5
+    >>> weighted_halfwidth(distribution, ((0.75, 1), (0.25, 3)))
+    0.84521484375
     """
     level = check_level(level)
-    if not weights or law.variance == 0:
+    if not weights or distribution.variance == 0:
         return 0.0
     if len(weights) == 1:
-        return weights[0][0] * _sum_halfwidth(((law, weights[0][1]),), level)
-    at, inside, jitter = _smooth_law(law, weights)
+        return weights[0][0] * _sum_halfwidth(((distribution, weights[0][1]),), level)
+    at, inside, jitter = _smooth_distribution(distribution, weights)
     reached = inside >= level + _SERIES_ERROR
     if not reached.any():  # beyond float64: as one draw with all of the variance
-        return _std(law, weights) / law.std * (_sum_halfwidth(((law, 1),), level) + 1)
-    # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
+        return (
+            _std(distribution, weights)
+            / distribution.std
+            * (_sum_halfwidth(((distribution, 1),), level) + 1)
+        )
+    # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_distribution`.
     return float(at[int(np.argmax(reached))] + jitter / 2)
 
 
-def _std(law: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> float:
-    return math.sqrt(law.variance * sum(count * weight**2 for weight, count in weights))
+def _std(distribution: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> float:
+    return math.sqrt(distribution.variance * sum(count * weight**2 for weight, count in weights))
 
 
 @lru_cache(maxsize=8)
-def _smooth_law(
-    law: NoiseDistribution, weights: tuple[tuple[float, int], ...]
+def _smooth_distribution(
+    distribution: NoiseDistribution, weights: tuple[tuple[float, int], ...]
 ) -> tuple[Floats, Floats, float]:
     """Return half-widths c, P(|N + V| <= c), and twice the largest V, which smooths the density."""
     # The values of N are not evenly spaced. V, at most half of jitter, is a sum of eight uniform
     # variables. The transform of N + V, with a power of a sine, falls so quickly that few
-    # frequencies give the law to 1e-11.
+    # frequencies give the distribution to 1e-11.
     largest = max(weight for weight, _ in weights)
-    std = _std(law, weights)
+    std = _std(distribution, weights)
     jitter = max(largest / 4, std / 128)
     bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
     period = 2**bits * jitter / (2 * _SMOOTHED)
     angles: NDArray[np.float64] = np.arange(2 ** (bits - 1) + 1) * (2 * math.pi / period)
     product = np.sinc(angles * (jitter / 16 / math.pi)) ** 8
     for weight, count in weights:
-        product *= np.exp(_log_transform({law: count}, angles * weight))
+        product *= np.exp(_log_transform({distribution: count}, angles * weight))
     # P(|N + V| <= c) by integrating the series of its density term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
@@ -503,7 +520,7 @@ def _smooth_law(
 
 
 def smooth_halfwidth(
-    std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
+    std: Any, distribution: NoiseDistribution, level: float = 0.95, *, draws: int = 1
 ) -> Any:
     """Return half-widths for weighted sums of draws, given the sums' standard deviations.
 
@@ -513,16 +530,16 @@ def smooth_halfwidth(
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
     1.96
     """
-    # The largest of several quantiles: of a normal law and, with Laplace noise, of the law of each
-    # term and of sums of a few terms, which exceed both around a level of 0.907. Half of the
-    # largest weight of a single draw, std / law.std, is added: draws are whole numbers, so sums of
-    # few draws jump while those laws are smooth. If noise is narrow, a whole one is added to the
-    # quantile of one term as well.
+    # The largest of several quantiles: of a normal distribution and, with Laplace noise, of the
+    # distribution of each term and of sums of a few terms, which exceed both around a level of
+    # 0.907. Half of the largest weight of a single draw, std / distribution.std, is added: draws
+    # are whole numbers, so sums of few draws jump while those distributions are smooth. If noise is
+    # narrow, a whole one is added to the quantile of one term as well.
     level = check_level(level)
-    if law.variance == 0:
+    if distribution.variance == 0:
         return np.zeros_like(np.asarray(std, dtype=np.float64))
     factor = NormalDist().inv_cdf((1 + level) / 2)
-    if law.family == "laplace":
+    if distribution.family == "laplace":
         # Sums of very many terms are as good as normal.
         few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
         factors = [
@@ -532,16 +549,18 @@ def smooth_halfwidth(
             factors.append(-math.log(1 - level) / math.sqrt(2))
         factor = max([factor, *factors])
     coarse = 0.5
-    if is_narrow(law):
-        draws_factor = _sum_halfwidth(((law, draws),), level) / math.sqrt(draws) / law.std
+    if is_narrow(distribution):
+        draws_factor = (
+            _sum_halfwidth(((distribution, draws),), level) / math.sqrt(draws) / distribution.std
+        )
         factor = max(factor, draws_factor)
         coarse = 1.0
-    return (factor + coarse / law.std) * np.asarray(std)
+    return (factor + coarse / distribution.std) * np.asarray(std)
 
 
-def is_narrow(law: NoiseDistribution) -> bool:
+def is_narrow(distribution: NoiseDistribution) -> bool:
     """Return whether noise is so narrow that the probability of a single integer matters."""
-    return law.variance < _NARROW
+    return distribution.variance < _NARROW
 
 
 #: From this variance on, a sum of discrete Gaussians is a discrete Gaussian, up to
@@ -568,20 +587,28 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     It is exact up to float64 (about 1e-12), and slightly too large for Gaussian sums with a
     standard deviation beyond 4096, and sums of few different Laplace distributions beyond 8192.
     """
-    counts = {law: count for law, count in counts.items() if count and law.variance > 0}
+    counts = {
+        distribution: count
+        for distribution, count in counts.items()
+        if count and distribution.variance > 0
+    }
     if not counts:
         return lambda c: 0.0
-    std = math.sqrt(sum(count * law.variance for law, count in counts.items()))
+    std = math.sqrt(sum(count * distribution.variance for distribution, count in counts.items()))
     parameters = {x.sigma_squared: n for x, n in counts.items() if isinstance(x, DiscreteGaussian)}
     if len(parameters) == len(counts):
         if min(parameters) >= SMOOTH:
             return _gaussian_tail(float(sum(n * s for s, n in parameters.items())))
         if std <= _INTEGRATED:
             return _transformed_tail(counts, std)
-        # A narrow law lies closer to 0 than one of variance 4.
+        # A narrow distribution lies closer to 0 than one of variance 4.
         total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
         return _inverted_tail(counts, std) or _gaussian_tail(float(total))
-    scales = {law.scale: n for law, n in counts.items() if isinstance(law, DiscreteLaplace)}
+    scales = {
+        distribution.scale: n
+        for distribution, n in counts.items()
+        if isinstance(distribution, DiscreteLaplace)
+    }
     if len(scales) < len(counts):
         raise InvalidInputError(
             "the interval of a sum of Laplace and Gaussian noise is not known here: use one kind "
@@ -594,7 +621,7 @@ def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     return _inverted_tail(counts, std) or _coarse_tail(scales, std)
 
 
-def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
+def laplace_tail(distribution: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     """Return c -> P(|N| > c) for a sum of Laplace draws, small probabilities exactly too."""
     # A positive mixture: nothing is subtracted.
     #
@@ -606,7 +633,7 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     #
     # G_i a sum of i geometric variables. It is above c + n - i if fewer than i of the first c + n
     # trials end one, each with probability 1 - q: a sum of i binomial probabilities.
-    rate = 1 / float(law.scale)
+    rate = 1 / float(distribution.scale)
     left = np.arange(terms)  # n - i
     # Logarithms of q / (1+q) and 1 / (1+q), finite even if q is not: little noise has small q.
     log_rest = -math.log1p(math.exp(-rate))
@@ -681,18 +708,18 @@ def _log_transform(
 ) -> NDArray[np.float64]:
     """Return the logarithm of a sum's characteristic function; the first angle is 0."""
     total = np.zeros(len(angles))
-    for law, count in counts.items():
-        if isinstance(law, DiscreteLaplace):
-            rate = 1 / float(law.scale)
+    for distribution, count in counts.items():
+        if isinstance(distribution, DiscreteLaplace):
+            rate = 1 / float(distribution.scale)
             weight = 4 * math.exp(-rate) / math.expm1(-rate) ** 2
             total -= count * np.log1p(weight * np.sin(angles / 2) ** 2)
-        elif law.sigma_squared >= SMOOTH:
+        elif distribution.sigma_squared >= SMOOTH:
             near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
             near = np.where(angles > math.pi, near, angles)
-            total -= count * near**2 * (float(law.sigma_squared) / 2)
+            total -= count * near**2 * (float(distribution.sigma_squared) / 2)
         else:
             x = np.arange(1, 80)
-            mass = 2 * np.exp(-(x**2) / (2 * float(law.sigma_squared)))
+            mass = 2 * np.exp(-(x**2) / (2 * float(distribution.sigma_squared)))
             falls = np.zeros(len(angles))
             for k, mass_there in zip(x.tolist(), mass.tolist(), strict=True):
                 falls += 2 * mass_there * np.sin(angles * (k / 2)) ** 2
@@ -762,7 +789,7 @@ class Errors:
     """The errors of a stream's releases, or of numbers computed from them, in data units.
 
     Attributes:
-        strategy, law: the correlation of the noise, and the distribution of one node.
+        strategy, distribution: the correlation of the noise, and the distribution of one node.
         resolution: resolution of the exact sums in data units; 1 for counts.
         cells: number of cells in each step.
         of: the numbers to which the errors refer.
@@ -774,7 +801,7 @@ class Errors:
     """
 
     strategy: StreamStrategy
-    law: NoiseDistribution
+    distribution: NoiseDistribution
     guarantee: Guarantee
     resolution: Fraction
     cells: int
@@ -809,9 +836,9 @@ class Errors:
         steps = self.of.steps
         if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
-                return strategy.mean_variance(steps, self.law)
-            return strategy.largest_variance(steps, self.law)
-        node = self.law.variance / 4.0**strategy.facts.lattice_bits
+                return strategy.mean_variance(steps, self.distribution)
+            return strategy.largest_variance(steps, self.distribution)
+        node = self.distribution.variance / 4.0**strategy.facts.lattice_bits
         # A difference rounds both totals; the largest variances are of totals.
         both = metric == "mean" and self.release == "both"
         roundings = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
@@ -849,7 +876,9 @@ class Errors:
         missed = (1 - probability) / (steps * self.cells)
         if missed < SMALLEST_TAIL or self.strategy.horizon is None:
             return math.inf
-        return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
+        return widest_halfwidth(self.strategy, self.distribution, 1 - missed) * float(
+            self.resolution
+        )
 
     def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
         """Return an item's privacy loss at each age: epsilon or rho, float64.
@@ -895,18 +924,18 @@ class Errors:
                 f"steps are {steps!r}; give a number, a range or a list of steps"
             )
         served = check_steps(self.strategy, [steps] if is_single else steps)
-        stds = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.law, served)))
+        stds = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.distribution, served)))
         return float(stds[0]) if is_single else stds
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Return the standard deviation of sums over steps start + 1 to stop, in data units."""
-        variance = noise_variance(self.strategy, self.law, stops, since=starts)
+        variance = noise_variance(self.strategy, self.distribution, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 
     def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
         """Return the half-widths, in data units, of releases at ``steps``: ``(len(steps),)``."""
-        widths: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
+        widths: NDArray[np.float64] = halfwidths(self.strategy, self.distribution, steps, level)
         return np.asarray(self.in_data_units(widths))
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
@@ -926,7 +955,9 @@ class Errors:
         self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
     ) -> NDArray[np.float64]:
         """Return half-widths of sums over steps and ``cells``, in data units."""
-        halfwidths = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
+        halfwidths = window_halfwidths(
+            self.strategy, self.distribution, starts, stops, level, cells=cells
+        )
         return np.asarray(self.in_data_units(halfwidths))
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:

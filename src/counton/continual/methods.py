@@ -25,7 +25,7 @@ from counton.continual.strategy_text import (
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 from counton.strategies import AsOf, StreamStrategy, WindowVersions
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 
 def methods(
@@ -89,7 +89,7 @@ def methods(
         [_limits_in_words(terms, unit, unprotected)],
     ]
     over_time = () if is_single_release(terms) else mechanism_sources(terms.strategy)
-    named = [*sources, *over_time, terms.law.family]
+    named = [*sources, *over_time, terms.distribution.family]
     table = [
         *(
             []
@@ -211,10 +211,12 @@ class _NodeNoise(NamedTuple):
 
 
 def _node_noise(terms: Design) -> _NodeNoise:
-    law = terms.law
-    is_laplace = isinstance(law, DiscreteLaplace)
-    parameter = float(law.scale) if isinstance(law, DiscreteLaplace) else law.std
-    std = law.std
+    distribution = terms.distribution
+    is_laplace = isinstance(distribution, DiscreteLaplace)
+    parameter = (
+        float(distribution.scale) if isinstance(distribution, DiscreteLaplace) else distribution.std
+    )
+    std = distribution.std
     size = float(terms.units.noise)
     trend = _trend_of_levels(terms)
     if trend or terms.part is not None or isinstance(terms.guarantee, ExpiringDP | ExpiringZCDP):
@@ -233,13 +235,15 @@ def _node_noise(terms: Design) -> _NodeNoise:
 def _trend_of_levels(terms: Design) -> str:
     """Return how noise of higher levels compares with that of the first; "" if all are equal."""
     strategy = terms.strategy
-    law = terms.law
+    distribution = terms.distribution
     if strategy.horizon is not None:
         return ""
     last = 2**12
     nodes = [*strategy.column(1, last), *strategy.column(last, last)]  # type: ignore[call-arg]
     top = max(node.level for node in nodes)
-    first, highest = (node_law(strategy, law, level).variance for level in (0, top))
+    first, highest = (
+        node_distribution(strategy, distribution, level).variance for level in (0, top)
+    )
     if first == highest:
         return ""
     return "larger" if highest > first else "smaller"
@@ -248,7 +252,7 @@ def _trend_of_levels(terms: Design) -> str:
 def _noise_in_words(terms: Design, unit: str) -> list[str]:
     """Return sentences on the noise of a measurement, and on the sensitivity that it hides."""
     noise = _node_noise(terms)
-    is_laplace = isinstance(terms.law, DiscreteLaplace)
+    is_laplace = isinstance(terms.distribution, DiscreteLaplace)
     norm = "sum of absolute changes: L1 sensitivity"
     if not is_laplace:
         norm = "root of the sum of squared changes: L2 sensitivity"

@@ -74,7 +74,7 @@ def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     return guarantee
 
 
-def law_for(
+def distribution_for(
     strategy: StreamStrategy,
     guarantee: Guarantee,
     contribution: ContributionBound,
@@ -92,7 +92,7 @@ def law_for(
     >>> from counton.privacy import PureDP
     >>> from counton.strategies import KAry
     >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
-    >>> law_for(strategy, PureDP(0.5), ContributionBound.add_remove()).law
+    >>> distribution_for(strategy, PureDP(0.5), ContributionBound.add_remove()).distribution
     DiscreteLaplace(scale=Fraction(6, 1))
     """
     guarantee = promise_of(strategy, guarantee)

@@ -48,7 +48,7 @@ def stream_noise(
         guarantee=terms.guarantee,
         contribution=counts,
         shape=(cells,),
-        law=terms.law,
+        distribution=terms.distribution,
         strategy=terms.strategy,
     )
     counter = Counter.of(bare, key)

@@ -22,7 +22,7 @@ class NoiseField:
 
     Args:
         subkey: 32 secret bytes from `counton.noise.Key.derive`.
-        law: distribution of every node, or a function from a level to it.
+        distribution: distribution of every node, or a function from a level to it.
         shape: shape of one node's noise; ``()`` for scalars.
 
     >>> from fractions import Fraction
@@ -37,13 +37,13 @@ class NoiseField:
     def __init__(
         self,
         subkey: bytes,
-        law: NoiseDistribution | Callable[[int], NoiseDistribution],
+        distribution: NoiseDistribution | Callable[[int], NoiseDistribution],
         shape: tuple[int, ...] = (),
     ) -> None:
         self._source = BlockSource(subkey)
         #: Encrypts noise of this field that is stored before it is released.
         self.cipher = NoiseCipher(subkey)
-        self._law = law
+        self._distribution = distribution
         self.shape = shape
         self._size = math.prod(shape)
         self._first = 0
@@ -70,7 +70,7 @@ class NoiseField:
             )
         part = NoiseField.__new__(NoiseField)
         part._source = self._source
-        part._law = self._law
+        part._distribution = self._distribution
         part._samplers = self._samplers
         part.cipher = self.cipher
         part.shape = (cells,)
@@ -96,8 +96,10 @@ class NoiseField:
             return out
         sampler = self._samplers.get(level)
         if sampler is None:
-            law = self._law(level) if callable(self._law) else self._law
-            sampler = self._samplers[level] = sampler_for(law)
+            distribution = (
+                self._distribution(level) if callable(self._distribution) else self._distribution
+            )
+            sampler = self._samplers[level] = sampler_for(distribution)
         tile = Tile(0, 1, nodes.start, count)
         rows = out.reshape(1, -1)
         if self.shape:

@@ -249,8 +249,8 @@ class InverseTable:
     exactly, and change no draw.
     """
 
-    def __init__(self, law: CumulativeDistribution, guard_bits: int = 0) -> None:
-        self._law = law
+    def __init__(self, distribution: CumulativeDistribution, guard_bits: int = 0) -> None:
+        self._distribution = distribution
         self._guard = np.uint64((1 << guard_bits) - 1)
         self.lowest, floors = self._thresholds()
         assert max(-self.lowest, self.lowest + len(floors)) < -UNDECIDED
@@ -262,23 +262,23 @@ class InverseTable:
 
     def _thresholds(self) -> tuple[int, list[int]]:
         """Return a value below which F < 2**-64, and F * 2**64 rounded down from there on."""
-        law = self._law
+        distribution = self._distribution
         top = 2**64 - 1
-        lowest = law.first if law.first is not None else 0
-        if law.first is None:
-            while law.floor(lowest, 64) >= 1:
+        lowest = distribution.first if distribution.first is not None else 0
+        if distribution.first is None:
+            while distribution.floor(lowest, 64) >= 1:
                 lowest = 2 * lowest - 1
             # floor is 0 at low and above 0 at high, or both are 0
             low = lowest
             high = 0
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if law.floor(middle, 64) == 0 else (low, middle)
+                low, high = (middle, high) if distribution.floor(middle, 64) == 0 else (low, middle)
             lowest = low
         floors: list[int] = []
         value = lowest
-        while law.last is None or value < law.last:
-            floors.append(law.floor(value, 64))
+        while distribution.last is None or value < distribution.last:
+            floors.append(distribution.floor(value, 64))
             if floors[-1] == top:
                 break
             value += 1
@@ -322,12 +322,12 @@ class InverseTable:
         """Return the smallest j with U < F(j); ``start`` is where the search begins."""
 
         def is_below(value: int) -> bool:
-            return uniform.below(lambda bits: self._law.bracket(value, bits))
+            return uniform.below(lambda bits: self._distribution.bracket(value, bits))
 
         value = start
         while not is_below(value):
             value += 1
-        while value != self._law.first and is_below(value - 1):
+        while value != self._distribution.first and is_below(value - 1):
             value -= 1
         return value
 
@@ -411,17 +411,17 @@ class LaplaceSampler(TileSampler):
     The digits are independent and come from small tables, so a large scale needs no large table.
     """
 
-    def __init__(self, law: DiscreteLaplace, guard_bits: int = 0) -> None:
+    def __init__(self, distribution: DiscreteLaplace, guard_bits: int = 0) -> None:
         bits = 0
-        while law.scale / 2**bits > _LARGEST_TOP_SCALE:
+        while distribution.scale / 2**bits > _LARGEST_TOP_SCALE:
             bits += 1
-        self._top = InverseTable(SignedGeometric(law.scale, bits), guard_bits)
+        self._top = InverseTable(SignedGeometric(distribution.scale, bits), guard_bits)
         self._bits = bits
         self._digits: list[tuple[int, InverseTable]] = []
         while bits > 0:
             width = min(bits, _DIGIT_BITS)
             bits -= width
-            digit = TruncatedGeometric(Fraction(2**bits) / law.scale, 2**width)
+            digit = TruncatedGeometric(Fraction(2**bits) / distribution.scale, 2**width)
             self._digits.append((width, InverseTable(digit, guard_bits)))
 
     @override
@@ -445,8 +445,8 @@ class LaplaceSampler(TileSampler):
 class GaussianTableSampler(TileSampler):
     """Sampler of discrete Gaussian noise with a small standard deviation: one table suffices."""
 
-    def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
-        self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
+    def __init__(self, distribution: DiscreteGaussian, guard_bits: int = 0) -> None:
+        self._table = InverseTable(GaussianBlocks(distribution.sigma_squared, 0), guard_bits)
 
     @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
@@ -462,16 +462,16 @@ class GaussianBlockSampler(TileSampler):
     # Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
     # all of them by comparing sixteen bits with a lower bound for the whole block.
 
-    def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
+    def __init__(self, distribution: DiscreteGaussian, guard_bits: int = 0) -> None:
         self._bits = 0
-        while law.sigma_squared / 4 ** (self._bits + 1) >= _BLOCKS_PER_SIGMA**2:
+        while distribution.sigma_squared / 4 ** (self._bits + 1) >= _BLOCKS_PER_SIGMA**2:
             self._bits += 1
-        self._law = GaussianBlocks(law.sigma_squared, self._bits)
-        self._rate = 1 / (2 * law.sigma_squared)
+        self._distribution = GaussianBlocks(distribution.sigma_squared, self._bits)
+        self._rate = 1 / (2 * distribution.sigma_squared)
         self._ratio = self._rate.as_integer_ratio()
-        self._table = InverseTable(self._law, guard_bits)
+        self._table = InverseTable(self._distribution, guard_bits)
         self._guard = 2.0 ** (guard_bits - 45)
-        reach = int(16 * float(law.sigma_squared) ** 0.5) >> self._bits
+        reach = int(16 * float(distribution.sigma_squared) ** 0.5) >> self._bits
         self._reach = reach + 1
         sure = [self._surely_accepted(block) for block in range(-reach, reach)]
         # Blocks beyond the ends have no safe bound: the lookup clips to the ends, which hold 0.
@@ -481,7 +481,7 @@ class GaussianBlockSampler(TileSampler):
         """Return a bound such that 16 random bits below it accept any integer of the block."""
         size = 1 << self._bits
         furthest = -block * size if block < 0 else (block + 1) * size - 1
-        squares = furthest**2 - self._law.nearest(block) ** 2
+        squares = furthest**2 - self._distribution.nearest(block) ** 2
         rate, unit = self._ratio
         exponent = squares * rate / unit
         # A lower bound is enough; its last places change no draw, and float64 finds it faster.
@@ -575,10 +575,10 @@ class GaussianBlockSampler(TileSampler):
 
 
 @lru_cache(maxsize=256)
-def sampler_for(law: NoiseDistribution) -> TileSampler:
+def sampler_for(distribution: NoiseDistribution) -> TileSampler:
     """Return the sampler of a noise distribution; equal distributions share one sampler."""
-    if isinstance(law, DiscreteLaplace):
-        return LaplaceSampler(law)
-    if law.sigma_squared <= _LARGEST_TABLE_SIGMA**2:
-        return GaussianTableSampler(law)
-    return GaussianBlockSampler(law)
+    if isinstance(distribution, DiscreteLaplace):
+        return LaplaceSampler(distribution)
+    if distribution.sigma_squared <= _LARGEST_TABLE_SIGMA**2:
+        return GaussianTableSampler(distribution)
+    return GaussianBlockSampler(distribution)

@@ -154,7 +154,7 @@ def factorisation_bounds(horizon: int) -> tuple[float, float]:
     return (0.5 + 0.5 / horizon) * gamma, gamma / 2 + 0.5
 
 
-# ------------------------------------------------------------- noise of any law, any mechanism
+# ---------------------------------------------------- noise of any distribution, any mechanism
 
 
 def least_noise_variance(guarantee: Guarantee) -> float:
@@ -173,28 +173,29 @@ def least_noise_variance(guarantee: Guarantee) -> float:
     >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5))]
     [1.841, 0.582]
     """
-    # Let noise w of any law be as close to w + y as the guarantee says, y being what a unit moves
-    # the releases by. For any u let s = u'y and V = Var(u'w). Then V >= c s^2, with c what is
-    # returned. So with S the covariance of w, y' S^-1 y <= 1 / c for every such y: S^(1/2) and
-    # S^(-1/2) A factorise the matrix A of totals, and the mean (or largest) variance of w is at
+    # Let noise w of any distribution be as close to w + y as the guarantee says, y being what a
+    # unit moves the releases by. For any u let s = u'y and V = Var(u'w). Then V >= c s^2, with c
+    # what is returned. So with S the covariance of w, y' S^-1 y <= 1 / c for every such y: S^(1/2)
+    # and S^(-1/2) A factorise the matrix A of totals, and the mean (or largest) variance of w is at
     # least c times that of a factorisation with columns of norm 1, `least_variance`. Why V >= c
     # s^2:
     #
-    # - *pure*: within the coset w + Z y, w = w_0 + k y has a law p(k) whose neighbours differ by
-    #   factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >= r P(k >=
-    #   j) for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a moved into
-    #   [-1/2, 1/2], is least for the discrete Laplace law: c = 1 / (2 sinh^2(epsilon / 2)).
+    # - *pure*: within the coset w + Z y, w = w_0 + k y has a distribution p(k) whose neighbours
+    #   differ by factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >=
+    #   r P(k >= j) for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a
+    #   moved into [-1/2, 1/2], is least for the discrete Laplace distribution: c = 1 / (2
+    #   sinh^2(epsilon / 2)).
     # - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
     #   exp(2 rho).
     #
     # Any mechanism, also if its errors depend on the data: let their squares have means of at most
     # V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its errors
-    # then have a law with second moments at most V_t. Where one count is one more, v + e has the
-    # law of v up to total variation 1 / (n + 1); so this law, moved by y, is as close to itself as
-    # the guarantee says, but for a term of 1 / n. As n grows there is a limit law, since second
-    # moments are bounded, and it is noise as above. So the largest of V_t, and the largest mean
-    # over steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one
-    # cell to another take the difference of the two cells.)
+    # then have a distribution with second moments at most V_t. Where one count is one more, v + e
+    # has the distribution of v up to total variation 1 / (n + 1); so this distribution, moved by y,
+    # is as close to itself as the guarantee says, but for a term of 1 / n. As n grows there is a
+    # limit distribution, since second moments are bounded, and it is noise as above. So the largest
+    # of V_t, and the largest mean over steps on any stream, are bounded as those of noise are. (Of
+    # a unit that is moved from one cell to another take the difference of the two cells.)
     if isinstance(guarantee, PureDP):
         epsilon = float_above(guarantee.epsilon)
         return (0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0) * _SAFE
@@ -232,8 +233,8 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     unit_sensitivity = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
     fine = Sensitivity(unit_sensitivity.l1 << _FINE, unit_sensitivity.l2_squared << 2 * _FINE)
     unit = min(
-        calibrate(guarantee, unit_sensitivity, family).law.variance,
-        calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,
+        calibrate(guarantee, unit_sensitivity, family).distribution.variance,
+        calibrate(guarantee, fine, family).distribution.variance / 4.0**_FINE,
     )
     least = least_variance(design.errors.steps, metric, design.errors.release)
     if isinstance(guarantee, ApproxDP):

@@ -47,7 +47,7 @@ from counton.continual.node_distribution import (
     check_addresses,
     check_contribution,
     check_guarantee,
-    law_for,
+    distribution_for,
 )
 from counton.privacy import ApproxDP, ContributionBound, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
@@ -76,9 +76,9 @@ _LONG = 2**14
 _SHORT = 64
 #: Least number of steps, and largest epsilon, with which the solved strategy is known to be the
 #: best, if a unit counts in one step. A test compares them at this epsilon: any other strategy has
-#: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace law on
-#: whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one, where x is at most
-#: epsilon, and the solved strategy draws on a grid that is 2^16 times as fine.
+#: at least 1.1 times its variance. With a smaller epsilon all the more: a discrete Laplace
+#: distribution on whole numbers has (x/2 / sinh(x/2))^2 of the variance of the continuous one,
+#: where x is at most epsilon, and the solved strategy draws on a grid that is 2^16 times as fine.
 _SOLVED_FROM = 37
 _SOLVED_UP_TO = 2
 #: Horizon beyond which the square root is not considered for Laplace noise.
@@ -455,7 +455,7 @@ class StreamPlan(Plan[Design]):
     def why(self, choice: Design) -> str:
         """Return how a design's noise was chosen, in words."""
         of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
-        return law_for(*of).reason
+        return distribution_for(*of).reason
 
     @override
     def rows(self) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ class CellsDesign:
     """A design for measuring a line or a grid of cells once, with its error.
 
     Attributes:
-        law: the noise distribution of one measurement, in units of the resolution.
+        distribution: the noise distribution of one measurement, in units of the resolution.
         workloads: the queries along each axis; a query of the grid is a product of them.
         expected_error: expected squared error, summed over all queries, in squared counts.
 
@@ -50,7 +50,7 @@ class CellsDesign:
     """
 
     strategy: Grid
-    law: NoiseDistribution
+    distribution: NoiseDistribution
     guarantee: Guarantee
     contribution: ContributionBound
     workloads: tuple[Workload, ...]
@@ -63,7 +63,7 @@ class CellsDesign:
 
     @property
     def family(self) -> Family:
-        return self.law.family
+        return self.distribution.family
 
     def row(self) -> dict[str, Any]:
         """Return this design's row in the table of a plan."""
@@ -120,14 +120,14 @@ def plan_cells(
 
     def attempt(family: Family, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, workloads, NORMS[family])
-        law = calibrate(guarantee, sensitivity_of_cells(grid, unit), family).law
+        distribution = calibrate(guarantee, sensitivity_of_cells(grid, unit), family).distribution
         return CellsDesign(
             strategy=grid,
-            law=law,
+            distribution=distribution,
             guarantee=guarantee,
             contribution=unit,
             workloads=workloads,
-            expected_error=law.variance * total,
+            expected_error=distribution.variance * total,
         )
 
     attempts = (

@@ -21,25 +21,25 @@ class Candidate(NamedTuple):
 
     Attributes:
         family: "laplace" or "gaussian".
-        law: the noise distribution of every node; None if the method does not apply.
-        method: why the law meets the guarantee, or why there is no law.
+        distribution: the noise distribution of every node; None if the method does not apply.
+        method: why the distribution meets the guarantee, or why there is no distribution.
     """
 
     family: Family
-    law: DiscreteLaplace | DiscreteGaussian | None
+    distribution: DiscreteLaplace | DiscreteGaussian | None
     method: str
 
     @property
     def variance(self) -> float:
         """Variance of one node's noise; infinite if the method does not apply."""
-        return math.inf if self.law is None else self.law.variance
+        return math.inf if self.distribution is None else self.distribution.variance
 
 
 def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -> Candidate:
     """Return a candidate of the parameter ``parameter()``, or of its error as the reason."""
-    law = DiscreteLaplace if family == "laplace" else DiscreteGaussian
+    distribution = DiscreteLaplace if family == "laplace" else DiscreteGaussian
     try:
-        return Candidate(family, law(parameter()), method)
+        return Candidate(family, distribution(parameter()), method)
     except InvalidInputError as error:
         return Candidate(family, None, f"{method}: {error}")
     except (ArithmeticError, ValueError):  # budgets near 0 or near infinity
@@ -129,8 +129,8 @@ def approximate_ahead(
     """
     # Given the noise that was seen, the losses of several nodes may depend on each other, so
     # composing them as independent losses understates the total. A bound on the loss of every
-    # outcome still holds. Given what the attacker knows, discrete Gaussian noise has the same law
-    # around another centre.
+    # outcome still holds. Given what the attacker knows, discrete Gaussian noise has the same
+    # distribution around another centre.
     from counton.privacy import concentrated, gaussian
 
     epsilon = guarantee.epsilon
@@ -182,7 +182,11 @@ def _compose(
     ((magnitude, count),) = sensitivity.entries
     if not laplace.composable(magnitude, count):
         return Candidate("laplace", None, f"{method}: {count} changed nodes are too many")
-    scales = [bound.law.scale for bound in bounds if isinstance(bound.law, DiscreteLaplace)]
+    scales = [
+        bound.distribution.scale
+        for bound in bounds
+        if isinstance(bound.distribution, DiscreteLaplace)
+    ]
     if not scales:
         return Candidate("laplace", None, f"{method}: the scale would be too large")
     return _candidate(
@@ -198,18 +202,18 @@ class Calibration(NamedTuple):
     """The noise distribution of least variance, with all candidates.
 
     Attributes:
-        law: the noise distribution of every node.
+        distribution: the noise distribution of every node.
         candidates: all candidates, least variance first.
-        reason: why ``law`` was chosen, in words.
+        reason: why ``distribution`` was chosen, in words.
 
     >>> from counton.privacy import ApproxDP
     >>> one = Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
     >>> calibration = calibrate(ApproxDP(1, 1e-9), one)
-    >>> calibration.law == calibration.candidates[0].law
+    >>> calibration.distribution == calibration.candidates[0].distribution
     True
     """
 
-    law: DiscreteLaplace | DiscreteGaussian
+    distribution: DiscreteLaplace | DiscreteGaussian
     candidates: tuple[Candidate, ...]
     reason: str
 
@@ -239,9 +243,10 @@ def calibrate(
         InvalidInputError: no noise of this family is known to keep the guarantee.
 
     >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
-    >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law
+    >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).distribution
     DiscreteLaplace(scale=Fraction(6, 1))
-    >>> calibrate(ApproxDP(1, "1e-2"), Sensitivity(2, 2, ((1, 2),)), "laplace", causal=False).law
+    >>> guarantee = ApproxDP(1, "1e-2")
+    >>> calibrate(guarantee, Sensitivity(2, 2, ((1, 2),)), "laplace", causal=False).distribution
     DiscreteLaplace(scale=Fraction(2, 1))
     """
     if family not in (None, "laplace", "gaussian"):
@@ -262,7 +267,7 @@ def calibrate(
     ranked = tuple(sorted(ways, key=lambda way: way.variance))
     allowed = [way for way in ranked if family in (None, way.family)]
     best = allowed[0]
-    if best.law is None:
+    if best.distribution is None:
         raise InvalidInputError(
             f"no {family + ' ' if family else ''}noise is known to give {guarantee} (tried: "
             f"{'; '.join(way.method for way in allowed)}). Give another guarantee or kind of "
@@ -271,6 +276,6 @@ def calibrate(
     if family is not None:
         reason = f"{best.method}: {family} noise was asked for"
     else:
-        count = sum(way.law is not None for way in ranked)
+        count = sum(way.distribution is not None for way in ranked)
         reason = best.method + (f": least variance of {count} ways" if count > 1 else "")
-    return Calibration(best.law, ranked, reason)
+    return Calibration(best.distribution, ranked, reason)

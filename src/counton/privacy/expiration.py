@@ -222,7 +222,8 @@ def calibrate_expiring(
 ) -> Calibration:
     """Return the noise of single steps (level 0) under a guarantee that expires.
 
-    Counts of 2^l steps have the noise ``guarantee.expiry.law(law, l)`` for the returned ``law``.
+    Counts of 2^l steps have the noise ``guarantee.expiry.distribution(distribution, l)`` for the
+    returned ``distribution``.
 
     Args:
         guarantee: bound to its strategy (`bound_to`).
@@ -230,23 +231,25 @@ def calibrate_expiring(
         family: "laplace" for `ExpiringDP`, "gaussian" for `ExpiringZCDP`, or None.
 
     >>> from counton.strategies import Expiring
-    >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).law
+    >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).distribution
     DiscreteLaplace(scale=Fraction(2, 1))
     """
-    law: DiscreteLaplace | DiscreteGaussian
+    distribution: DiscreteLaplace | DiscreteGaussian
     needed: Family
     if isinstance(guarantee, ExpiringDP):
         needed = "laplace"
         method = "Laplace of scale l1 / epsilon times a factor for each level"
-        law = DiscreteLaplace(sensitivity.l1 / guarantee.epsilon)
+        distribution = DiscreteLaplace(sensitivity.l1 / guarantee.epsilon)
     else:
         needed = "gaussian"
         method = "Gaussian of variance l2^2 / (2 rho) times a factor each level"
-        law = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
+        distribution = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
     if family not in (None, needed):
         raise InvalidInputError(
             f"{guarantee} needs {needed} noise, not {family} noise: leave family out, or use "
             f"{'ExpiringZCDP' if needed == 'laplace' else 'ExpiringDP'}"
         )
-    guarantee.bound_expiry.law(law, LEVELS - 1)  # refuses too much noise now, not at a late step
-    return Calibration(law, (Candidate(needed, law, method),), method)
+    guarantee.bound_expiry.distribution(
+        distribution, LEVELS - 1
+    )  # refuses too much noise now, not at a late step
+    return Calibration(distribution, (Candidate(needed, distribution, method),), method)

@@ -10,7 +10,7 @@ Comments at the beginning of this file prove a similar bound for discrete noise.
 # **From continuous to discrete.** Let P_c be the discrete Gaussian with parameter sigma^2 centred
 # at an integer c, and 0 < tau^2 < sigma^2. Draw y from N(c, sigma^2 - tau^2), then an integer k
 # with probability exp(-(k-y)^2 / 2 tau^2) / theta(y), theta(y) = sum over integers j of
-# exp(-(j-y)^2 / 2 tau^2); call the law of k Q_c. By Poisson summation
+# exp(-(j-y)^2 / 2 tau^2); call the distribution of k Q_c. By Poisson summation
 #
 #     theta(y) = sqrt(2 pi) tau (1 + 2 sum_{m>=1} q^(m^2) cos(2 pi m y)),   q = exp(-2 pi^2 tau^2),
 #
@@ -27,9 +27,9 @@ Comments at the beginning of this file prove a similar bound for discrete noise.
 #     P_c(S) <= ((1+eta)/(1+eta'))^n Q_c(S) <= ((1+eta)/(1+eta'))^n (e^e Q_0(S) + d)
 #            <= ((1+eta)/(1-eta))^n e^e P_0(S) + (1+eta)^n d.
 #
-# Coordinates that do not move have the same law on both sides and do not count. So P satisfies
-# (epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The price is
-# tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
+# Coordinates that do not move have the same distribution on both sides and do not count. So P
+# satisfies (epsilon, delta) with e = epsilon - n ln((1+eta)/(1-eta)) and d = delta / (1+eta)^n. The
+# price is tau^2 in the variance: small, since eta falls like exp(-2 pi^2 tau^2).
 #
 # **Around any centre.** With a strategy that is not causal, an attacker has seen part of the noise
 # before he chooses the unit. He knows that z lies in a set which shifts by whole multiples of a map
@@ -49,8 +49,8 @@ Comments at the beginning of this file prove a similar bound for discrete noise.
 #
 # For wide noise the sums are long. Then the first argument is used instead, with |a| as unit and
 # one coordinate. The centre need not be an integer now, so eta' >= 0 no longer holds, but 1 + eta'
-# is at least 1 - eta and the same for both laws. So e = epsilon - f and d = delta e^-f with f =
-# ln((1+eta)/(1-eta)).
+# is at least 1 - eta and the same for both distributions. So e = epsilon - f and d = delta e^-f
+# with f = ln((1+eta)/(1-eta)).
 
 from __future__ import annotations
 

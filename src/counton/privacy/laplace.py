@@ -6,9 +6,9 @@ large ones.
 
 # A shift by m of discrete Laplace noise of scale b has the privacy losses m/b (noise <= 0), -m/b
 # (noise >= m) and (m - 2x)/b in between: finitely many, on a lattice. For unit shifts there are
-# only two, so n of them compose to a binomial law. The sparse form of dp-accounting multiplies and
-# adds positive numbers only, so the result is accurate relative to delta, however small delta is,
-# and nothing is truncated.
+# only two, so n of them compose to a binomial distribution. The sparse form of dp-accounting
+# multiplies and adds positive numbers only, so the result is accurate relative to delta, however
+# small delta is, and nothing is truncated.
 #
 # Losses of large shifts are grouped. Each group's mass is split between the ends of its interval so
 # that its probability and its probability under the neighbour stay the same. This is the

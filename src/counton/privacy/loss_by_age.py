@@ -40,11 +40,11 @@ Comments at the beginning of this file have the computation, the search and the 
 # Laplace noise: g of the pure loss. This bound always holds. Wide noise does almost as well as
 # continuous noise: g of the concentrated loss. The proof:
 #
-# The releases so far have the law P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta sums
-# exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root down
-# to each interval of level 1 and more; levels above those of the window may be taken as known. If
-# Theta were constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta /
-# min Theta the bound grows by alpha / (alpha - 1) ln R. Since D_alpha grows with alpha, for every
+# The releases so far have the distribution P(r) ~ exp(-r^T Sigma^-1 r / 2) Theta(r), where Theta
+# sums exp(-(s - c(r))^T H (s - c(r)) / 2) over integer vectors s, the sums of the noise from a root
+# down to each interval of level 1 and more; levels above those of the window may be taken as known.
+# If Theta were constant, D_alpha(P moved by d || P) <= alpha d^T Sigma^-1 d / 2. With R = max Theta
+# / min Theta the bound grows by alpha / (alpha - 1) ln R. Since D_alpha grows with alpha, for every
 # order D_alpha <= alpha (sqrt(rho g) + sqrt(ln R))^2.
 #
 # Bound of R: Theta is, by Poisson summation, a sum over integer vectors k with terms of at most

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import law_to_dict
+from counton.base.distributions import distribution_to_dict
 from counton.base.lazy import software
 from counton.base.outside_input import inflate, parse_json
 from counton.continual import Design, Releases
@@ -95,13 +95,13 @@ def about(
     """
     unit = terms.contribution
     guarantee = terms.guarantee
-    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
+    noise: dict[str, Any] = {"family": distribution_to_dict(terms.distribution)["law"]}
     if len(steps) and not once:
         last = int(steps[-1])
         std, of = noise_at(terms, last, since)
         noise |= {"std": std, **({} if of is None else {"of": of}), "step": last}
         if terms.statistic is None and since is None:
-            reads = node_reads(terms.strategy, terms.law, last)
+            reads = node_reads(terms.strategy, terms.distribution, last)
             noise |= {} if reads is None else {"reads": reads._asdict()}
     return {
         "name": terms.name,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.base.errors import field as option_name
 from counton.base.exact import refuse_overflow
 from counton.continual.design import largest_sum
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.run.stream_spec import StreamSpec
 from counton.state.stream import Amounts
 from counton.statistics.accumulator_statistic import most_readable, refuse_unreadable
@@ -49,7 +49,7 @@ def refuse_inexact(spec: StreamSpec, added: AddedSums, before: Amounts) -> None:
     of_group = spec.terms.group_statistic
     total = before.whole + of_group.total_of_sums(added.of_places)
     if total > spec.accumulator_statistic.most_counted(0.0, 0.0):
-        refuse_unreadable(spec.accumulator_statistic, spec.strategy, _law_of(spec), total)
+        refuse_unreadable(spec.accumulator_statistic, spec.strategy, _distribution_of(spec), total)
     most = largest_sum(spec.strategy) - before.largest
     if of_group.largest_entry > 1:
         size = of_group.largest_measured(added.of_places)
@@ -69,8 +69,10 @@ def _too_large(size: float, most: int, remedy: str) -> str:
     )
 
 
-def _law_of(spec: StreamSpec) -> NoiseDistribution:
-    return law_for(spec.strategy, spec.terms.loss, spec.contribution, spec.shape).law
+def _distribution_of(spec: StreamSpec) -> NoiseDistribution:
+    return distribution_for(
+        spec.strategy, spec.terms.loss, spec.contribution, spec.shape
+    ).distribution
 
 
 # ---------------------------------------------------------------------------- rows that are to come
@@ -89,7 +91,7 @@ class SumBounds(NamedTuple):
     @classmethod
     def of(cls, spec: StreamSpec) -> SumBounds:
         """Return the largest exact sums of a stream."""
-        readable = most_readable(spec.accumulator_statistic, spec.strategy, _law_of(spec))
+        readable = most_readable(spec.accumulator_statistic, spec.strategy, _distribution_of(spec))
         return cls(largest_sum(spec.strategy), readable)
 
 

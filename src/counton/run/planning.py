@@ -15,7 +15,7 @@ from counton.base.errors import field as option_name
 from counton.base.lengths import has_same_length
 from counton.base.strategy_names import KINDS, PAPERS
 from counton.continual import Design
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.job.common_options import Job
 from counton.planning.least_privacy import least_guarantee
 from counton.planning.planner import ranked_designs
@@ -110,10 +110,10 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
             f"the accuracy by {option_name('target', 'LEVEL=STD,...')}, from which the loss is "
             "computed"
         )
-    settled, guarantee = wanted
+    resolved, guarantee = wanted
     most = job.value_of("most") or 1
     job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
-    return _with_strategy(stream_options(job), parse_terms(job), settled)
+    return _with_strategy(stream_options(job), parse_terms(job), resolved)
 
 
 def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
@@ -175,7 +175,7 @@ def _resolved(
     unit = terms.unit
     if isinstance(unit, User | DistinctUser):
         statistic = statistic.for_people(unit.rule.most)
-    return statistic.settle(loss, terms.windowing.horizon)
+    return statistic.resolve_parameters(loss, terms.windowing.horizon)
 
 
 def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
@@ -185,7 +185,7 @@ def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic
     shape = shape_of(statistic, terms.groups.number)
     strategy = choose_strategy(terms, contribution, shape)
     if isinstance(terms.windowing, Expiring):  # other strategies are chosen by their noise
-        law_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
+        distribution_for(strategy, terms.loss, contribution, shape)  # refused if it is not proven
     return StreamSpec(job, statistic, contribution, strategy)
 
 
@@ -227,12 +227,14 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
 def _with_weights_for_noise(
     spec: StreamSpec, terms: StreamTerms, statistic: AccumulatorStatistic
 ) -> StreamSpec:
-    """Plan a report again if its noise is of another family than that for which it has settled."""
+    """Plan a report again if its noise is of another family than that for which it has resolved."""
     report = spec.accumulator_statistic
     if not isinstance(report, Report) or cast("Report", statistic).weights is not None:
         return spec
-    law = law_for(spec.strategy, terms.loss, spec.contribution, spec.shape).law
-    weights = weights_for_noise(report, NORMS[law.family])
+    distribution = distribution_for(
+        spec.strategy, terms.loss, spec.contribution, spec.shape
+    ).distribution
+    weights = weights_for_noise(report, NORMS[distribution.family])
     if weights == report.weights:
         return spec
     return _with_strategy(spec.job, terms, report.with_parameters(weights=weights))
@@ -244,15 +246,15 @@ def _with_discovery(job: Job, terms: StreamTerms, statistic: AccumulatorStatisti
     statistic = _resolved(terms, statistic, counters)
     contribution = _contribution(terms, statistic)
     strategy = choose_strategy(replace(terms, loss=counters), contribution, (ROOM,))
-    law = law_for(strategy, counters, contribution, (ROOM,)).law
-    assert isinstance(law, DiscreteLaplace)
+    distribution = distribution_for(strategy, counters, contribution, (ROOM,)).distribution
+    assert isinstance(distribution, DiscreteLaplace)
     assert isinstance(terms.loss, ApproxDP)
     compared = ONE_CELL
     if statistic.row_total is not None:
         compared = ComparedCells(statistic.places, statistic.row_total)
     cells = Discovery.of(
         strategy,
-        law,
+        distribution,
         terms.windowing.windows.steps,
         contribution,
         terms.loss.delta,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import law_to_dict
+from counton.base.distributions import distribution_to_dict
 from counton.base.errors import (
     InputChangedError,
     InvalidInputError,
@@ -39,7 +39,7 @@ from counton.continual.checkpoint import (
     write_checkpoint,
 )
 from counton.continual.design import Design
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.noise import Key
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
@@ -247,7 +247,7 @@ class _Recomputation:
         self._check_promise(spent)
         if terms.strategy.horizon is None or row.step < terms.strategy.horizon:
             try:
-                terms.strategy._check_law(terms.law)
+                terms.strategy._check_distribution(terms.distribution)
             except InvalidInputError as error:
                 self._problems.append(
                     f"it can release no further step ({error}), though its promise still holds; "
@@ -429,13 +429,15 @@ class _Recomputation:
                 f"protects {unit!r} ({relation}): the state was altered; restore it from a copy"
             )
         promised = terms.counters or terms.guarantee
-        needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
-        law = terms.law
-        word = law_to_dict(terms.law)["law"]
-        if law.variance >= needed.variance * (1 - 1e-9):
+        needed = distribution_for(
+            terms.strategy, promised, terms.contribution, terms.shape
+        ).distribution
+        distribution = terms.distribution
+        word = distribution_to_dict(terms.distribution)["law"]
+        if distribution.variance >= needed.variance * (1 - 1e-9):
             self._checks.append(f"the noise ({word}) is as wide as the guarantee needs")
         else:
-            part = math.sqrt(law.variance / needed.variance)
+            part = math.sqrt(distribution.variance / needed.variance)
             self._problems.append(
                 f"the noise ({word}) is only {part:.3g} times as wide as the guarantee needs: the "
                 f"state was altered; restore it from a copy"

@@ -258,19 +258,23 @@ class Sums(Exact):
     def load(self, saved: bytes) -> None: ...
 
 
-def most_readable(statistic: Statistic, strategy: StreamStrategy, law: NoiseDistribution) -> float:
+def most_readable(
+    statistic: Statistic, strategy: StreamStrategy, distribution: NoiseDistribution
+) -> float:
     """Return the largest total up to which releases are exact in float64."""
     last = last_served_step(strategy) or 1
-    return statistic.most_counted(*np.sqrt(noise_variance(strategy, law, [1, last])).tolist())
+    return statistic.most_counted(
+        *np.sqrt(noise_variance(strategy, distribution, [1, last])).tolist()
+    )
 
 
 def refuse_unreadable(
-    statistic: Statistic, strategy: StreamStrategy, law: NoiseDistribution, whole: float
+    statistic: Statistic, strategy: StreamStrategy, distribution: NoiseDistribution, whole: float
 ) -> None:
     """Raise `SumOverflowError` for a total, ``whole``, with which releases would not be exact."""
     if whole <= statistic.most_counted(0.0, 0.0):
         return
-    most = most_readable(statistic, strategy, law)
+    most = most_readable(statistic, strategy, distribution)
     refuse_overflow(
         whole,
         most,
@@ -294,4 +298,4 @@ def refuse_unreadable_cells(
     whole = float(added.max(initial=0.0))
     if terms.strategy.facts.workload == "totals":
         whole = float(statistic.total(totals[None])[0] + added.sum())
-    refuse_unreadable(statistic, terms.strategy, terms.law, whole)
+    refuse_unreadable(statistic, terms.strategy, terms.distribution, whole)

@@ -19,9 +19,10 @@ cells. Its interval is Fieller's, and conservative.
 #
 # The interval: (A, B), the released two cells, lies within h of the line through the origin and the
 # truth with the stated probability. So the truth is one of the directions whose lines pass within
-# h. With Gaussian noise the distance from a line has one law for all lines. With Laplace noise it
-# depends on the direction. Then h is the larger of two half-widths: that of a single cell, which
-# belongs to the lines with the heaviest tails, and that of a normal law of equal variance.
+# h. With Gaussian noise the distance from a line has one distribution for all lines. With Laplace
+# noise it depends on the direction. Then h is the larger of two half-widths: that of a single cell,
+# which belongs to the lines with the heaviest tails, and that of a normal distribution of equal
+# variance.
 
 from __future__ import annotations
 

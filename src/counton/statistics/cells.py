@@ -16,7 +16,7 @@ from counton.continual import Design, StepRelease
 from counton.continual.design import stream_cell
 from counton.continual.formulas import CellSum, ClosedForm, Formula, Term
 from counton.continual.intervals import is_narrow, smooth_halfwidth
-from counton.strategies.strategy import checks_laws, window_rounding
+from counton.strategies.strategy import checks_distributions, window_rounding
 
 
 class Cells:
@@ -146,19 +146,19 @@ class Cells:
         # the largest of three: of a single cell, of sums of a few cells, of a normal distribution.
         # The margin added to it is that of `smooth_halfwidth`.
         cell_half = self.halfwidth(level)
-        law = self.design.law
+        distribution = self.design.distribution
         strategy = self.design.strategy
         if not self.std:
             return np.zeros_like(std)
         draws = 1
-        if not checks_laws(strategy):
+        if not checks_distributions(strategy):
             # A cell adds up at least as many draws at full weight as have its variance.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
             (full,) = strategy._largest_reads(np.array([self.ends[1]])).tolist()
             draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
-        coarse = (1.0 if is_narrow(law) else 0.5) / law.std
+        coarse = (1.0 if is_narrow(distribution) else 0.5) / distribution.std
         scaled_half = std * (cell_half / self.std + coarse)
-        half = np.maximum(scaled_half, smooth_halfwidth(std, law, level, draws=draws))
+        half = np.maximum(scaled_half, smooth_halfwidth(std, distribution, level, draws=draws))
         if read is not None:
             # By Cauchy and Schwarz, rounding moves a sum by at most this.
             rounded = float(window_rounding(strategy, *self.ends))

@@ -167,7 +167,7 @@ class Discovery:
     def of(
         cls,
         strategy: StreamStrategy,
-        law: DiscreteLaplace,
+        distribution: DiscreteLaplace,
         steps: int,
         contribution: ContributionBound,
         delta: Fraction,
@@ -180,29 +180,29 @@ class Discovery:
         together.
 
         Args:
-            strategy, law: the noise over time, and of a node.
+            strategy, distribution: the noise over time, and of a node.
             rows: largest number of rows of one unit; it matters if ``contribution`` is a pattern of
                 changes (`ContributionBound.of_pattern`).
             compared: the cells of a group that are compared.
         """
-        if law.variance == 0:
+        if distribution.variance == 0:
             raise InvalidInputError(
-                f"noise that finds groups has the scale {float(law.scale):.3g}; it must be above "
-                f"{1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
+                f"noise that finds groups has the scale {float(distribution.scale):.3g}; it must "
+                f"be above {1 / 700:.3g} to hide which group a unit is in: give a smaller epsilon"
             )
         groups = contribution.most or max(contribution.cells, rows)
         several = contribution.most is not None or contribution.pattern is not None
         once = contribution.once == "group" or not several
         change = 1 if once else groups
-        counts = draws(strategy, law, steps, compared.places)
+        counts = draws(strategy, distribution, steps, compared.places)
         low = 0
         high = 64
-        while groups * delta_bound(law, counts, high * _GRAIN) > delta:
+        while groups * delta_bound(distribution, counts, high * _GRAIN) > delta:
             low = high
             high = 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
+            enough = groups * delta_bound(distribution, counts, middle * _GRAIN) <= delta
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change, compared)
 
@@ -250,13 +250,13 @@ class Discovery:
         The bound is computed from the `thresholds` of all releases, not from the margin.
         """
         # The unit raises a group's sum by change * row at most, so noise must reach the rest.
-        assert isinstance(terms.law, DiscreteLaplace)
+        assert isinstance(terms.distribution, DiscreteLaplace)
         last = terms.strategy.horizon or 1
         places, row = self.compared
-        variance = compared_variance(terms.strategy, terms.law, range(1, last + 1))
-        number = places * np.rint(variance / float(terms.law.variance)).astype(np.int64)
+        variance = compared_variance(terms.strategy, terms.distribution, range(1, last + 1))
+        number = places * np.rint(variance / float(terms.distribution.variance)).astype(np.int64)
         rest = self.thresholds(terms, range(1, last + 1)) - self.change * row
-        tail = _tail_of(terms.law)
+        tail = _tail_of(terms.distribution)
         total = 0.0
         pairs, releases = np.unique(
             np.stack([number.ravel(), rest.ravel()]), axis=1, return_counts=True
@@ -272,10 +272,10 @@ class Discovery:
         If each step releases several windows, the shape is ``(len(steps), versions)``; for windows
         before the first, no count reaches the threshold.
         """
-        assert isinstance(terms.law, DiscreteLaplace)
+        assert isinstance(terms.distribution, DiscreteLaplace)
         versions = terms.strategy.facts.versions
         places, row = self.compared
-        variance = places * compared_variance(terms.strategy, terms.law, steps)
+        variance = places * compared_variance(terms.strategy, terms.distribution, steps)
         thresholds = np.asarray(
             self.change * row + _above(variance, Fraction(self.margin)), np.int64
         )
@@ -299,7 +299,7 @@ def sums_draws(strategy: StreamStrategy) -> bool:
 
 
 def compared_variance(
-    strategy: StreamStrategy, law: DiscreteLaplace, steps: range
+    strategy: StreamStrategy, distribution: DiscreteLaplace, steps: range
 ) -> NDArray[np.float64]:
     """Return the noise variance of one cell at each step.
 
@@ -307,20 +307,22 @@ def compared_variance(
         Shape ``(len(steps),)``, or ``(len(steps), versions)`` for versions of several windows.
 
     >>> from counton.strategies import WindowVersions, Binary
-    >>> law = DiscreteLaplace(Fraction(3))
-    >>> found = compared_variance(WindowVersions(9, Binary(3)), law, range(1, 5)) / law.variance
-    >>> found.shape, found[0].round().tolist()
+    >>> noise = DiscreteLaplace(Fraction(3))
+    >>> draws = compared_variance(WindowVersions(9, Binary(3)), noise, range(1, 5)) / noise.variance
+    >>> draws.shape, draws[0].round().tolist()
     ((4, 3), [1.0, 1.0, 2.0])
     """
     versions = strategy.facts.versions
     if versions == 1:
-        return noise_variance(strategy, law, steps)
+        return noise_variance(strategy, distribution, steps)
     windows: Any = strategy
-    return np.tile(noise_variance(windows.inner, law, range(1, versions + 1)), (len(steps), 1))
+    return np.tile(
+        noise_variance(windows.inner, distribution, range(1, versions + 1)), (len(steps), 1)
+    )
 
 
 def draws(
-    strategy: StreamStrategy, law: DiscreteLaplace, steps: int, places: int = 1
+    strategy: StreamStrategy, distribution: DiscreteLaplace, steps: int, places: int = 1
 ) -> Mapping[int, int]:
     """Return how many released counts of a group have noise of n draws, by n.
 
@@ -340,14 +342,18 @@ def draws(
             f"have at most {_LONGEST_STREAM // versions:,}: give longer windows, or fewer"
         )
     alike = steps if versions > 1 else 1  # all releases compare the same versions
-    variance = compared_variance(strategy, law, range(1, steps // alike + 1))
-    number, releases = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
+    variance = compared_variance(strategy, distribution, range(1, steps // alike + 1))
+    number, releases = np.unique(
+        np.rint(variance / float(distribution.variance)), return_counts=True
+    )
     releases = releases * alike
     number = places * number.astype(int)
     return dict(zip(number.tolist(), releases.tolist(), strict=True))
 
 
-def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
+def delta_bound(
+    distribution: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction
+) -> float:
     """Bound the probability that the noise of any released count of a group reaches the margin
     (union bound).
 
@@ -356,23 +362,23 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
     """
-    tail = _tail_of(law)
+    tail = _tail_of(distribution)
     total = 0.0
     for number, releases in counts.items():
-        variance = np.array([number * float(law.variance)])
+        variance = np.array([number * float(distribution.variance)])
         reached = int(_above(variance * (1 - 1e-9), margin)[0])
         total += releases * tail(number, reached)
     return total * _ROUNDING
 
 
-def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
+def _tail_of(distribution: DiscreteLaplace) -> Callable[[int, int], float]:
     """Return the function (n, x) -> a bound on P(N >= x), where N is a sum of n draws."""
     # Sums of few draws are exact. Others use Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
     # for every s > 0. For a draw of scale b, with q = exp(-1/b), E[exp(s N)] = (1-q)^2 / ((1 - q
     # e^s) (1 - q e^-s)) below s = 1/b.
     from counton.continual.intervals import laplace_tail
 
-    rate = 1 / float(law.scale)
+    rate = 1 / float(distribution.scale)
     s = np.linspace(0, rate, 4098)[1:-1]
     still = 2 * math.log(-math.expm1(-rate))
     moment = still - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate))
@@ -380,7 +386,7 @@ def _tail_of(law: DiscreteLaplace) -> Callable[[int, int], float]:
     def tail(number: int, reached: int) -> float:
         probability = math.exp(min(0.0, float(np.min(number * moment - s * reached))))
         if number <= _FEW and reached > 0:
-            probability = laplace_tail(law, number)(reached - 1) / 2
+            probability = laplace_tail(distribution, number)(reached - 1) / 2
         return probability
 
     return tail

@@ -113,7 +113,7 @@ class GridResult(StatisticResult):
         level = check_level(level)
         grid = self.statistic.grid
         terms = self.release._design
-        law = terms.law
+        distribution = terms.distribution
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)
         if not self.cells.one_draw:
@@ -121,16 +121,18 @@ class GridResult(StatisticResult):
             return self.cells.halfwidths(std, level, math.prod(self.statistic.cells)) + self._grain
         if (weight := grid.cell_weight) is not None:
             draws, inverse = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
-            half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
+            half = np.array(
+                [interval_halfwidth(distribution, n, level) / weight for n in draws.tolist()]
+            )
             half = terms.errors.in_data_units(half[inverse.reshape(-1)])
             half = half + (rounding if weight > 1 else 0.0)
-        elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
+        elif is_narrow(distribution) and (read := grid.read_weights(low, high)) is not None:
             kinds, inverse = read
-            half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
+            half = np.array([weighted_halfwidth(distribution, kind, level) for kind in kinds])
             half = terms.errors.in_data_units(half[inverse]) + rounding
         else:
-            std = np.sqrt(grid.variance(low, high) * law.variance)
-            half = terms.errors.in_data_units(smooth_halfwidth(std, law, level)) + rounding
+            std = np.sqrt(grid.variance(low, high) * distribution.variance)
+            half = terms.errors.in_data_units(smooth_halfwidth(std, distribution, level)) + rounding
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:

@@ -113,7 +113,7 @@ class HierarchyResult(StatisticResult):
     def _node_counts(self, level: int, places: Integers) -> ClosedForm:
         """Return the counts of some nodes of one level with their intervals."""
         value = self.estimates[level][places]
-        std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
+        std = self.cells.std * np.sqrt(self.statistic.distribution.variances[level][places])
         return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
 
     @override
@@ -122,8 +122,8 @@ class HierarchyResult(StatisticResult):
 
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
-            law = self.cells.design.law
-            half = smooth_halfwidth(std, law, check_level(level)) + 2.0**-self._bits
+            distribution = self.cells.design.distribution
+            half = smooth_halfwidth(std, distribution, check_level(level)) + 2.0**-self._bits
             return np.asarray(half, np.float64)
         read = 1 + sum(int(part.max(initial=0)) for part in self.statistic.tree.children)
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
@@ -348,15 +348,15 @@ class Hierarchy(TableStatistic):
         )
 
     @cached_property
-    def law(self) -> HierarchyDistribution:
+    def distribution(self) -> HierarchyDistribution:
         """Joint distribution of all nodes' noise, for variance 1 of a measured cell."""
-        return self.measuring.strategy.joint_law(1.0)
+        return self.measuring.strategy.joint_distribution(1.0)
 
     @property
     @override
     def error_of(self) -> ErrorScale:
         meaning = "how much there is at a node, over all steps and nodes"
-        return ErrorScale.over(meaning, np.concatenate(self.law.variances))
+        return ErrorScale.over(meaning, np.concatenate(self.distribution.variances))
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
@@ -454,7 +454,7 @@ class Hierarchy(TableStatistic):
         standard deviation at the first step.
         """
         # All steps use one grid, so that differences of them add up too.
-        least = min(float(part.min()) for part in self.law.variances)
+        least = min(float(part.min()) for part in self.distribution.variances)
         return fraction_bits(first * math.sqrt(least))
 
     @override
@@ -462,7 +462,7 @@ class Hierarchy(TableStatistic):
         """Return the largest number of rows below 2^53 rounding units; ``first``, ``last``: a
         cell's standard deviation at the first and last step.
         """
-        most = max(float(part.max()) for part in self.law.variances)
+        most = max(float(part.max()) for part in self.distribution.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 
     @override

@@ -157,7 +157,9 @@ class RunningStatistic:
                 "horizon or guarantee is missing: give the number of steps, and a guarantee such "
                 "as PureDP(1)"
             )
-        statistic = statistic.settle(guarantee, horizon if strategy is None else strategy.horizon)
+        statistic = statistic.resolve_parameters(
+            guarantee, horizon if strategy is None else strategy.horizon
+        )
         if strategy is None:
             from counton.statistics.statistic_plan import plan_statistic
 

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 
 def noise_variance(
-    strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
+    strategy: StreamStrategy,
+    distribution: NoiseDistribution,
+    steps: Steps,
+    since: Steps | None = None,
 ) -> Floats:
     """Return the exact noise variance of each release, rounding included, in squared data units.
 
     Args:
-        law: the calibrated distribution of a node.
+        distribution: the calibrated distribution of a node.
         since: earlier steps: the result is then for the counts of the steps since + 1 .. step.
 
     >>> from counton.base.distributions import DiscreteGaussian
@@ -40,8 +43,10 @@ def noise_variance(
     [36.0, 9.0]
     """
     if isinstance(strategy, EndlessStrategy):
-        return strategy.variance(steps, since, law)
-    variances = strategy.variance(steps, since) * (law.variance / 4.0**strategy.facts.lattice_bits)
+        return strategy.variance(steps, since, distribution)
+    variances = strategy.variance(steps, since) * (
+        distribution.variance / 4.0**strategy.facts.lattice_bits
+    )
     added = strategy.facts.rounding_variance
     if not added:
         return variances
@@ -53,7 +58,7 @@ def noise_variance(
 
 
 def sum_noise_variance(
-    strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
+    strategy: StreamStrategy, distribution: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
     """Return the exact variance of the noise of a weighted sum of totals, in squared data units.
 
@@ -74,7 +79,7 @@ def sum_noise_variance(
                 for sign, step in window_rows(strategy, 0, stop)
             ),
         )
-    return variance * (law.variance / 4.0**strategy.facts.lattice_bits)
+    return variance * (distribution.variance / 4.0**strategy.facts.lattice_bits)
 
 
 def released_variance(

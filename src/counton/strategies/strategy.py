@@ -16,11 +16,11 @@ A strategy for a stream defines exactly:
 - noise: `noise`.
 
 Further members have defaults: `_reader` and `_step_reader` (the noise of a running stream),
-`_largest_reads` (how large the weights of noise are) and `_check_law` (which noise is too wide).
-`EndlessStrategy` adds the members of strategies without a last step. Everything else is a function
-of a strategy, such as `window_rounding` (how far rounding moves releases). ``joint_errors`` has
-variances of drawn noise and of several releases together, ``participation`` the sensitivity to
-units that count in several steps, or come and go.
+`_largest_reads` (how large the weights of noise are) and `_check_distribution` (which noise is too
+wide). `EndlessStrategy` adds the members of strategies without a last step. Everything else is a
+function of a strategy, such as `window_rounding` (how far rounding moves releases).
+``joint_errors`` has variances of drawn noise and of several releases together, ``participation``
+the sensitivity to units that count in several steps, or come and go.
 """
 
 from __future__ import annotations
@@ -261,8 +261,8 @@ class StreamStrategy(Strategy):
     a row of B. Steps count from 1.
 
     A strategy implements its horizon, `column` and `row`. It may override others by faster forms,
-    and the checks that keep rounding and wide noise exact (`_check_law`, `_window_rounding`);
-    ``counton.testing`` compares them with the defaults.
+    and the checks that keep rounding and wide noise exact (`_check_distribution`,
+    `_window_rounding`); ``counton.testing`` compares them with the defaults.
 
     Attributes:
         horizon: number of steps of the stream; None if unbounded.
@@ -451,7 +451,7 @@ class StreamStrategy(Strategy):
         """Largest change of a release by rounding, in units of ``2**-fraction_bits``: 0.5 or 0."""
         return 0.5 if self.facts.fraction_bits else 0.0
 
-    def _check_law(self, law: NoiseDistribution) -> None:
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
         """Refuse noise so wide that the sum of noise in some release could overflow int64.
 
         Called before a stream begins, so every stream that begins can make all its releases.
@@ -462,8 +462,8 @@ class EndlessStrategy(StreamStrategy):
     """A strategy for a stream without a known last step.
 
     Nodes of later levels may have wider noise than those of level 0, whose variance is the unit of
-    variances; with the calibrated distribution ``law`` they are in squared data units. Means and
-    maxima are over a given number of first steps.
+    variances; with the calibrated distribution ``distribution`` they are in squared data units.
+    Means and maxima are over a given number of first steps.
     """
 
     horizon = None
@@ -492,23 +492,26 @@ class EndlessStrategy(StreamStrategy):
 
     @abstractmethod
     def variance(
-        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+        self,
+        steps: Steps,
+        since: Steps | None = None,
+        distribution: NoiseDistribution | None = None,
     ) -> NDArray[np.float64]:
         """Return the variances of totals, or of the counts of the steps since + 1 .. step."""
 
-    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
+    def mean_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
         """Return the mean of the variances of the first ``steps`` releases.
 
         Raises:
             InvalidInputError: more than 2^22 steps, whose variances would be computed one by one.
         """
-        return float(self._first_variances(steps, law).mean())
+        return float(self._first_variances(steps, distribution).mean())
 
-    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
+    def largest_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
         """Return the largest of the variances of the first ``steps`` releases."""
-        return float(self._first_variances(steps, law).max())
+        return float(self._first_variances(steps, distribution).max())
 
-    def _first_variances(self, steps: int, law: NoiseDistribution | None) -> Floats:
+    def _first_variances(self, steps: int, distribution: NoiseDistribution | None) -> Floats:
         if check_step(self, steps) > _LARGEST_ENUMERATED:
             raise InvalidInputError(
                 f"the variances of {self!r} cannot be computed over {steps:,} steps: give at most "
@@ -516,7 +519,7 @@ class EndlessStrategy(StreamStrategy):
             )
         starts = range(1, steps + 1, _TOGETHER)
         parts = [range(start, min(start + _TOGETHER, steps + 1)) for start in starts]
-        return np.concatenate([self.variance(part, law=law) for part in parts])
+        return np.concatenate([self.variance(part, distribution=distribution) for part in parts])
 
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
@@ -531,12 +534,15 @@ def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
     return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
-def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
+def node_distribution(
+    strategy: StreamStrategy, base: NoiseDistribution, level: int
+) -> NoiseDistribution:
     """Return the noise distribution of a level's nodes; level 0 has the calibrated ``base``.
 
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary, Epochs
-    >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
+    >>> base = DiscreteLaplace(6)
+    >>> node_distribution(Binary(31), base, 2), node_distribution(Epochs(), base, 2)
     (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
     """
     if not isinstance(strategy, EndlessStrategy):
@@ -544,9 +550,9 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     return base.wider_by(strategy._node_factor(level))
 
 
-def checks_laws(strategy: StreamStrategy) -> bool:
+def checks_distributions(strategy: StreamStrategy) -> bool:
     """Return whether the strategy refuses noise whose sums could overflow."""
-    return type(strategy)._check_law is not StreamStrategy._check_law
+    return type(strategy)._check_distribution is not StreamStrategy._check_distribution
 
 
 def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
@@ -554,13 +560,13 @@ def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Fl
     return strategy._window_rounding(*check_ends(strategy, starts, stops))
 
 
-def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
+def check_width(strategy: StreamStrategy, distribution: NoiseDistribution, most: float) -> None:
     """Refuse noise of a std above ``most``, in units of one exact sum."""
-    if law.std > most:
+    if distribution.std > most:
         raise InvalidInputError(
-            f"noise of {strategy.saved_name} would have a standard deviation of {law.std:,.4g} "
-            f"units of its exact sums, which hold at most {most:,.4g}: give a larger epsilon, rho "
-            "or resolution, or use Binary or KAry"
+            f"noise of {strategy.saved_name} would have a standard deviation of "
+            f"{distribution.std:,.4g} units of its exact sums, which hold at most {most:,.4g}: "
+            "give a larger epsilon, rho or resolution, or use Binary or KAry"
         )
 
 

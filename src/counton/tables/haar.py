@@ -229,7 +229,7 @@ class Haar(WeightedTree):
 
     @cached_property
     @override
-    def joint_law(self) -> TreeDistribution:
+    def joint_distribution(self) -> TreeDistribution:
         inner = tuple(0.5 / weight**2 for weight in self.weights[1:])
         return TreeDistribution(
             self.cells, (2,) * self.height, inner, inner, 1 / self.weights[0] ** 2

@@ -199,7 +199,7 @@ class Nodes(WeightedTree):
 
     @cached_property
     @override
-    def joint_law(self) -> TreeDistribution:
+    def joint_distribution(self) -> TreeDistribution:
         # Variances of nodes' estimates from their own subtrees, by level: of complete nodes, and of
         # the last one.
         whole = end = 1 / self.weights[0] ** 2

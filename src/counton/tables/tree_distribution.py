@@ -56,8 +56,8 @@ class TreeDistribution:
         last: b of the last node of each of these levels, complete or not.
         root: variance of the root's estimate.
 
-    >>> law = TreeDistribution(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
-    >>> law.variance(np.array([0, 0, 0, 1]), np.array([1, 2, 4, 3])).tolist()
+    >>> distribution = TreeDistribution(4, (2, 2), (1.5, 1.5), (1.5, 1.5), 1.0)  # the cascade
+    >>> distribution.variance(np.array([0, 0, 0, 1]), np.array([1, 2, 4, 3])).tolist()
     [1.0, 1.0, 1.0, 1.75]
     """
 

@@ -64,8 +64,9 @@ class HierarchyDistribution:
             two children.
 
     >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
-    >>> law = HierarchyDistribution(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
-    >>> [level.tolist() for level in law.variances]
+    >>> spread = (np.full(1, 1.5), np.full(2, 1.5))  # of the cascade
+    >>> distribution = HierarchyDistribution(tree, 1.0, spread)
+    >>> [level.tolist() for level in distribution.variances]
     [[1.0], [1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
 
@@ -255,7 +256,7 @@ class TreeStrategy(TableStrategy):
             below = np.where(inner, first + single, 0)
         return int(below[0]) + self.total**power, most_moved
 
-    def joint_law(self, noise_variance: float) -> HierarchyDistribution:
+    def joint_distribution(self, noise_variance: float) -> HierarchyDistribution:
         """Return the joint distribution of all estimates for a noise variance of measurements."""
         spread = []
         for weights, children in zip(self.own, self.tree.children, strict=True):
@@ -291,8 +292,8 @@ def tree_strategy_for(
 
     >>> tree = Tree.from_leaves({"part": ["a", "b", "c"]}, ["part"])
     >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
-    >>> joint_law = measurement.joint_law(std**2)
-    >>> [variance.round(5).tolist() for variance in joint_law.variances]
+    >>> joint_distribution = measurement.joint_distribution(std**2)
+    >>> [variance.round(5).tolist() for variance in joint_distribution.variances]
     [[1.0], [1.0, 1.0, 1.0]]
     """
     # Weights are integers, rounded towards accuracy.

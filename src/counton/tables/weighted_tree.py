@@ -24,7 +24,7 @@ class WeightedTree(LineStrategy):
 
     @property
     @abstractmethod
-    def joint_law(self) -> TreeDistribution:
+    def joint_distribution(self) -> TreeDistribution:
         """Joint distribution of the estimates, in units of one measurement's noise variance."""
 
     @property
@@ -48,13 +48,13 @@ class WeightedTree(LineStrategy):
 
     @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        return self.joint_law.variance(low, high)
+        return self.joint_distribution.variance(low, high)
 
     @override
     def ranges_variance(self) -> float:
         """Return the summed variance over all intervals, in time logarithmic in the cells."""
-        return math.fsum(self.joint_law.prefix_levels(ranges=True))
+        return math.fsum(self.joint_distribution.prefix_levels(ranges=True))
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        return math.fsum(self.joint_law.functional_levels(weights))
+        return math.fsum(self.joint_distribution.functional_levels(weights))

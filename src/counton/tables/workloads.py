@@ -35,11 +35,14 @@ class Estimator(Protocol):
         ...
 
 
-def tree_law(estimator: Estimator) -> TreeDistribution | None:
+def tree_distribution(estimator: Estimator) -> TreeDistribution | None:
     """Return the joint distribution of noise on a tree of few children; else None."""
-    law = getattr(estimator, "joint_law", None)
-    narrow = isinstance(law, TreeDistribution) and max(law.radices, default=1) <= _NARROW
-    return law if narrow else None
+    distribution = getattr(estimator, "joint_distribution", None)
+    narrow = (
+        isinstance(distribution, TreeDistribution)
+        and max(distribution.radices, default=1) <= _NARROW
+    )
+    return distribution if narrow else None
 
 
 class Workload(ABC):
@@ -64,7 +67,7 @@ class Workload(ABC):
         """Return the summed variance of all queries, in units of a measurement's variance."""
 
     @abstractmethod
-    def levels(self, joint_law: TreeDistribution) -> Floats:
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
         """Return each tree level's part in the summed variance, leaves first: shape (levels,)."""
 
     @abstractmethod
@@ -127,8 +130,8 @@ class AllRanges(NamedWorkload):
         return estimator.ranges_variance()
 
     @override
-    def levels(self, joint_law: TreeDistribution) -> Floats:
-        return np.array(list(joint_law.prefix_levels(ranges=True)))
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
+        return np.array(list(joint_distribution.prefix_levels(ranges=True)))
 
     def gram(self) -> Floats:
         """Return W^T W: entry (i, j), counted from 1, is min(i, j) (n + 1 - max(i, j))."""
@@ -157,14 +160,14 @@ class Prefixes(NamedWorkload):
 
     @override
     def total(self, estimator: Estimator) -> float:
-        if (law := tree_law(estimator)) is not None:
-            return float(self.levels(law).sum())
+        if (distribution := tree_distribution(estimator)) is not None:
+            return float(self.levels(distribution).sum())
         high = np.arange(1, self.cells + 1)
         return float(estimator.variance(np.zeros_like(high), high).sum())
 
     @override
-    def levels(self, joint_law: TreeDistribution) -> Floats:
-        return np.array(list(joint_law.prefix_levels(ranges=False)))
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
+        return np.array(list(joint_distribution.prefix_levels(ranges=False)))
 
     def gram(self) -> Floats:
         """Return W^T W: entry (i, j), counted from 1, is n + 1 - max(i, j)."""
@@ -231,8 +234,8 @@ class Queries(Workload):
         return estimator.functional_variance(self.matrix)
 
     @override
-    def levels(self, joint_law: TreeDistribution) -> Floats:
-        return np.array(list(joint_law.functional_levels(self.matrix)))
+    def levels(self, joint_distribution: TreeDistribution) -> Floats:
+        return np.array(list(joint_distribution.functional_levels(self.matrix)))
 
     def gram(self) -> Floats:
         """Return W^T W for the matrix W of the queries."""

@@ -1,7 +1,7 @@
-"""Checks of the laws of strategies and statistics: properties that every one of them must have.
+"""Checks of properties that every strategy and every statistic must have.
 
 The functions check this library's strategies and statistics, and your own. Each raises
-`PropertyViolationError` at the first law that does not hold, and states where.
+`PropertyViolationError` at the first property that does not hold, and states where.
 
 >>> from counton.testing import check
 >>> from counton.statistics import Sum

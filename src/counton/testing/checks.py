@@ -1,4 +1,4 @@
-"""One function that checks all laws of a strategy or statistic."""
+"""One function that checks all properties of a strategy or statistic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
 ) -> None:
-    """Check that a strategy or a statistic, of any package, keeps all laws.
+    """Check that a strategy or a statistic, of any package, has all properties.
 
     Args:
         subject: a statistic, or a strategy for streams. Of a class, its examples are checked:
@@ -32,7 +32,7 @@ def check(
 
     Raises:
         InvalidInputError: the subject is neither a statistic nor a strategy, or events are missing.
-        PropertyViolationError: a law does not hold; the message says which, and where.
+        PropertyViolationError: a property does not hold; the message says which, and where.
 
     >>> from counton.statistics import Sum
     >>> from counton.strategies import Binary
@@ -58,7 +58,7 @@ def check(
     if isinstance(subject, Statistic):
         if batches is None:
             raise InvalidInputError(
-                f"the laws of {subject} need events: give the events of each step"
+                f"the checks of {subject} need events: give the events of each step"
             )
         check_statistic(subject, batches, unit_of=unit_of)
         return
@@ -66,5 +66,5 @@ def check(
         check_strategy(subject)
         return
     raise InvalidInputError(
-        f"there are no laws for {subject!r}: give a statistic or a strategy for streams"
+        f"there are no checks for {subject!r}: give a statistic or a strategy for streams"
     )

@@ -37,7 +37,7 @@ _KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_K
 
 
 class PropertyViolationError(AssertionError):
-    """A law is broken; the message says which, and where."""
+    """A property is violated; the message says which, and where."""
 
     subject: object = None
 
@@ -47,7 +47,7 @@ class PropertyViolationError(AssertionError):
 
 
 def names_subject(check: Callable[_Given, None]) -> Callable[_Given, None]:
-    """Begin the message of a broken law with the check's first argument."""
+    """Begin the message of a violated property with the check's first argument."""
 
     @wraps(check)
     def run(*arguments: _Given.args, **more: _Given.kwargs) -> None:
@@ -255,10 +255,10 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
     return units
 
 
-def accepts(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
+def accepts(strategy: StreamStrategy, distribution: NoiseDistribution) -> bool:
     """Return False if a strategy refuses this noise as too wide."""
     try:
-        strategy._check_law(law)
+        strategy._check_distribution(distribution)
     except InvalidInputError:
         return False
     return True
@@ -272,6 +272,10 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
     return factor**2 if accepts(strategy, DiscreteLaplace(Fraction(1))) else factor
 
 
-def spread(law: NoiseDistribution) -> Fraction:
+def spread(distribution: NoiseDistribution) -> Fraction:
     """Return the scale of Laplace noise, or the variance of Gaussian noise."""
-    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared
+    return (
+        distribution.scale
+        if isinstance(distribution, DiscreteLaplace)
+        else distribution.sigma_squared
+    )

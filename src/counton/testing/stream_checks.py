@@ -37,7 +37,7 @@ from counton.strategies.strategy import (
     built_from,
     column_until,
     last_served_step,
-    node_law,
+    node_distribution,
     window_rounding,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise, noise_of
@@ -74,7 +74,7 @@ _ALL_SETS = 16
 _SLACK = Fraction(5, 4)
 #: Noise distributions of many widths, to which nodes are calibrated.
 _SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
-LAWS: tuple[NoiseDistribution, ...] = (
+DISTRIBUTIONS: tuple[NoiseDistribution, ...] = (
     *(DiscreteLaplace(scale) for scale in _SCALES),
     *(DiscreteGaussian(scale**2) for scale in _SCALES),
 )
@@ -82,7 +82,7 @@ LAWS: tuple[NoiseDistribution, ...] = (
 
 @names_subject
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Check that a strategy for streams keeps all laws.
+    """Check that a strategy for streams has all properties.
 
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
@@ -138,25 +138,29 @@ def _alike(strategy: StreamStrategy, other: StreamStrategy) -> bool:
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
     columns = [[column_of(member, step, last) for step in steps] for member in (strategy, other)]
     levels = sorted({node.level for column in columns[1] for node in column})
-    laws = [
-        [law_or_none(member, law, level) for law in LAWS for level in levels]
+    distributions = [
+        [
+            distribution_or_none(member, distribution, level)
+            for distribution in DISTRIBUTIONS
+            for level in levels
+        ]
         for member in (strategy, other)
     ]
     return (
         strategy == other
         and hash(strategy) == hash(other)
         and columns[0] == columns[1]
-        and laws[0] == laws[1]
+        and distributions[0] == distributions[1]
         and all(strategy.row(step) == row_of(other, step) for step in steps)
         and all(getattr(strategy, name) == getattr(other, name) for name in _STATED)
     )
 
 
-def law_or_none(
-    strategy: StreamStrategy, law: NoiseDistribution, level: int
+def distribution_or_none(
+    strategy: StreamStrategy, distribution: NoiseDistribution, level: int
 ) -> NoiseDistribution | None:
     try:
-        return node_law(strategy, law, level)
+        return node_distribution(strategy, distribution, level)
     except InvalidInputError:
         return None
 
@@ -326,13 +330,17 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
             continue
         unit = 2 ** (norm * strategy.facts.lattice_bits)
         tried: list[dict[int, Fraction]] = []
-        for base in LAWS:
+        for base in DISTRIBUTIONS:
             if base.family != ("laplace", "gaussian")[norm - 1]:
                 continue
-            laws = {level: law_or_none(strategy, base, level) for level in levels}
-            if None in laws.values():
+            distributions = {level: distribution_or_none(strategy, base, level) for level in levels}
+            if None in distributions.values():
                 continue
-            widths = {level: spread(law) / spread(base) for level, law in laws.items() if law}
+            widths = {
+                level: spread(distribution) / spread(base)
+                for level, distribution in distributions.items()
+                if distribution
+            }
             if widths in tried:
                 continue
             tried.append(widths)

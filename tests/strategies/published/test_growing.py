@@ -96,9 +96,9 @@ def test_doublings_are_fixed_in_advance_and_few(doublings: Any) -> None:
 def test_noise_beyond_its_sums_is_refused() -> None:
     cascade = GrowingCascade(3, fraction_bits=16)
     narrow, wide = (DiscreteGaussian(Fraction(2**power)) for power in (76, 77))
-    cascade._check_law(narrow)
+    cascade._check_distribution(narrow)
     with pytest.raises(InvalidInputError, match=r"hold at most 2\.749e\+11"):
-        cascade._check_law(wide)
+        cascade._check_distribution(wide)
 
 
 @pytest.mark.parametrize("doublings", [0, 1, 2, 3, 4])

@@ -10,9 +10,9 @@ from some_cases import long
 from counton import ZCDP, ContributionBound, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceededError, InvalidInputError
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.strategies import Epochs, noise_variance
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 from counton.testing import HashedNoise, ShiftedNoise
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
@@ -54,20 +54,22 @@ def test_epochs_are_planned_for_millions_of_steps() -> None:
     """There the growing square root has ended, so that only they are left."""
     best = plan(None, ZCDP(0.5), around=1_100_000).best
     assert isinstance(best.strategy, Epochs)
-    variances = best.strategy.variance([1, 2**20, 1_100_000], law=best.law)
+    variances = best.strategy.variance([1, 2**20, 1_100_000], distribution=best.distribution)
     assert variances[0] < best.errors.mean_std**2 < best.errors.max_std**2
     assert variances.max() < best.errors.max_std**2 < 2 * variances.max()
 
 
 def test_every_item_costs_the_same() -> None:
     epochs = Epochs()
-    law = law_for(epochs, PureDP(1), ContributionBound.add_remove()).law
-    assert law == DiscreteLaplace(Fraction(2))
+    distribution = distribution_for(epochs, PureDP(1), ContributionBound.add_remove()).distribution
+    assert distribution == DiscreteLaplace(Fraction(2))
     for item in (1, 16, 17, 256, 257, 10**6, 10**12):
-        scales = [node_law(epochs, law, node.level) for node in epochs.column(item)]
+        scales = [
+            node_distribution(epochs, distribution, node.level) for node in epochs.column(item)
+        ]
         assert all(isinstance(one, DiscreteLaplace) for one in scales)
         assert sum(1 / one.scale for one in scales if isinstance(one, DiscreteLaplace)) == 1
-    wide = law_for(epochs, PureDP(1), ContributionBound.add_remove(steps=3)).law
+    wide = distribution_for(epochs, PureDP(1), ContributionBound.add_remove(steps=3)).distribution
     assert wide == DiscreteLaplace(Fraction(6))
 
 
@@ -93,7 +95,7 @@ def test_noise_has_the_law_of_its_epoch() -> None:
     epochs = Epochs()
     base = DiscreteGaussian(Fraction(4))
     level = epochs.column(17)[0].level
-    assert node_law(epochs, base, level) == DiscreteGaussian(Fraction(6))
+    assert node_distribution(epochs, base, level) == DiscreteGaussian(Fraction(6))
     (exact,) = noise_variance(epochs, base, [17])
     # a root of variance 4 that is over, and a first step of 6
     first, second = (float(e._trees.variances[-1][0]) for e in epochs._up_to(17))
@@ -109,7 +111,7 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="without an end"):
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInputError, match="deviation"):
-        Epochs()._check_law(DiscreteLaplace(Fraction(2**40)))
+        Epochs()._check_distribution(DiscreteLaplace(Fraction(2**40)))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.expiry import Expiry
 from counton.noise import NoiseField
 from counton.strategies import Expiring, matrices, sensitivity
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 
 
 class OnesAt:
@@ -57,8 +57,8 @@ def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> N
     strategy = Expiring(growth)
     power = 1 - Fraction(growth)
     for level in range(60):
-        laplace = node_law(strategy, DiscreteLaplace(Fraction(2)), level)
-        gaussian = node_law(strategy, DiscreteGaussian(Fraction(9)), level)
+        laplace = node_distribution(strategy, DiscreteLaplace(Fraction(2)), level)
+        gaussian = node_distribution(strategy, DiscreteGaussian(Fraction(9)), level)
         assert isinstance(laplace, DiscreteLaplace)
         assert isinstance(gaussian, DiscreteGaussian)
         exact = (1 + level) ** float(power)

@@ -13,7 +13,7 @@ from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.strategies import GrowingSquareRoot, sensitivity
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import node_distribution
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
     EVEN,
@@ -115,7 +115,7 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
         while first_of(level, root._equal) <= STEPS:
             low = max(first_of(level, root._equal), item) - item
             high = min(first_of(level + 1, root._equal), STEPS + 1) - item
-            width = node_law(root, DiscreteGaussian(Fraction(1)), level)
+            width = node_distribution(root, DiscreteGaussian(Fraction(1)), level)
             assert isinstance(width, DiscreteGaussian)
             cost += Fraction(int(sums[high] - sums[low])) / width.sigma_squared
             level += 1
@@ -234,9 +234,9 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="use Gaussian noise"):
         sensitivity(root, 1)
     with pytest.raises(InvalidInputError, match="use Gaussian noise"):
-        root._check_law(DiscreteLaplace(Fraction(3)))
+        root._check_distribution(DiscreteLaplace(Fraction(3)))
     with pytest.raises(InvalidInputError, match="above 2\\^40"):
-        root._check_law(DiscreteGaussian(Fraction(2**75)))
+        root._check_distribution(DiscreteGaussian(Fraction(2**75)))
     with pytest.raises(InvalidInputError, match="without an end"):
         root.overall_variance("mean")
     with pytest.raises(InvalidInputError, match="as the stream goes on"):

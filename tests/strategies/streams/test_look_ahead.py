@@ -10,7 +10,7 @@ from counton import ZCDP, ContributionBound, Counter, Key, PureDP
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceededError, InvalidInputError
 from counton.continual.design import design_for
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.strategies import LookAhead, matrices, sensitivities, sensitivity, strategy
 from counton.strategies.streams import look_ahead, subtrees
 from counton.testing import HashedNoise, ShiftedNoise
@@ -26,12 +26,18 @@ PROMISED = [
 def test_error_is_as_small_as_promised(horizon: int, variance: float, std: float) -> None:
     once = ContributionBound.add_remove()
     tree = LookAhead.best(horizon)
-    law = law_for(tree, PureDP(1), once).law
-    assert law.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits <= variance
-    tree = LookAhead.best(horizon, norm=2)
-    law = law_for(tree, ZCDP("1/2"), once).law
+    distribution = distribution_for(tree, PureDP(1), once).distribution
     assert (
-        math.sqrt(law.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits) <= std
+        distribution.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits
+        <= variance
+    )
+    tree = LookAhead.best(horizon, norm=2)
+    distribution = distribution_for(tree, ZCDP("1/2"), once).distribution
+    assert (
+        math.sqrt(
+            distribution.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits
+        )
+        <= std
     )
 
 
@@ -129,15 +135,19 @@ def test_neighbours_release_the_same_with_shifted_noise(horizon: int) -> None:
 def test_losses_of_all_levels_add_up_to_epsilon() -> None:
     tree = LookAhead.best(10**7)
     for epsilon in (Fraction(1), Fraction(1, 3), Fraction(7)):
-        law = law_for(tree, PureDP(epsilon), ContributionBound.add_remove()).law
-        assert isinstance(law, DiscreteLaplace)
+        distribution = distribution_for(
+            tree, PureDP(epsilon), ContributionBound.add_remove()
+        ).distribution
+        assert isinstance(distribution, DiscreteLaplace)
         moved = [int(node.weight * tree.weights[0]) for node in tree.column(5)]
-        assert sum(weight / law.scale for weight in moved) == epsilon
+        assert sum(weight / distribution.scale for weight in moved) == epsilon
     rho = Fraction(1, 3)
-    law = law_for(tree, ZCDP(rho), ContributionBound.add_remove(), family="gaussian").law
-    assert isinstance(law, DiscreteGaussian)
+    distribution = distribution_for(
+        tree, ZCDP(rho), ContributionBound.add_remove(), family="gaussian"
+    ).distribution
+    assert isinstance(distribution, DiscreteGaussian)
     squares = sum(int(node.weight * tree.weights[0]) ** 2 for node in tree.column(5))
-    assert squares / (2 * law.sigma_squared) == rho
+    assert squares / (2 * distribution.sigma_squared) == rho
 
 
 @pytest.mark.parametrize("horizon", [7, 60, 365])

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInputError, SumOverflowError
-from counton.continual.node_distribution import law_for
+from counton.continual.node_distribution import distribution_for
 from counton.privacy import ZCDP, ContributionBound
 from counton.strategies import Metric, NormalisedSqrt
 from counton.strategies.participation import Schedule
@@ -39,11 +39,15 @@ def exact_noise(strategy: NormalisedSqrt, z: NDArray[np.int64]) -> list[int]:
 def test_root_variances_at_rho_one_half(horizon: int, mean: str, largest: str) -> None:
     """From dense matrices, once, and with noise calibrated to the rounded C'."""
     strategy = NormalisedSqrt(horizon)
-    law = law_for(strategy, ZCDP(Fraction(1, 2)), ContributionBound.add_remove()).law
+    distribution = distribution_for(
+        strategy, ZCDP(Fraction(1, 2)), ContributionBound.add_remove()
+    ).distribution
     expectations: dict[Metric, str] = {"mean": mean, "max": largest}
     for metric, expected in expectations.items():
         variance = (
-            strategy.overall_variance(metric) * law.variance / 4.0**strategy.facts.lattice_bits
+            strategy.overall_variance(metric)
+            * distribution.variance
+            / 4.0**strategy.facts.lattice_bits
         )
         assert f"{math.sqrt(variance):.3f}" == expected
 

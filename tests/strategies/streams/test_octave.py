@@ -304,11 +304,11 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     apart = whole.noise(field, steps) - fine.noise(field, steps) / 2**10
     assert np.abs(apart).max() <= 0.5 + 2.0**-10
     assert apart.std() == pytest.approx(12**-0.5, rel=0.1)
-    law = DiscreteGaussian(Fraction(2**50))
-    spread = noise_variance(whole, law, [5]) - noise_variance(fine, law, [5])
+    distribution = DiscreteGaussian(Fraction(2**50))
+    spread = noise_variance(whole, distribution, [5]) - noise_variance(fine, distribution, [5])
     assert spread == pytest.approx([1 / 12])
-    ends = noise_variance(whole, law, [5, 4, 7], since=[0, 3, 7])
-    assert ends - noise_variance(fine, law, [5, 4, 7], since=[0, 3, 7]) == pytest.approx(
+    ends = noise_variance(whole, distribution, [5, 4, 7], since=[0, 3, 7])
+    assert ends - noise_variance(fine, distribution, [5, 4, 7], since=[0, 3, 7]) == pytest.approx(
         [1 / 12, 1 / 6, 0.0]
     )
     with pytest.raises(InvalidInputError, match="whole is 1; give True"):

@@ -226,7 +226,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
     strategy = SOLVED[0]
     with pytest.raises(InvalidInputError, match="give a larger epsilon"):
-        strategy._check_law(DiscreteLaplace(Fraction(2**36)))
+        strategy._check_distribution(DiscreteLaplace(Fraction(2**36)))
     with pytest.raises(InvalidInputError, match="raise epsilon"):
         Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")
     with pytest.raises(SumOverflowError, match="sums of noise reach"):

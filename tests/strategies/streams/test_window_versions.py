@@ -153,7 +153,7 @@ def test_noise_is_that_of_as_many_steps_as_a_window_has_versions(
     for guarantee, wanted in ((PureDP(1), pure), (ZCDP(0.5), rho)):
         best = plan(lags + 1, guarantee).best
         windows = WindowVersions(40_000, best.strategy)
-        std = np.sqrt(windows.lag_variance(range(lags + 1)) * best.law.variance)
+        std = np.sqrt(windows.lag_variance(range(lags + 1)) * best.distribution.variance)
         std /= 2.0**windows.facts.lattice_bits
         assert float(np.sqrt((std**2).mean())) == pytest.approx(wanted, abs=0.01)
         one = sensitivities(best.strategy)

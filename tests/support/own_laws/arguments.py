@@ -16,7 +16,7 @@ from counton.strategies.strategy import (
 )
 from counton.testing.node_noise import HashedNoise
 from counton.testing.rows import PropertyViolationError, names_subject, require
-from counton.testing.stream_checks import LAWS
+from counton.testing.stream_checks import DISTRIBUTIONS
 
 
 @names_subject
@@ -24,7 +24,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
     """All methods of a strategy refuse steps that are no integers between 1 and the horizon."""
     longest = last_served_step(strategy)
     beyond = [] if longest is None else [longest + 1]
-    law = LAWS[-1]
+    distribution = DISTRIBUTIONS[-1]
     calls: list[Callable[[int], object]] = [
         strategy.row,
         lambda step: check_step(strategy, step),
@@ -32,9 +32,9 @@ def check_arguments(strategy: StreamStrategy) -> None:
         lambda step: check_window(strategy, range(step, step + 1)),
         lambda step: check_ends(strategy, step - 1, step),
         lambda step: strategy.variance([step]),
-        lambda step: noise_variance(strategy, law, [step]),
+        lambda step: noise_variance(strategy, distribution, [step]),
         lambda step: strategy.variance([step], since=[step - 1]),
-        lambda step: noise_variance(strategy, law, [step], since=[step - 1]),
+        lambda step: noise_variance(strategy, distribution, [step], since=[step - 1]),
         lambda step: window_rounding(strategy, [step - 1], [step]),
         lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
         lambda step: strategy._reader(HashedNoise()).noise(range(step, step + 1)),

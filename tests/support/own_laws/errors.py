@@ -18,7 +18,7 @@ from counton.base.errors import InvalidInputError
 from counton.base.expiry import Expiry
 from counton.strategies import EndlessStrategy, Metric, StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import ReleaseForm, node_law, window_rounding
+from counton.strategies.strategy import ReleaseForm, node_distribution, window_rounding
 from counton.testing import HashedNoise
 from counton.testing.node_noise import noise_of
 from counton.testing.rows import (
@@ -72,21 +72,26 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
         DiscreteGaussian(gaussian.sigma_squared * unit**2),
     )
-    for law in (*WIDE, *narrow):
-        if not accepts(strategy, law):
+    for distribution in (*WIDE, *narrow):
+        if not accepts(strategy, distribution):
             continue
-        laws = [node_law(strategy, law, level) for level in levels]
-        widths = np.array([law.variance for law in laws])
+        distributions = [node_distribution(strategy, distribution, level) for level in levels]
+        widths = np.array([distribution.variance for distribution in distributions])
         exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
-        found = noise_variance(strategy, law, stops, since=starts)
+        found = noise_variance(strategy, distribution, stops, since=starts)
         _compare(
-            f"noise_variance() between two steps, with the noise {law}", found, exact, more, stops,
-            starts,
+            f"noise_variance() between two steps, with the noise {distribution}",
+            found, exact, more, stops, starts,
         )  # fmt: skip
         single = first == (last - 1 if windows else 0)
         single &= last > 0
-        found = noise_variance(strategy, law, stops[single].tolist())
-        names = f"noise_variance() with the noise {law}", found, exact[single], more[single]
+        found = noise_variance(strategy, distribution, stops[single].tolist())
+        names = (
+            f"noise_variance() with the noise {distribution}",
+            found,
+            exact[single],
+            more[single],
+        )
         _compare(*names, stops[single], starts[single])
 
 
@@ -150,11 +155,11 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         right = most * (1 - NEAR) <= claimed <= 2 * max(most, 1.0)
         require(right, f"largest_read is {claimed}, but a release has the weight {most}")
     enough = []
-    for law in WIDE:
+    for distribution in WIDE:
         try:
             # standard deviations of nodes' noise at each of the levels, divided by that of the law
             known = {
-                level: node_law(strategy, law, level).std / law.std
+                level: node_distribution(strategy, distribution, level).std / distribution.std
                 for level in set(reads.levels.tolist())
             }
             found = np.array([known[level] for level in reads.levels.tolist()], np.float64)
@@ -234,18 +239,18 @@ def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) 
         variances: list[tuple[NoiseDistribution | None, Floats]] = [
             (None, strategy.variance(first)),
             *(
-                (law, noise_variance(strategy, law, first))
-                for law in WIDE
-                if accepts(strategy, law)
+                (distribution, noise_variance(strategy, distribution, first))
+                for distribution in WIDE
+                if accepts(strategy, distribution)
             ),
         ]
-        for law, variance in variances:
+        for distribution, variance in variances:
             for name, claim, true in (
                 ("mean_variance", strategy.mean_variance, variance.mean()),
                 ("largest_variance", strategy.largest_variance, variance.max()),
             ):
-                found = claim(count, law)
-                message = f"{name}({count}, {law}) is {found}, but releases have {true}"
+                found = claim(count, distribution)
+                message = f"{name}({count}, {distribution}) is {found}, but releases have {true}"
                 require(math.isclose(found, float(true), rel_tol=1e-6), message)
 
 
@@ -271,9 +276,14 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         expected = {(level, at >> level): 1 for level in levels}
         require(row == expected, f"row({step}) has other nodes than the intervals of its expiry")
     for level in range(min(count.bit_length(), expiry.top) + 1):
-        for law in (*WIDE, *NARROW):
-            found = node_law(strategy, law, level)
-            expected_law = expiry.law(law, level)
-            narrow = spread(found) < spread(expected_law) or found.family != law.family
-            message = f"node_law({law}, {level}) is {found}, but its expiry needs {expected_law}"
+        for distribution in (*WIDE, *NARROW):
+            found = node_distribution(strategy, distribution, level)
+            expected_distribution = expiry.distribution(distribution, level)
+            narrow = (
+                spread(found) < spread(expected_distribution) or found.family != distribution.family
+            )
+            message = (
+                f"node_distribution({distribution}, {level}) is {found}, but its expiry needs "
+                f"{expected_distribution}"
+            )
             require(not narrow, message)

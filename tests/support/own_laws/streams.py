@@ -14,7 +14,7 @@ from counton.testing.rows import (
     require,
     tables_kept,
 )
-from counton.testing.stream_checks import LAWS, law_or_none
+from counton.testing.stream_checks import DISTRIBUTIONS, distribution_or_none
 from own_laws.arguments import check_arguments
 from own_laws.errors import (
     check_endless_variance,
@@ -39,7 +39,7 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
         check_window_variance(strategy, steps)
         check_noise_variance(strategy, steps)
         check_largest_reads(strategy, steps)
-        check_node_law(strategy, steps)
+        check_node_distribution(strategy, steps)
         if isinstance(strategy, EndlessStrategy):
             check_endless_variance(strategy, steps)
             check_expiry(strategy, steps)
@@ -54,17 +54,21 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
 
 
 @names_subject
-def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """`node_law` has noise for each node, of every calibrated law that the strategy accepts.
+def check_node_distribution(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """`node_distribution` has noise for each node, of every calibrated law that the strategy
+    accepts.
 
     Whether it is wide enough is checked by `check_endless_sensitivity`.
     """
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     levels = sorted({level for column in columns for level, _ in column})
-    for base in LAWS:
+    for base in DISTRIBUTIONS:
         for level in levels if accepts(strategy, base) else ():
-            law = law_or_none(strategy, base, level)
-            require(law is not None, f"{base} is accepted, but refused for nodes of level {level}")
+            distribution = distribution_or_none(strategy, base, level)
+            require(
+                distribution is not None,
+                f"{base} is accepted, but refused for nodes of level {level}",
+            )
 
 
 @names_subject

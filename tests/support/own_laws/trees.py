@@ -181,20 +181,22 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
     require(unbiased, "the estimates are biased: without noise they are not the sums of the leaves")
     joint = reads @ reads.T
-    law = strategy.joint_law(1.0)
+    distribution = strategy.joint_distribution(1.0)
     scale = float(joint.diagonal().max())
-    claimed = np.concatenate(law.variances)
+    claimed = np.concatenate(distribution.variances)
     right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
     require(right, "the stated variances are not those of its estimates")
     sizes = strategy.tree.sizes
     places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
-    covariance = np.array([np.concatenate(covariances_of(law, place)) for place in places])
+    covariance = np.array([np.concatenate(covariances_of(distribution, place)) for place in places])
     right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
     require(right, "the stated covariances are not those of its estimates")
     for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
         parts = np.split(weights, np.cumsum(sizes)[:-1])
         expected = float(weights @ joint @ weights)
-        right = abs(functional_of(law, parts) - expected) <= 1e-5 * scale * len(places) ** 2
+        right = (
+            abs(functional_of(distribution, parts) - expected) <= 1e-5 * scale * len(places) ** 2
+        )
         require(right, f"the stated variance of a sum of nodes is not {expected:.6g}")
 
 

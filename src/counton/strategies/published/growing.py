@@ -229,8 +229,8 @@ class GrowingCascade(StreamStrategy):
         return float(v - mean)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        check_width(self, law, LARGEST_STD >> self.fraction_bits)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        check_width(self, distribution, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)

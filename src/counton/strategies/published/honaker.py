@@ -177,8 +177,8 @@ class HonakerOnline(StreamStrategy):
         return float(max(heaviest, kept))
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        check_width(self, law, LARGEST_STD)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        check_width(self, distribution, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """Return the noise of releases in units of 2^-16; all nodes from step 1 on are drawn.

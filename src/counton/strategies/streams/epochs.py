@@ -39,7 +39,7 @@ from counton.strategies.strategy import (
     StrategyFacts,
     check_step,
     last_served_step,
-    node_law,
+    node_distribution,
     window_ends,
 )
 from counton.strategies.streams.look_ahead import LookAhead
@@ -209,17 +209,20 @@ class Epochs(EndlessStrategy):
         return Fraction(self._number(level) + 2, 2)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
         for epoch in (_epoch(self.radix, 0), self._at(last_served_step(self) or LONGEST)):
-            epoch._check_law(node_law(self, law, epoch.level))
+            epoch._check_distribution(node_distribution(self, distribution, epoch.level))
 
     def variance(
-        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+        self,
+        steps: Steps,
+        since: Steps | None = None,
+        distribution: NoiseDistribution | None = None,
     ) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise in the first epoch; with ``law`` they are exact,
-        in squared data units.
+        The unit is the variance of Laplace noise in the first epoch; with ``distribution`` they are
+        exact, in squared data units.
         """
         first, last = window_ends(self, steps, since)
         variances = np.zeros(first.shape)
@@ -231,7 +234,11 @@ class Epochs(EndlessStrategy):
             some = high > low
             if some.any():
                 squared = float(self._node_factor(epoch.level)) ** 2
-                width = squared if law is None else node_law(self, law, epoch.level).variance
+                width = (
+                    squared
+                    if distribution is None
+                    else node_distribution(self, distribution, epoch.level).variance
+                )
                 variances[some] += width * epoch.variance(high[some], low[some])
         return variances
 

@@ -28,7 +28,7 @@ from counton.strategies.strategy import (
     StrategyFacts,
     check_step,
     check_window,
-    node_law,
+    node_distribution,
     window_ends,
 )
 
@@ -123,8 +123,8 @@ class Expiring(EndlessStrategy):
         return self.expiry.factor(level)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        node_law(self, law, self.expiry.top)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        node_distribution(self, distribution, self.expiry.top)
 
     def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return, for each of ``stops``, the width of the widest noise up to this step."""
@@ -134,19 +134,22 @@ class Expiring(EndlessStrategy):
         return np.asarray(np.maximum.accumulate(factors)[height])
 
     def variance(
-        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+        self,
+        steps: Steps,
+        since: Steps | None = None,
+        distribution: NoiseDistribution | None = None,
     ) -> NDArray[np.float64]:
         """Return the variances of releases, or of their differences.
 
-        The unit is the variance of Laplace noise of level 0; with ``law``, squared data units.
-        Items of the last ``delay`` steps are not included as an error.
+        The unit is the variance of Laplace noise of level 0; with ``distribution``, squared data
+        units. Items of the last ``delay`` steps are not included as an error.
         """
         # For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). In a
         # difference a level counts if the two ends lie in different intervals of it.
         levels = range(self.expiry.top + 1)
         by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
-        if law is not None:
-            by_level = [node_law(self, law, level).variance for level in levels]
+        if distribution is not None:
+            by_level = [node_distribution(self, distribution, level).variance for level in levels]
         ends = window_ends(self, steps, since)
         first, last = (np.maximum(end - self.delay, 0) for end in ends)
         sums = np.concatenate([[0.0], np.cumsum(by_level)])
@@ -156,11 +159,12 @@ class Expiring(EndlessStrategy):
         return np.asarray(total + sums[np.minimum(bits[1], len(by_level))])
 
     def mean_variance(
-        self, steps: int, law: NoiseDistribution | None = None, *, gaussian: bool = False
+        self, steps: int, distribution: NoiseDistribution | None = None, *, gaussian: bool = False
     ) -> float:
         """Return the mean of ``variance`` over the steps 1..steps, in closed form.
 
-        Without ``law`` the unit is the variance of level 0, Gaussian if ``gaussian``, else Laplace.
+        Without ``distribution`` the unit is the variance of level 0, Gaussian if ``gaussian``, else
+        Laplace.
 
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
@@ -171,14 +175,14 @@ class Expiring(EndlessStrategy):
         for level in range(self._height(reach) if reach > 0 else 0):
             factor = self.expiry.factor(level)
             node = factor if gaussian else factor**2
-            if law is not None:
-                node = Fraction(node_law(self, law, level).variance)
+            if distribution is not None:
+                node = Fraction(node_distribution(self, distribution, level).variance)
             total += node * (reach - (1 << level) + 1)
         return float(total / steps)
 
-    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
+    def largest_variance(self, steps: int, distribution: NoiseDistribution | None = None) -> float:
         """Return the variance of release ``steps``, the largest up to there."""
-        return float(self.variance([check_step(self, steps)], law=law)[0])
+        return float(self.variance([check_step(self, steps)], distribution=distribution)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         check_window(self, steps)

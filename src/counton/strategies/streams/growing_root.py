@@ -569,10 +569,13 @@ class GrowingSquareRoot(EndlessStrategy):
         return node_variance(level, self._equal)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        if not isinstance(law, DiscreteGaussian):
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        if not isinstance(distribution, DiscreteGaussian):
             self._laplace()
-        if law.sigma_squared * self._node_factor(quarter(STEPS, self._equal)) > LARGEST_SPREAD**2:
+        if (
+            distribution.sigma_squared * self._node_factor(quarter(STEPS, self._equal))
+            > LARGEST_SPREAD**2
+        ):
             raise InvalidInputError(
                 f"the noise of {self!r} would be too wide to draw exactly: at step {STEPS:,} its "
                 "standard deviation would be above 2^40 units of the integers that are added up; "
@@ -605,12 +608,15 @@ class GrowingSquareRoot(EndlessStrategy):
         return variances
 
     def variance(
-        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+        self,
+        steps: Steps,
+        since: Steps | None = None,
+        distribution: NoiseDistribution | None = None,
     ) -> NDArray[np.float64]:
         """Return the variances of running totals or, with ``since``, of their differences.
 
-        The unit is the variance of the first node's noise; with ``law`` it is squared data units.
-        The time for a difference is proportional to its last step.
+        The unit is the variance of the first node's noise; with ``distribution`` it is squared data
+        units. The time for a difference is proportional to its last step.
         """
         first, last = window_ends(self, steps, since)
         variances = self._of_totals(last)
@@ -618,10 +624,10 @@ class GrowingSquareRoot(EndlessStrategy):
         if both.any():
             beginning = self._beginning(int(last[both].max()))
             variances[both] = beginning.differences(first[both], last[both])
-        return variances * self._unit(law)
+        return variances * self._unit(distribution)
 
-    def _unit(self, law: NoiseDistribution | None) -> float:
-        return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
+    def _unit(self, distribution: NoiseDistribution | None) -> float:
+        return 1.0 if distribution is None else distribution.variance / 4.0**self.facts.lattice_bits
 
     def _reader(self, field: NodeNoise) -> Reader:
         return _RootReader(self, field)

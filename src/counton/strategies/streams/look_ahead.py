@@ -472,8 +472,8 @@ class LookAhead(StreamStrategy):
         return most * self.weights[0]
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        check_width(self, law, self._largest_std)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        check_width(self, distribution, self._largest_std)
 
     @cached_property
     def _largest_std(self) -> float:

@@ -263,19 +263,20 @@ class LeastSquaresStrategy(StreamStrategy):
         return Fraction(self._norms[1], 1 << 2 * self.facts.lattice_bits)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
         """Refuse noise so wide that its sums may not be exact in int64."""
         column = self._norms[0]
-        if law.std > _LARGEST_STD * column:
+        if distribution.std > _LARGEST_STD * column:
             raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
-                f"{law.std / column:.3g} times the largest column, but sums are exact only up to "
-                f"{_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use KAry"
+                f"{distribution.std / column:.3g} times the largest column, but sums are exact "
+                f"only up to {_LARGEST_STD:.3g}: give a larger epsilon, rho or resolution, or use "
+                "KAry"
             )
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._blocks_known
-        reach = _REACH * law.std
+        reach = _REACH * distribution.std
         # The trees' estimates of blocks, and the solution's sums, in the units in which they are
         # stored.
         largest_sums = np.full(self.line.cells, reach)
@@ -296,7 +297,7 @@ class LeastSquaresStrategy(StreamStrategy):
         if not held or widest >= 2.0**62:
             raise InvalidInputError(
                 f"a measurement of {self.saved_name} has noise with a standard deviation of "
-                f"{law.std / column:.3g} times the largest column, and its sums over "
+                f"{distribution.std / column:.3g} times the largest column, and its sums over "
                 f"{self.horizon:,} steps are not exact: give a larger epsilon, rho or resolution, "
                 "or use KAry"
             )
@@ -777,7 +778,8 @@ class LeastSquaresStrategy(StreamStrategy):
         """Return a reader, which solves the whole horizon's least squares at the first release.
 
         Raises:
-            SumOverflowError: sums of noise too large for int64, which no calibrated law produces.
+            SumOverflowError: sums of noise too large for int64, which no calibrated distribution
+                produces.
         """
         return _BlockSums(self, field)
 

@@ -344,8 +344,8 @@ class WindowVersions(StreamStrategy):
         return np.asarray((last - first) * float(rounding[0]))
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        self.inner._check_law(law)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        self.inner._check_distribution(distribution)
 
     def _summed_variance(self, stops: Integers, weights: Floats) -> float:
         """Return the variance of a weighted sum of totals of final numbers."""
@@ -565,8 +565,8 @@ class AsOf(StreamStrategy):
         return self._sum(by_lag, first, last)
 
     @override
-    def _check_law(self, law: NoiseDistribution) -> None:
-        self.windows._check_law(law)
+    def _check_distribution(self, distribution: NoiseDistribution) -> None:
+        self.windows._check_distribution(distribution)
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
