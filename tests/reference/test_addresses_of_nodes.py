@@ -81,68 +81,9 @@ def test_no_bits_are_read_twice_in_one_draw() -> None:
     first, second, again = (noise_of_cell(bits, distribution, cell) for cell in (0, 1, 1))
     assert [first(0, 4), first(0, 4), first(0, 5)] == [first(0, 4)] * 2 + [first(0, 5)]
     second(0, 4)
-    with pytest.raises(reference.UnreadableError, match=r"level 0, \(4, 1\) reads bits a second
-        time"): again(0, 4)
+    with pytest.raises(reference.UnreadableError, match=r"level 0, \(4, 1\) reads bits"):
+        again(0, 4)
     with pytest.raises(reference.UnreadableError, match="a second time"):
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
-    
         bits.word(reference.MAIN, (0, 4, 0), 8)
 
 
