@@ -114,7 +114,7 @@ DOOR = (
         ("tests/continual/test_contingency.py", "tests/testing/test_tree_laws.py"),
     ),
     Room(
-        ("strategies/strategy.py", "strategies/participation.py", "laws"),
+        ("strategies/strategy.py", "strategies/participation.py", "testing"),
         "what the door believes of a strategy is a law, and each law catches a wrong example",
         ("tests/testing/test_every_claim_has_a_law.py", "tests/testing/test_strategy_laws.py"),
     ),
