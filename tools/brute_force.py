@@ -386,7 +386,7 @@ def try_statistics(share: float = 1.0) -> Iterator[Tried]:
     """
     every = strategies(LENGTH)
     for statistic, events in STATISTICS:
-        settled = statistic.settle(PureDP(1), LENGTH)
+        settled = statistic.resolve_parameters(PureDP(1), LENGTH)
         tried = Tried(f"{settled!r}"[:100])
         cells = math.prod(settled.cells)
         claims = {
@@ -695,7 +695,7 @@ def try_rows() -> Iterator[Tried]:
     """
     for (statistic, events), rows in product(EACH_ROW, ROWS_OF_STREAMS):
         nodes = next(one for one in strategies(rows) if type(one.strategy) is Binary)
-        settled = statistic.settle(PureDP(1), rows)
+        settled = statistic.resolve_parameters(PureDP(1), rows)
         shift = shift_or_none(nodes.strategy, settled.contribution(), math.prod(settled.cells))
         assert shift is not None
         changes_of = cache(partial(exact_changes, settled))

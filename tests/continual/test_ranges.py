@@ -198,7 +198,7 @@ def test_shapes_that_are_none_are_refused(shape: Any) -> None:
 
 @pytest.mark.parametrize("count", [2**45, 2**61])
 def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
-    statistic = Ranges(2, counts=True).settle(ZCDP(1), 1)
+    statistic = Ranges(2, counts=True).resolve_parameters(ZCDP(1), 1)
     with pytest.raises(SumOverflowError, match="larger units"):
         statistic.measure(np.array([[1, count]]))
 

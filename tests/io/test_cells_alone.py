@@ -27,7 +27,7 @@ from counton.io.databases import open_query
 from counton.io.error_policy import Problem
 from counton.io.files import open_source
 from counton.io.object_cells import CellKind, convert_objects, read_cell
-from counton.io.row_assignment import Columns, RowMapping, mark_rows
+from counton.io.row_assignment import Columns, RowMapping, assign_rows
 from counton.io.sources import Source
 from counton.serve.bodies import read_rows
 from counton.statistics import Contingency, Count, Sum
@@ -140,7 +140,7 @@ MIXED: dict[str, tuple[Opener, Sequence[Any]]] = {
 
 
 def marked(source: Source, reading: RowMapping) -> list[tuple[Any, ...]]:
-    return mark_rows(source, reading).collect().rows()
+    return assign_rows(source, reading).collect().rows()
 
 
 @pytest.mark.parametrize("role", READINGS)
@@ -329,7 +329,7 @@ def test_date_in_object_column_is_read_whatever_the_time_format(tmp_path: Path) 
 @pytest.mark.parametrize("role", ["time", "epoch", "%Y-%d-%m", "user", "id", "value", "count"])
 def test_object_that_is_no_value_is_the_fault_of_its_row(role: str, tmp_path: Path) -> None:
     for cell in ([1], {"a": 1}, 1j, timedelta(days=1), np.timedelta64(1, "D"), "\ud800"):
-        rows = mark_rows(_pandas(tmp_path, ["2024-03-01", cell]), READINGS[role]).collect()
+        rows = assign_rows(_pandas(tmp_path, ["2024-03-01", cell]), READINGS[role]).collect()
         problem = {"user": Problem.NO_USER, "id": Problem.NO_ID, "value": Problem.NOT_FINITE,
                    "count": Problem.NOT_FINITE}.get(role, Problem.UNREADABLE_TIME)  # fmt: skip
         assert rows["step"][1] == -problem

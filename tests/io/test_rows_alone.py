@@ -11,7 +11,7 @@ from adds import Grid
 
 from counton.base.errors import InvalidInputError
 from counton.io.files import open_source
-from counton.io.row_assignment import Columns, RowMapping, mark_rows
+from counton.io.row_assignment import Columns, RowMapping, assign_rows
 from counton.windowing.windows import Windows
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
@@ -20,7 +20,7 @@ ODD: list[Any] = [2, 2.0, 2.5, "2.0", True, None, 10**19, [2], {"a": 2}, "x"]
 
 
 def said(path: Path, columns: Columns, **how: Any) -> list[tuple[Any, ...]]:
-    return mark_rows(open_source(path), RowMapping(columns, WINDOWS, **how)).collect().rows()
+    return assign_rows(open_source(path), RowMapping(columns, WINDOWS, **how)).collect().rows()
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -81,7 +81,7 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
     with pytest.raises(
         InvalidInputError, match=rf"column '{name}' of .* holds .*convert the column to whole"
     ):
-        mark_rows(source, RowMapping(columns, WINDOWS))
+        assign_rows(source, RowMapping(columns, WINDOWS))
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Decimal(9, 0), pl.String])
@@ -89,7 +89,7 @@ def test_one_name_has_one_text_in_all_types(dtype: Any, tmp_path: Path) -> None:
     frame = pl.DataFrame({"at": [DAY, DAY], "group": pl.Series(["1", None]).cast(dtype)})
     path = tmp_path / "night.parquet"
     frame.write_parquet(path)
-    found = mark_rows(open_source(path), RowMapping(Columns("at", "group"), WINDOWS)).collect()
+    found = assign_rows(open_source(path), RowMapping(Columns("at", "group"), WINDOWS)).collect()
     assert found["group"].to_list() == ["1", None]
 
 
@@ -98,4 +98,4 @@ def test_floats_are_no_nanoseconds() -> None:
     with pytest.raises(
         InvalidInputError, match="'at' holds Float64, which is too coarse for nanoseconds"
     ):
-        mark_rows(open_source(frame), RowMapping(Columns("at"), WINDOWS, time_format="epoch_ns"))
+        assign_rows(open_source(frame), RowMapping(Columns("at"), WINDOWS, time_format="epoch_ns"))

@@ -85,7 +85,7 @@ READ: dict[str, tuple[Statistic, dict[str | None, Any]]] = {
 
 def settled(kind: str) -> tuple[Statistic, dict[str | None, Any]]:
     statistic, names = READ[kind]
-    return statistic.settle(LOSS, STEPS), names
+    return statistic.resolve_parameters(LOSS, STEPS), names
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -121,7 +121,7 @@ def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
 
 
 def test_quantiles_are_sets() -> None:
-    statistic = Quantiles(lower=0, upper=16, cells=16).settle(LOSS, STEPS)
+    statistic = Quantiles(lower=0, upper=16, cells=16).resolve_parameters(LOSS, STEPS)
     readings = cells_of(statistic, statistic.measure(np.arange(1, 17)[None] * 90)[0])
     one = readings[6].number_of("0.9")
     other = readings[6].number_of()

@@ -117,8 +117,8 @@ def test_people_and_their_groups_are_counted_once(tmp_path: Path) -> None:
 def test_a_user_counts_once_in_each_period(tmp_path: Path) -> None:
     rows = [row(day, who, "N") for day, who in itertools.product((1, 1, 2), ("ann", "bob"))]
     found, stated, _ = changes(ONLY_USERS, [rows], tmp_path, most=2, per="1d", until="2024-03-04")
-    settled = found[:, 1] // np.gcd.reduce(found[:, 1])
-    assert settled.tolist() == [1, 1, 0]
+    stream_exists = found[:, 1] // np.gcd.reduce(found[:, 1])
+    assert stream_exists.tolist() == [1, 1, 0]
     assert stated.l1 < stated.l2_squared
 
 

@@ -338,18 +338,18 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
     seen = 0
     for statistic in made:
         try:
-            settled = statistic.settle(guarantee, 1)
+            stream_exists = statistic.resolve_parameters(guarantee, 1)
         except InvalidInputError:  # a line for one kind of noise, or for other sums
             if statistic.line is None:
                 raise
             continue
-        check_moved(settled)
+        check_moved(stream_exists)
         seen += 1
     assert seen > len(made) // 2
 
 
 def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Ranges(5, line="haar").settle(PureDP(1), 1)
+    line = Ranges(5, line="haar").resolve_parameters(PureDP(1), 1)
     right = line.contribution()
     assert isinstance(right.pattern, BoundedChange)
     small = replace(right.pattern, l1=right.pattern.l1 - 1)
@@ -389,9 +389,9 @@ def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None
         once: Any = outcome.spec.description().statistic
         assert once.measuring.strategy.total >= 2**20
         assert outcome.spec.description().strategy.facts.lattice_bits == 0
-    over: Any = Hierarchy(once.tree).settle(PureDP(1), 12)
+    over: Any = Hierarchy(once.tree).resolve_parameters(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
-    line = Ranges(64).settle(PureDP(1), 1).grid.axes[0]
+    line = Ranges(64).resolve_parameters(PureDP(1), 1).grid.axes[0]
     assert line.to_dict() == Ranges(64).lines(PureDP(1)).best.strategy.axes[0].to_dict()
 
 

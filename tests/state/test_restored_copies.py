@@ -389,7 +389,7 @@ def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
     with Store(file) as store:
         reader = store.reader("first")
         assert len(reader.releases()) == 2
-        assert "records that step 4 is released" in str(reader.doubt())
+        assert "records that step 4 is released" in str(reader.rollback_suspicion())
     put_back(file, newest)
     with Stream.open(file, "first") as stream:
         assert stream.release(3).step == 5

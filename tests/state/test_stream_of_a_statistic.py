@@ -85,7 +85,7 @@ def test_create_with_contribution_of_unsettled_statistic_is_refused(file: Path) 
             file, "s", statistic=EDGES, contribution=EDGES.contribution(batched=True), **named
         )
     assert not file.exists()
-    settled = EDGES.settle(ExpiringZCDP(1), None)
+    settled = EDGES.resolve_parameters(ExpiringZCDP(1), None)
     own = settled.contribution(batched=True)
     with Stream.create(file, "s", statistic=settled, contribution=own, **named) as stream:
         assert stream.statistic == settled
@@ -93,7 +93,7 @@ def test_create_with_contribution_of_unsettled_statistic_is_refused(file: Path) 
 
 
 def test_create_with_contribution_below_one_row_is_refused(file: Path) -> None:
-    settled = EDGES.settle(ZCDP(1), 7)
+    settled = EDGES.resolve_parameters(ZCDP(1), 7)
     row: Any = settled.contribution(batched=True).pattern
     fewer = (
         BoundedChange(row.l1 - 1, row.l2_squared, once=True),
@@ -112,7 +112,7 @@ def test_plan_with_contribution_of_unsettled_statistic_is_refused() -> None:
     own = EDGES.contribution(batched=True)
     with pytest.raises(InvalidInputError, match="measured sums are not chosen yet"):
         plan(7, rho=1, of=EDGES, contribution=own)
-    settled = EDGES.settle(ZCDP(1), 7)
+    settled = EDGES.resolve_parameters(ZCDP(1), 7)
     best = plan(7, rho=1, of=settled, contribution=settled.contribution(batched=True)).best
     assert best.distribution == plan(7, rho=1, of=EDGES, batched=True).best.distribution
 

@@ -169,7 +169,7 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
             go_on(file, None)
         with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
             assert len(store.reader("a").releases().values) == 3
-            assert re.search(said, str(store.reader("a").doubt()))
+            assert re.search(said, str(store.reader("a").rollback_suspicion()))
             with pytest.raises(StateError, match=said):
                 store.position("a")
         assert not path.exists()
@@ -323,7 +323,7 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
     try:
         with Store(postgres.replace("//counton@", f"//{role}@")) as store:
             reader = store.reader("a")
-            assert reader.doubt() is None
+            assert reader.rollback_suspicion() is None
             assert len(reader.releases().values) == 2
     finally:
         with looked_into(postgres) as connection:

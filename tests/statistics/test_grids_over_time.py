@@ -31,11 +31,11 @@ NAMES = ["line", "hierarchy", "table", "equal"]
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize(("statistic", "cells"), KINDS, ids=NAMES)
 def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm: Any) -> None:
-    settled = statistic.settle(PROMISES[norm])
+    settled = statistic.resolve_parameters(PROMISES[norm])
     check_sensitivity(settled, 2, one_replaced(cells, 2))
-    replaced = type(statistic)(**{**statistic.parameters, "neighbours": "replace"}).settle(
-        PROMISES[norm]
-    )
+    replaced = type(statistic)(
+        **{**statistic.parameters, "neighbours": "replace"}
+    ).resolve_parameters(PROMISES[norm])
     check_sensitivity(replaced, 2, one_replaced(cells, 2, cells), slack=2.5)
     assert statistic.allows(settled)
     assert not settled.allows(replaced)
@@ -47,7 +47,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
     statistic: Any, cells: list[Any], norm: Any
 ) -> None:
     """Each box is a linear function of what is measured: its row, written out."""
-    this = statistic.settle(PROMISES[norm])
+    this = statistic.resolve_parameters(PROMISES[norm])
     count = this.places
     rows = this.measure(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
     back = np.array(
@@ -101,8 +101,10 @@ def test_what_is_published_adds_up_over_cells_and_over_time(
 
 def test_a_count_is_as_many_events() -> None:
     for statistic, cells in KINDS[::2]:
-        once = statistic.settle(PureDP(1))
-        often: Any = type(statistic)(**{**statistic.parameters, "counts": True}).settle(PureDP(1))
+        once = statistic.resolve_parameters(PureDP(1))
+        often: Any = type(statistic)(**{**statistic.parameters, "counts": True}).resolve_parameters(
+            PureDP(1)
+        )
         same = [(cells[0], 3), (cells[0], 1), (cells[1], 1), (cells[2], 0)]
         one = changes_of(once, [[cells[0]] * 4 + [cells[1]]])
         assert np.array_equal(one, changes_of(often, [same]))
@@ -127,7 +129,10 @@ def test_rows_are_told_by_their_labels() -> None:
         (lambda: Ranges("abc"), "list of different texts"),
         (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
         (lambda: Ranges(HOURS, line="squares"), "line is 'squares'"),
-        (lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4), "cannot serve 4 steps"),
+        (
+            lambda: Ranges(HOURS, line="square_root").resolve_parameters(ZCDP(1), 4),
+            "cannot serve 4 steps",
+        ),
         (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for these"),
         (lambda: Contingency({}), "from each column to its labels"),
         (lambda: Contingency({"std": ["a"]}), "rename the column"),
@@ -165,17 +170,17 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="only once"):
         reading.margin("sex", "sex")
     with pytest.raises(SumOverflowError, match="can be measured exactly"):
-        Ranges(HOURS, line="hierarchy").settle(ZCDP(1)).measure(np.full((1, 5), 2**60))
+        Ranges(HOURS, line="hierarchy").resolve_parameters(ZCDP(1)).measure(np.full((1, 5), 2**60))
 
 
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:
     hours = Ranges([str(hour) for hour in range(24)])
-    laplace = hours.settle(PureDP(1))
-    gaussian = hours.settle(ZCDP(1), 99)
+    laplace = hours.resolve_parameters(PureDP(1))
+    gaussian = hours.resolve_parameters(ZCDP(1), 99)
     assert laplace.grid == hours._choose(1)
     assert gaussian.grid == hours._choose(2)
     assert isinstance(gaussian.grid, Grid)
     assert laplace != gaussian
-    assert hours.settle(ApproxDP(1, "1e-5"), 99) == gaussian
+    assert hours.resolve_parameters(ApproxDP(1, "1e-5"), 99) == gaussian
     assert "first cells together" in plan_statistic(hours, 9, PureDP(1)).describe()
     assert "any margin" in plan_statistic(Contingency(COLUMNS), 9, PureDP(1)).describe()

@@ -29,7 +29,7 @@ KINDS: list[Statistic] = [
 
 def readings_of(inner: Statistic) -> StatisticResults:
     """Four steps of three groups; at first so little is counted that a mean is not known."""
-    statistic = Grouped(inner, GROUPS).settle(PureDP(1), 15)
+    statistic = Grouped(inner, GROUPS).resolve_parameters(PureDP(1), 15)
     counter = Counter(
         Binary(15), PureDP(1), key=Key.generate(), name="groups", shape=statistic.cells,
         contribution=statistic.contribution(batched=True),

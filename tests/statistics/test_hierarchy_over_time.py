@@ -33,16 +33,18 @@ HORIZON = 2
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("targets", [None, {"total": 1, "city": 3}])
 def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
-    statistic = Hierarchy(TREE, targets=targets).settle(PROMISES[norm])
+    statistic = Hierarchy(TREE, targets=targets).resolve_parameters(PROMISES[norm])
     check_sensitivity(statistic, HORIZON, one_replaced(LEAVES[::2], HORIZON))
-    replaced = Hierarchy(TREE, targets=targets, neighbours="replace").settle(PROMISES[norm])
+    replaced = Hierarchy(TREE, targets=targets, neighbours="replace").resolve_parameters(
+        PROMISES[norm]
+    )
     # A replaced event may also only leave: that is as much as adding one.
     check_sensitivity(replaced, HORIZON, one_replaced(LEAVES[::2], HORIZON, LEAVES), slack=2.0)
 
 
 def test_a_count_is_as_many_events() -> None:
-    once = Hierarchy(TREE).settle(PureDP(1))
-    often = Hierarchy(TREE, counts=True).settle(PureDP(1))
+    once = Hierarchy(TREE).resolve_parameters(PureDP(1))
+    often = Hierarchy(TREE, counts=True).resolve_parameters(PureDP(1))
     events = [("N", "a")] * 4 + [("S",)]
     same = [(("N", "a"), 3), (("N", "a"), 1), (("S",), 1), (("T", "x"), 0)]
     assert (changes_of(once, [events]) == changes_of(often, [same])).all()
@@ -53,7 +55,9 @@ def test_a_count_is_as_many_events() -> None:
 @pytest.mark.parametrize("norm", [1, 2])
 def test_estimates_are_unbiased_and_as_certain_as_they_say(norm: Any) -> None:
     """Each node is a linear function of what is measured: its row, written out."""
-    statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).settle(PROMISES[norm])
+    statistic = Hierarchy(TREE, targets={"total": 2, "region": 1, "city": 4}).resolve_parameters(
+        PROMISES[norm]
+    )
     measuring = statistic.measuring
     count = statistic.places
     leaves = np.eye(count, dtype=np.int64)
@@ -109,11 +113,11 @@ def test_intervals_and_tables_are_those_of_nodes() -> None:
 
 def test_the_weights_are_chosen_for_the_guarantee() -> None:
     statistic = Hierarchy(TREE)
-    laplace = statistic.settle(PureDP(1))
-    gaussian = statistic.settle(ZCDP(1), 99)
+    laplace = statistic.resolve_parameters(PureDP(1))
+    gaussian = statistic.resolve_parameters(ZCDP(1), 99)
     chosen = [one._measurement for one in (laplace, gaussian)]
     assert chosen == [statistic._choose(1), statistic._choose(2)]
-    assert statistic.settle(ApproxDP(1, "1e-5"), 99) == gaussian
+    assert statistic.resolve_parameters(ApproxDP(1, "1e-5"), 99) == gaussian
     assert statistic.allows(laplace)
     assert statistic.allows(gaussian)
     assert not laplace.allows(gaussian)
@@ -158,7 +162,7 @@ def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> N
 
 
 def test_sums_beyond_exact_arithmetic_are_refused() -> None:
-    statistic = Hierarchy(TREE).settle(PureDP(1))
+    statistic = Hierarchy(TREE).resolve_parameters(PureDP(1))
     with pytest.raises(SumOverflowError, match="can be measured exactly"):
         statistic.measure(np.full((1, 7), 2**60))
     numbers = Tree.from_leaves({"level 1": [1, 2]}, ["level 1"])

@@ -33,23 +33,23 @@ def test_no_value_moves_more_than_claimed(line: Any) -> None:
 
 def test_the_line_is_chosen_for_the_guarantee() -> None:
     statistic = Quantiles(lower=0, upper=1, cells=40)
-    laplace = statistic.settle(PureDP(1))
-    gaussian = statistic.settle(ZCDP(1), 99)
+    laplace = statistic.resolve_parameters(PureDP(1))
+    gaussian = statistic.resolve_parameters(ZCDP(1), 99)
     assert unit_sensitivity(statistic, Binary(7), 1) == unit_sensitivity(laplace, Binary(7), 1)
     assert unit_sensitivity(statistic, Binary(7), 2) == unit_sensitivity(gaussian, Binary(7), 2)
     assert (laplace.line, gaussian.line) == (statistic._choose(1), statistic._choose(2))
     assert laplace.line != gaussian.line
-    assert statistic.settle(ApproxDP(1, "1e-5"), 99).line == gaussian.line
-    assert statistic.settle(ApproxDP(1, "1e-30"), 2).line == laplace.line
-    assert laplace.settle(ZCDP(1)) is laplace
+    assert statistic.resolve_parameters(ApproxDP(1, "1e-5"), 99).line == gaussian.line
+    assert statistic.resolve_parameters(ApproxDP(1, "1e-30"), 2).line == laplace.line
+    assert laplace.resolve_parameters(ZCDP(1)) is laplace
     assert statistic.allows(laplace)
     assert not laplace.allows(gaussian)
     assert not Quantiles(lower=0, upper=2, cells=40).allows(laplace)
     named = Quantiles(EDGES, line="haar")
-    assert named.allows(named.settle(ZCDP(1)))
-    assert not named.allows(Quantiles(EDGES, line="hierarchy").settle(ZCDP(1)))
+    assert named.allows(named.resolve_parameters(ZCDP(1)))
+    assert not named.allows(Quantiles(EDGES, line="hierarchy").resolve_parameters(ZCDP(1)))
     assert statistic_from_dict(statistic_to_dict(named)) == named
-    assert isinstance(named.settle(ZCDP(1)).line, Haar)
+    assert isinstance(named.resolve_parameters(ZCDP(1)).line, Haar)
     running = started(statistic, 9, PureDP(1))
     assert running.design.shape == (laplace.line.measurements,)
     assert running.statistic == laplace
@@ -176,4 +176,4 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
         state = tmp_path / "s.db"
         with run(Job(statistic, events, state, value="delay", epsilon=50, **when)) as outcome:
             assert outcome.after == last
-            assert outcome.spec.description().statistic == statistic.settle(PureDP(50))
+            assert outcome.spec.description().statistic == statistic.resolve_parameters(PureDP(50))

@@ -119,7 +119,11 @@ def several() -> dict[str, Report]:
 )
 def test_the_laws_hold(name: str) -> None:
     report = several()[name]
-    for one in (report, report.settle(PureDP(1), 4), report.settle(ZCDP(1), 4)):
+    for one in (
+        report,
+        report.resolve_parameters(PureDP(1), 4),
+        report.resolve_parameters(ZCDP(1), 4),
+    ):
         rows = [{column: row[column] for column in one.column_names} for row in ROWS]
         check_statistic(one, [rows[:4], rows[4:], []])
 
@@ -136,7 +140,7 @@ class Forgetful(Report):
 
 
 def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
-    told = daily().settle(PureDP(1), 4).parameters
+    told = daily().resolve_parameters(PureDP(1), 4).parameters
     check_statistic(Report(**told), [ROWS[:4], ROWS[4:]])
     with pytest.raises(PropertyViolationError, match="changes"):
         check_statistic(Forgetful(**told), [ROWS[:4], ROWS[4:]])
@@ -225,7 +229,7 @@ def test_weights_divide_the_budget_by_shares(number: int, norm: Any) -> None:
     weights = weights_for_noise(report, norm)
     assert furthest_from_shares(report, weights, norm) < 1e-3
     assert furthest_from_shares(report, {**weights, "s0": 2 * weights["s0"]}, norm) > 1e-3
-    settled = report.settle(PureDP(1) if norm == 1 else ZCDP(1), 4)
+    settled = report.resolve_parameters(PureDP(1) if norm == 1 else ZCDP(1), 4)
     assert settled.weights == weights
 
 
@@ -251,7 +255,7 @@ def test_measured_once_is_better_than_twice() -> None:
     twice = Report(own, columns={"n": "one", "paid": "paid"})
 
     def half(report: Report, name: str) -> float:
-        report = report.settle(guarantee, steps)
+        report = report.resolve_parameters(guarantee, steps)
         best = plan(steps, guarantee, contribution=report.contribution(), compare=False).best
         return best.errors.halfwidth(steps) / report.weight(name)
 
@@ -287,7 +291,7 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
             columns={f"s{number}": f"x{number}" for number in range(3)},
         )
     with pytest.raises(InvalidInputError, match="a report has one that does not fade"):
-        daily().settle(ExpiringDP(1), None)
+        daily().resolve_parameters(ExpiringDP(1), None)
     with pytest.raises(InvalidInputError, match="is not a statistic of the report"):
         Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
 
@@ -312,7 +316,7 @@ def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
 
 
 def test_weights_do_not_make_sums_wrap() -> None:
-    told = {**daily().settle(PureDP(1), 4).parameters}
+    told = {**daily().resolve_parameters(PureDP(1), 4).parameters}
     told["weights"] = dict.fromkeys(told["weights"], 2**34)
     sums = np.full((1, daily().places), 2**30, np.int64)
     with pytest.raises(SumOverflowError, match="may reach"):
@@ -608,10 +612,10 @@ def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
 
 def test_a_report_is_what_it_was_made_of() -> None:
     for report in several().values():
-        settled = report.settle(ZCDP(1), 4)
+        settled = report.resolve_parameters(ZCDP(1), 4)
         assert report.allows(settled)
         assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
-    grouped = Grouped(daily(), ["n", "s"]).settle(PureDP(1), 4)
+    grouped = Grouped(daily(), ["n", "s"]).resolve_parameters(PureDP(1), 4)
     assert grouped.cells == (2, *daily().cells)
 
 

@@ -96,7 +96,7 @@ def test_rankings_say_what_intervals_allow(
     belongs = set(np.flatnonzero(larger < k).tolist())
     assert {name for name, sure in zip(found.names, found.sure, strict=True) if sure} <= belongs
     assert belongs <= {*found.names, *found.others}
-    assert found.settled or found.others
+    assert found.is_certain or found.others
 
 
 def test_rankings_claim_no_more_than_they_must() -> None:

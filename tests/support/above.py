@@ -208,7 +208,9 @@ class SaysCuts(Cuts):
 
 def grouped(**claims: Any) -> Grouped:
     """An average by two groups that says something else."""
-    cls: Any = type("WrongGroups", (Grouped,), {"settle": lambda self, *args: self, **claims})
+    cls: Any = type(
+        "WrongGroups", (Grouped,), {"resolve_parameters": lambda self, *args: self, **claims}
+    )
     made: Grouped = cls(Average(0, 50, resolution=1), ["north", "south"])
     for name in claims:
         vars(made).pop(name, None)  # what it found out of itself

@@ -264,9 +264,11 @@ def two_files(folder: Path) -> list[Place]:
 
 def in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RollbackGuard, "reserve", lambda *_: None)
-    patch.setattr("counton.state.rollback_guard.let_show", lambda *_: None)  # by whoever looks
-    patch.setattr("counton.state.stream_reader.let_show", lambda *_: None)
-    patch.setattr("counton.state.store.let_show", lambda *_: None)
+    patch.setattr(
+        "counton.state.rollback_guard.confirm_release", lambda *_: None
+    )  # by whoever looks
+    patch.setattr("counton.state.stream_reader.confirm_release", lambda *_: None)
+    patch.setattr("counton.state.store.confirm_release", lambda *_: None)
     right = RollbackGuard._write
 
     def write(self: RollbackGuard, *given: Any) -> None:

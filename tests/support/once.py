@@ -95,7 +95,7 @@ class Planned:
             assert found is not None
             statistic, promised = found
         self.guarantee = promised
-        self.statistic = statistic.settle(promised, 1)
+        self.statistic = statistic.resolve_parameters(promised, 1)
         self.measurement = self.statistic.measuring.strategy
         unit = self.statistic.contribution()
         self.distribution = distribution_for(

@@ -149,8 +149,8 @@ WRONG: dict[str, list[Statistic]] = {
         grouped(encode=lambda self, values: np.zeros(len(values), np.int64)),
     ],
     "code_bounds": [claiming(code_bounds=lambda self: (0, 0))],
-    "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
-    "sources": [claiming(sources=("nobody",))],
+    "resolve_parameters": [claiming(resolve_parameters=lambda self, guarantee, horizon=None:
+    Above(self.threshold + 1))], "sources": [claiming(sources=("nobody",))],
     "spans": [claiming(spans=(range(1),)), claiming(spans=())],
     "ordered": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],
 }  # fmt: skip

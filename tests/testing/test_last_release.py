@@ -230,7 +230,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
     turn = STATISTICS.index(statistic) % len(GUARANTEES)
     for guarantee in in_turn(GUARANTEES, len(GUARANTEES), first=turn):
-        this = statistic.settle(guarantee, 105_120)
+        this = statistic.resolve_parameters(guarantee, 105_120)
         for choice in plan_statistic(this, 105_120, guarantee).choices[:2]:
             counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
             if isinstance(counter, Counter):
@@ -275,7 +275,7 @@ def events_of(statistic: AccumulatorStatistic, cell: Any, whole: int) -> list[An
 
 def check_readable(statistic: AccumulatorStatistic, cell: Any, guarantee: Guarantee) -> None:
     """What is accepted can be read at the last step; what cannot be is refused, and not counted."""
-    this = statistic.settle(guarantee, 4)
+    this = statistic.resolve_parameters(guarantee, 4)
     counter = RunningStatistic.start(
         this, 4, guarantee, key=chosen_key(), name="read", batched=True
     )

@@ -47,9 +47,9 @@ def close(state: str, name: str | None, drop_waiting: bool, withdrawn: str | Non
         )
         return
     with Store(state) as store:
-        doubt = store.reader(name).doubt()
+        suspicion = store.reader(name).rollback_suspicion()
     console.write_line(
         f"stream {name!r} is closed at window {closed.step:,}; begin another one by --name"
     )
-    if doubt is not None:
-        console.write_line(f"note: {doubt}")
+    if suspicion is not None:
+        console.write_line(f"note: {suspicion}")

@@ -167,8 +167,8 @@ def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
     and why.
     """
     for name in names:
-        if (doubt := store.reader(name).doubt()) is not None:
-            Console(stderr=True).write_line(f"note: {doubt}")
+        if (suspicion := store.reader(name).rollback_suspicion()) is not None:
+            Console(stderr=True).write_line(f"note: {suspicion}")
 
 
 def with_option_words(message: str) -> str:

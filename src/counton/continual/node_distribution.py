@@ -148,5 +148,5 @@ def check_contribution(contribution: ContributionBound) -> None:
     if not isinstance(contribution, ContributionBound):
         raise InvalidInputError(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "
-            f"such as Contribution.add_remove()"
+            f"such as ContributionBound.add_remove()"
         )

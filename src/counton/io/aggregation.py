@@ -1,4 +1,4 @@
-"""Exact sums of *marked* rows (`mark_rows`) by window, group and place, in one pass.
+"""Exact sums of *marked* rows (`assign_rows`) by window, group and place, in one pass.
 
 A *place* is one of the exact sums that a statistic keeps for each group.
 """
@@ -20,11 +20,11 @@ from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
     Adds,
     RowMapping,
+    assign_part,
+    assign_rows,
     by_row,
     cells_across,
     collect,
-    mark_part,
-    mark_rows,
     parts_of_columns,
     row_number_name,
     unreadable_part,
@@ -57,7 +57,7 @@ def cells_of(
         ``rows`` and ``us`` (newest time). If rows add other amounts than 1, ``total N`` (int64,
         modulo 2^64) and the sum of absolute values ``magnitude N`` (float64) for each place N.
     """
-    marked = mark_part(rows, reading)
+    marked = assign_part(rows, reading)
     number = None
     if alike is not None:
         marked = marked.collect().hstack(alike).lazy()
@@ -117,9 +117,9 @@ def labels_of(cells: pl.DataFrame, reading: RowMapping) -> pl.DataFrame:
 
 
 def pick_rows(rows: Rows, reading: RowMapping, condition: pl.Expr) -> pl.DataFrame:
-    """Return original rows by an expression over the columns of `mark_rows`."""
+    """Return original rows by an expression over the columns of `assign_rows`."""
     row_numbers = (
-        mark_part(rows, reading)
+        assign_part(rows, reading)
         .with_row_index("row")
         .filter(condition)
         .select("row")
@@ -140,7 +140,7 @@ def candidates(
 
     The first lie within the windows, with a known group (its position in ``domain``) and values.
     """
-    frame = mark_part(rows, reading).collect()
+    frame = assign_part(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
     if reading.columns.group is not None:
         could &= pl.col("group").is_not_null()
@@ -189,7 +189,7 @@ def sums_by_label(
     """Add up rows by window and label, then by position in ``domain``.
 
     This is faster than finding every row's position, but not for very many undeclared labels, all
-    of which are held. ``raw``: rows have labels in place of one value (`mark_rows`).
+    of which are held. ``raw``: rows have labels in place of one value (`assign_rows`).
     """
     # With many groups, the positions of all rows would also need a table larger than the names.
     adds = reading.adds
@@ -392,7 +392,7 @@ def tally(
 ) -> Private[Aggregates]:
     """Read all events of a run, and add them up; ``bound`` holds rows to choose from.
 
-    ``marked``: the rows as `mark_rows` gives them, without ``raw_labels``, if they are read
+    ``marked``: the rows as `assign_rows` gives them, without ``raw_labels``, if they are read
     already; ``bound`` and ``watch`` then hear of none.
 
     Raises:
@@ -492,7 +492,7 @@ def _by_cell(
         return adding(marked.lazy()).collect(engine="in-memory")
     if isinstance(source, RemoteRows):
         if bound is not None:
-            for piece in open_private(source.mark_rows(reading, domain)):
+            for piece in open_private(source.assign_rows(reading, domain)):
                 bound.take(bound.select(piece.lazy()).collect())
         return open_private(source.cells(reading, domain))
     # In short windows a group has few rows, and its label would be held nearly once for each.
@@ -503,7 +503,7 @@ def _by_cell(
     by_label = (
         is_sparse and bound is None and "count" not in kinds and (domain is not None or labels)
     )
-    rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
+    rows = assign_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
         return sums_by_label(rows, reading, domain, source, raw=labels)
     if bound is None:

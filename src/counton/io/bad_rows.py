@@ -14,8 +14,8 @@ from counton.io.remote_rows import RemoteRows
 from counton.io.row_assignment import (
     Columns,
     RowMapping,
+    assign_part,
     collect,
-    mark_part,
     parts_of_columns,
     row_number_name,
 )
@@ -58,7 +58,7 @@ _LACKING = (
 
 def _bad(part: Rows, reading: RowMapping) -> pl.LazyFrame:
     """Return the rows that cannot be counted: ``row`` from 1, ``step`` minus the `Problem`."""
-    steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
+    steps = assign_part(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < 0)
 
 
@@ -138,7 +138,7 @@ def set_bad_rows_aside_elsewhere(
 
 
 def _some(source: RemoteRows, reading: RowMapping, condition: pl.Expr, most: int) -> pl.DataFrame:
-    """Fetch at most ``most`` rows by an expression over the columns of `mark_rows`."""
+    """Fetch at most ``most`` rows by an expression over the columns of `assign_rows`."""
     return open_private(source.some(reading, condition, most))
 
 
@@ -234,7 +234,7 @@ def _wrong_part(part: Rows, reading: RowMapping, row: int, problem: Problem) -> 
             continue
         columns = Columns(reading.columns.time, several=(name,))
         kept = reading._replace(columns=columns, adds=None, kept=[column_part])
-        step = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
+        step = assign_part(part, kept).select("step").slice(row - 1, 1).collect()
         if step.item() == -problem:
             return name
     return names[0]
@@ -335,11 +335,11 @@ _NAMED = 3
 def _number_rows(source: Source, reading: RowMapping) -> pl.LazyFrame:
     """Number the rows of all parts: row n from 1 of part k from 0 gets n + k * `_APART`.
 
-    Other columns are those of `mark_rows`, without time, user and id.
+    Other columns are those of `assign_rows`, without time, user and id.
     """
     return pl.concat(
         [
-            mark_part(part, reading)
+            assign_part(part, reading)
             .drop("us", "user", "id", strict=False)
             .with_row_index("row", offset=1)
             .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)

@@ -265,7 +265,11 @@ class EventFile(Rows):
         """Return True for JSON lines, each of which names its own columns."""
         if self.kind != "jsonl":
             return False
-        return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
+        return (
+            self.stream_exists
+            or not self._keys
+            or any(name in keys for keys in self._keys_of_lines())
+        )
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
         """Return the rows, with at most ``most`` faulty lines left empty."""

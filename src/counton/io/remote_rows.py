@@ -31,18 +31,19 @@ class RemoteRows(Source):
     def labels(self, reading: RowMapping) -> Private[pl.DataFrame]:
         """Return ``group``, the labels within the windows, and ``step``, their first windows."""
 
-    def mark_rows(
+    def assign_rows(
         self, reading: RowMapping, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Return the rows within the windows and of declared groups, in several frames.
 
         Only a source of which users' rows have to be chosen implements it. The next `cells` adds up
         all rows as they were read here, or raises an error. Columns are those of
-        `counton.io.row_assignment.mark_rows`: time, window, group (also as a position), value and
+        `counton.io.row_assignment.assign_rows`: time, window, group (also as a position), value and
         user.
         """
         raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: RowMapping, condition: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Return up to ``most`` original rows, by an expression over the columns of `mark_rows`."""
+        """Return up to ``most`` original rows, by an expression over the columns of
+        `assign_rows`."""

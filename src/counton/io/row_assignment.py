@@ -206,7 +206,7 @@ def unreadable_part(source: Source, error: BaseException) -> Exception:
     return source.parts[-1].unreadable(error)
 
 
-def mark_rows(
+def assign_rows(
     source: Source,
     reading: RowMapping,
     watch: Callable[[int], None] | None = None,
@@ -225,7 +225,7 @@ def mark_rows(
             `with_total`; with ``kept`` there are ``part N`` instead. ``user``, ``id`` (text) and
             ``sign``, if stated.
     """
-    parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
+    parts = [assign_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
@@ -235,14 +235,14 @@ def _show_an_array() -> None:
     pl.Series(np.zeros(1, np.int64))
 
 
-def mark_part(
+def assign_part(
     part: Rows,
     reading: RowMapping,
     watch: Callable[[int], None] | None = None,
     *,
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
-    """Mark the rows of one part, with the columns of `mark_rows`."""
+    """Mark the rows of one part, with the columns of `assign_rows`."""
     _show_an_array()
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))

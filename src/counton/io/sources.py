@@ -48,8 +48,8 @@ class Rows(ABC):
         numbered: whether the rows have an order.
         of_bytes: whether its texts may be stored as bytes.
         together: the columns from which a column is combined: see `join_columns`.
-        settled: True if the stream exists already. Its columns were checked, so JSON lines may now
-            lack one.
+        stream_exists: True if the stream exists already. Its columns were checked, so JSON lines
+            may now lack one.
         unread: unreadable lines by number from 0; these rows are empty.
         place: folder and name of the file, without .gz or .zst.
         still: what to do about rows that changed while they were read.
@@ -61,7 +61,7 @@ class Rows(ABC):
     numbered: bool = True
     of_bytes: bool = True
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    settled: bool = False
+    stream_exists: bool = False
     unread: Mapping[int, str] = MappingProxyType({})
     place: str | None = None
     still: str = "try again when nothing writes to it"
@@ -309,12 +309,12 @@ class Source:
         return Source(tuple(parts), self.name)
 
     def for_known_stream(self) -> Source:
-        """Return a copy whose parts have `Rows.settled`."""
+        """Return a copy whose parts have `Rows.stream_exists`."""
         if type(self) is not Source:
             return self
         parts = [copy(part) for part in self.parts]
         for part in parts:
-            part.settled = True
+            part.stream_exists = True
         return Source(tuple(parts), self.name)
 
     def without(self, parts: Sequence[Rows]) -> Source:

@@ -13,7 +13,7 @@ import numpy as np
 
 from counton.base.private import open_private
 from counton.io.remote_rows import RemoteRows
-from counton.io.row_assignment import RowMapping, collect, mark_rows
+from counton.io.row_assignment import RowMapping, assign_rows, collect
 from counton.io.sources import Source
 from counton.windowing.groups import GroupNames
 from counton.windowing.lazy_polars import polars as pl
@@ -72,7 +72,7 @@ def find_group_names(source: Source, reading: RowMapping, kept: tuple[str, ...])
         names = open_private(source.labels(reading))
     else:
         is_inside = pl.col("step").is_between(1, reading.windows.steps)
-        rows = mark_rows(source, reading).filter(is_inside & pl.col("group").is_not_null())
+        rows = assign_rows(source, reading).filter(is_inside & pl.col("group").is_not_null())
         names = collect(source, rows.group_by("group").agg(pl.col("step").min()))
     is_kept = set(kept)
     ordered = names.sort("step", "group")["group"]

@@ -167,8 +167,8 @@ def _read_from_state(
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         numbers = _numbers_of(reader, level, steps, groups)
-        doubt = reader.doubt()
-    return numbers if doubt is None else numbers.with_note(doubt)  # an old copy, perhaps
+        suspicion = reader.rollback_suspicion()
+    return numbers if suspicion is None else numbers.with_note(suspicion)  # an old copy, perhaps
 
 
 def _numbers_of(
@@ -367,9 +367,9 @@ def publish(
         try:
             if remove:
                 return _remove_published(chosen, place)
-            doubt = reader.doubt()
-            if doubt is not None:
-                raise StateRolledBackError(f"nothing was published: {doubt}")
+            suspicion = reader.rollback_suspicion()
+            if suspicion is not None:
+                raise StateRolledBackError(f"nothing was published: {suspicion}")
             return publish_new(reader, place, level)
         finally:
             place.close()

@@ -107,7 +107,7 @@ class OpenedState:
         """
         if self.saved is None:
             return
-        suspicion = self.saved.doubt()
+        suspicion = self.saved.rollback_suspicion()
         if suspicion is not None:
             raise StateRolledBackError(suspicion)
         self.saved.secret()  # this asks for the key

@@ -110,10 +110,10 @@ def _with_loss_of_targets(job: Job) -> StreamSpec:
             f"the accuracy by {option_name('target', 'LEVEL=STD,...')}, from which the loss is "
             "computed"
         )
-    settled, guarantee = wanted
+    resolved, guarantee = wanted
     most = job.value_of("most") or 1
     job = _with_loss(job, ZCDP(guarantee.rho * most**2))  # norms multiply
-    return _with_strategy(stream_options(job), parse_terms(job), settled)
+    return _with_strategy(stream_options(job), parse_terms(job), resolved)
 
 
 def _with_least_loss(job: Job, accuracy: WantedAccuracy) -> Job:
@@ -175,7 +175,7 @@ def _resolved(
     unit = terms.unit
     if isinstance(unit, User | DistinctUser):
         statistic = statistic.for_people(unit.rule.most)
-    return statistic.settle(loss, terms.windowing.horizon)
+    return statistic.resolve_parameters(loss, terms.windowing.horizon)
 
 
 def _with_strategy(job: Job, terms: StreamTerms, statistic: AccumulatorStatistic) -> StreamSpec:
@@ -227,7 +227,7 @@ def _refuse_corrections(terms: StreamTerms, contribution: ContributionBound) -> 
 def _with_weights_for_noise(
     spec: StreamSpec, terms: StreamTerms, statistic: AccumulatorStatistic
 ) -> StreamSpec:
-    """Plan a report again if its noise is of another family than that for which it has settled."""
+    """Plan a report again if its noise is of another family than that for which it has resolved."""
     report = spec.accumulator_statistic
     if not isinstance(report, Report) or cast("Report", statistic).weights is not None:
         return spec

@@ -18,7 +18,7 @@ import polars as pl
 from counton.base.exact import MOST_SENT, refuse_overflow
 from counton.base.private import Private, open_private
 from counton.io.aggregation import tally
-from counton.io.row_assignment import mark_rows
+from counton.io.row_assignment import assign_rows
 from counton.io.sources import Source
 from counton.run.discovered_groups import find_group_names
 from counton.run.exactness import AddedSums, place_sums, refuse_inexact, shares_of_bounds
@@ -65,7 +65,7 @@ def checked_batch(
     if spec.discovers_groups:
         groups = find_group_names(source, reading, ()).all
     # Read all that a run reads of a row, so that no row is accepted that a run could not read.
-    read = mark_rows(source, reading).collect(engine="in-memory")
+    read = assign_rows(source, reading).collect(engine="in-memory")
     bad = read["step"] < 0  # it is the code of a row's problem
     if bad.any():
         tally(source, reading, groups)  # refuses bad rows, unless they are skipped

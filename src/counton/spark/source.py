@@ -56,7 +56,7 @@ class SparkRows(Rows):
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
         self.by_label: pl.DataFrame | None = None
-        #: Sums of rows that `SparkSource.mark_rows` has found in its pass.
+        #: Sums of rows that `SparkSource.assign_rows` has found in its pass.
         self.beside: pl.DataFrame | None = None
 
     @property
@@ -182,7 +182,7 @@ class SparkSource(RemoteRows):
         return Private(labels_of(self._sums_by_label(reading), reading))
 
     @override
-    def mark_rows(
+    def assign_rows(
         self, reading: RowMapping, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Return the rows that could count, with windows and groups.

@@ -327,7 +327,7 @@ class RollbackGuard:
         """Return the witness's entries of one stream, the latest steps first."""
         return [entry for entry in self.entries if (entry["key"], entry["stream"]) == at[:2]]
 
-    def may_show(self, at: GuardPosition, digest: str) -> bool:
+    def needs_recording(self, at: GuardPosition, digest: str) -> bool:
         """Return True if a stream's last release still has to be recorded in the witness, the
         record outside the state, before it is shown. ``digest`` is that of the release.
 
@@ -558,7 +558,7 @@ def position_of(
     return row
 
 
-def let_show(database: Database, name: str) -> None:
+def confirm_release(database: Database, name: str) -> None:
     """Allow a process to show the last release of a stream; record the release first, if only
     earlier releases are recorded.
 
@@ -578,7 +578,7 @@ def let_show(database: Database, name: str) -> None:
         digest = journal.digest_at(connection, row.id, row.step)
         at = GuardPosition.of(row)
     # A damaged journal, without a digest, is reported by its reader.
-    if row.step and digest is not None and witness.may_show(at, digest):
+    if row.step and digest is not None and witness.needs_recording(at, digest):
         witness.note(at, digest, row.id)
 
 

@@ -22,7 +22,7 @@ from counton.state.commit_input import LateRowStats
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import LedgerEvent, SpentUnit
 from counton.state.public_rows import public_row, public_rows, write_checksum
-from counton.state.rollback_guard import Position, latest_witness, let_show, position_of
+from counton.state.rollback_guard import Position, confirm_release, latest_witness, position_of
 from counton.state.sql import Connection
 from counton.state.stream_reader import JournalReader
 from counton.windowing.groups import GroupNames
@@ -77,7 +77,7 @@ class Store(Closing):
         witness = latest_witness(self.database)  # read before the state
         with self.database.transaction(write=False) as connection:
             row = position_of(connection, self.database, name, witness)
-        let_show(self.database, name)
+        confirm_release(self.database, name)
         return Position(row.step, row.writer_epoch)
 
     def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
@@ -370,7 +370,7 @@ def _public(connection: Connection, database: Database, row: Any) -> dict[str, A
     last = None
     refused = dict[str, str]()
     try:
-        let_show(database, row.name)
+        confirm_release(database, row.name)
     except StateError as error:
         refused["refused"] = str(error)
     design: Design | None = None

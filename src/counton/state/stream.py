@@ -126,7 +126,7 @@ class Stream(JournalReader, Closing):
         self._shown = True  # `database` lets the last release be shown
         self._ready: Counter | None = counter
         self._drawing: Counter | None = None  # the counter of the last release
-        self._settle()
+        self._record_release()
 
     @classmethod
     def create(
@@ -159,7 +159,8 @@ class Stream(JournalReader, Closing):
             contribution: how much one protected unit changes at most. Default: one count is added
                 or removed, or what the statistic states. With a statistic, give this argument if
                 the caller bounds a unit's events; compute it from
-                ``statistic.settle(guarantee, strategy.horizon)``, and give that statistic too.
+                ``statistic.resolve_parameters(guarantee, strategy.horizon)``, and give that
+                statistic too.
             shape: shape of one step's input and output, () for a single number; a statistic uses
                 the shape of its cells, and with ``counters`` it is the shape of all groups
                 together.
@@ -187,10 +188,10 @@ class Stream(JournalReader, Closing):
                     f"shape {shape} cannot be given with {statistic!r}, which decides it itself: "
                     "leave it out"
                 )
-            settled = _complete(statistic, strategy, guarantee)
+            resolved = _complete(statistic, strategy, guarantee)
             if contribution is not None:
-                refuse_wrong_contribution(statistic, settled, contribution)
-            statistic = settled
+                refuse_wrong_contribution(statistic, resolved, contribution)
+            statistic = resolved
             if statistic.ordered:
                 raise InvalidInputError(
                     f"{statistic!r} takes events in their order, which no state keeps: count them "
@@ -289,7 +290,7 @@ class Stream(JournalReader, Closing):
                 guard.keep(connection)
                 with reading(f"the details of stream {name!r}"):
                     details = stream_rows.read_facts(connection, row.id, row.details)
-                counter = stream_rows.revive(row, noise_key, strategy)
+                counter = stream_rows.load_counter(row, noise_key, strategy)
                 stream = cls(database, row, details, noise_key, guard, counter, contents, strategy)
                 if not forgetting:
                     _refuse_wrong_bound(stream)
@@ -304,7 +305,7 @@ class Stream(JournalReader, Closing):
                 f"this object of stream {self.name!r} is closed: open the stream again with "
                 "Stream.open"
             )
-        self._settle()  # the last release is recorded before it is shown
+        self._record_release()  # the last release is recorded before it is shown
         return self._database
 
     @property
@@ -391,7 +392,7 @@ class Stream(JournalReader, Closing):
             if revealed.inputs is not None:
                 return self._release(revealed, None, also)
             self._commit(self._counter(), [], revealed, also)
-            self._settle()
+            self._record_release()
             return None
 
     @property
@@ -451,7 +452,7 @@ class Stream(JournalReader, Closing):
     def __repr__(self) -> str:
         return f"Stream(name={self.name!r}, step={self.step})"
 
-    def _settle(self, digest: str | None = None) -> None:
+    def _record_release(self, digest: str | None = None) -> None:
         """Record the last release, of this digest, in the witness; None: if a killed process left
         it out.
         """
@@ -480,7 +481,7 @@ class Stream(JournalReader, Closing):
                         f"stream {self.name!r} was interrupted while it saved a step, and is at "
                         f"step {row.step}, not {self.step}: open it again and look at its step"
                     )
-                self._ready = stream_rows.revive(row, self._key, self._strategy)
+                self._ready = stream_rows.load_counter(row, self._key, self._strategy)
             return self._ready
 
     def _release(
@@ -556,7 +557,7 @@ class Stream(JournalReader, Closing):
         self.step = counter.step
         self.design = counter.design
         if rows:
-            self._settle(digest)
+            self._record_release(digest)
             self._last_std = {self.step: float(std[-1])}
         return releases
 
@@ -684,7 +685,7 @@ def _complete(
     """Return a new stream's statistic with all parameters; refuse one that cannot be stored."""
     from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
-    whole = statistic.settle(guarantee, strategy.horizon)
+    whole = statistic.resolve_parameters(guarantee, strategy.horizon)
     if statistic_from_dict(statistic_to_dict(whole)) != whole:
         raise InvalidInputError(
             f"{statistic!r} cannot be built again from its parameters, so a state cannot keep it: "

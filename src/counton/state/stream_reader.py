@@ -17,7 +17,7 @@ from counton.continual import Design, Releases
 from counton.state import journal, stream_rows
 from counton.state import keys as keyfile
 from counton.state.database import Database
-from counton.state.rollback_guard import latest_witness, let_show, position_of
+from counton.state.rollback_guard import confirm_release, latest_witness, position_of
 from counton.state.sealed_rows import SealedContents
 from counton.state.sql import Connection
 
@@ -103,7 +103,7 @@ class JournalReader:
             InvalidInputError: the steps are not all released.
         """
         if not self._shown:
-            let_show(self._database, self.name)
+            confirm_release(self._database, self.name)
             self._shown = True
         terms = self.design
         step = self.step
@@ -277,7 +277,7 @@ class JournalReader:
         """Number of the last writer; each opening for writing raises it."""
         return int(self._row.writer_epoch)
 
-    def doubt(self) -> str | None:
+    def rollback_suspicion(self) -> str | None:
         """Return the witness's reason to suspect an old copy of the state; None without a sign of
         that.
         """

@@ -341,7 +341,7 @@ def check_key_of(row: Any, key: Key) -> None:
         )
 
 
-def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
+def load_counter(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """Rebuild a stream's counter at its last step; ``strategy`` only if not part of counton."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         state = read_checkpoint(bytes(row.checkpoint))

@@ -173,8 +173,8 @@ class Grouped(AccumulatorStatistic):
         return self.inner.norms_of_people(most)
 
     @override
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        return self.with_inner(self.inner.settle(guarantee, horizon))
+    def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        return self.with_inner(self.inner.resolve_parameters(guarantee, horizon))
 
     @override
     def allows(self, other: Statistic) -> bool:

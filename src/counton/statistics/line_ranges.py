@@ -199,10 +199,10 @@ class Ranges(GridCells):
         return math.sqrt(self.grid.total((self._workload,)))
 
     @override
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+    def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with the best strategy; for one step all strategies are compared."""
         if self._measurement is not None or horizon != 1:
-            return super().settle(guarantee, horizon)
+            return super().resolve_parameters(guarantee, horizon)
         return self._with_measurement(self.lines(guarantee).best.strategy)
 
     def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:

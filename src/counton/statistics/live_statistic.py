@@ -118,7 +118,8 @@ class RunningStatistic:
         self._whole = True  # releases, exact state and step agree
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
-            elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
+            elsewhere="hand it over by RunningStatistic.checkpoint() and "
+            "RunningStatistic.resume(saved, key=key)",
         )
 
     @property
@@ -156,7 +157,9 @@ class RunningStatistic:
                 "horizon or guarantee is missing: give the number of steps, and a guarantee such "
                 "as PureDP(1)"
             )
-        statistic = statistic.settle(guarantee, horizon if strategy is None else strategy.horizon)
+        statistic = statistic.resolve_parameters(
+            guarantee, horizon if strategy is None else strategy.horizon
+        )
         if strategy is None:
             from counton.statistics.statistic_plan import plan_statistic
 
@@ -406,7 +409,8 @@ class RunningStatistic:
     def __reduce__(self) -> NoReturn:
         raise InvalidInputError(
             "running statistics cannot be copied or pickled, because a copy would release other "
-            "data with equal noise: use Running.checkpoint() and Running.resume(saved, key=key)"
+            "data with equal noise: use RunningStatistic.checkpoint() and "
+            "RunningStatistic.resume(saved, key=key)"
         )
 
 

@@ -53,7 +53,8 @@ class TableStatistic(AccumulatorStatistic):
 
     @cached_property
     def measurement(self) -> Any:
-        """The matrix of the measured sums; until `settle`, the best one for Laplace noise."""
+        """The matrix of the measured sums; until `resolve_parameters`, the best one for Laplace
+        noise."""
         return self._measurement or self._choose(1)
 
     def _with_measurement(self, measurement: Any) -> Self:
@@ -82,7 +83,7 @@ class TableStatistic(AccumulatorStatistic):
         """
         return self.error_of.mean
 
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+    def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with the measurement of least error.
 
         Of the best ones for Laplace and for Gaussian noise, the one with the smaller error is

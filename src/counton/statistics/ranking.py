@@ -46,7 +46,7 @@ class Ranking:
     All arrays have shape ``(shown,)``, the largest released count first.
 
     >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
-    >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
+    >>> found.lower.tolist(), found.upper.tolist(), found.is_certain, found.others
     ([27, 6], [33, 12], True, ())
     """
 
@@ -65,7 +65,7 @@ class Ranking:
         return tuple(self._all[place] for place in self._others.tolist())
 
     @property
-    def settled(self) -> bool:
+    def is_certain(self) -> bool:
         """True if all shown groups surely belong to the k largest."""
         return bool(self.sure.all())
 

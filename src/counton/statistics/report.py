@@ -177,7 +177,7 @@ class Report(AccumulatorStatistic):
         shares: how the budget is divided among the statistics; by default equally.
         size: public number of rows at the last step, with which the stream was planned.
         most: the largest number of rows of one person that count.
-        weights: of each measured statistic; None: `settle` chooses them.
+        weights: of each measured statistic; None: `resolve_parameters` chooses them.
 
     Raises:
         InvalidInputError: a statistic needs its rows in order, or protects something else than ...
@@ -437,7 +437,7 @@ class Report(AccumulatorStatistic):
         return digits
 
     def weight(self, name: str) -> int:
-        """Return the factor of a statistic's cells, 1 until `settle`."""
+        """Return the factor of a statistic's cells, 1 until `resolve_parameters`."""
         return 1 if self.weights is None else self.weights[name]
 
     def _weigh(self, norms: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
@@ -512,7 +512,7 @@ class Report(AccumulatorStatistic):
     def with_parameters(self, **changes: Any) -> Self:
         return type(self)(**{**self.parameters, **changes})
 
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+    def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with weights, and with statistics, chosen for the guarantee.
 
         Raises:
@@ -521,17 +521,17 @@ class Report(AccumulatorStatistic):
         if self.weights is not None:
             return self
         inner = [
-            [name, statistic.settle(guarantee, horizon)]
+            [name, statistic.resolve_parameters(guarantee, horizon)]
             for name, statistic in self.statistics.items()
         ]
-        settled = self.with_parameters(statistics=inner)
+        resolved = self.with_parameters(statistics=inner)
         if not isinstance(guarantee, PureDP | ApproxDP | ZCDP):
             raise InvalidInputError(
                 f"guarantee is {quote(guarantee)}, but a report has one that does not fade: give "
                 "PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)"
             )
-        weights = weights_for_noise(settled, NORMS[guarantee.families[-1]])
-        return settled.with_parameters(weights=weights)
+        weights = weights_for_noise(resolved, NORMS[guarantee.families[-1]])
+        return resolved.with_parameters(weights=weights)
 
     @override
     def allows(self, other: Statistic) -> bool:

@@ -1,8 +1,8 @@
 """Checks that a stated contribution bound belongs to the statistic that is measured.
 
-A statistic chooses its measured sums for the guarantee (`Statistic.settle`). The bound on how much
-one unit changes these sums follows from that choice. A bound from before the choice would calibrate
-the noise to other sums.
+A statistic chooses its measured sums for the guarantee (`Statistic.resolve_parameters`). The bound
+on how much one unit changes these sums follows from that choice. A bound from before the choice
+would calibrate the noise to other sums.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from counton.statistics.statistic import Statistic
 
 
 def refuse_wrong_contribution(
-    statistic: Statistic, settled: Statistic, contribution: ContributionBound
+    statistic: Statistic, resolved: Statistic, contribution: ContributionBound
 ) -> None:
     """Refuse a contribution bound that is not one of the sums that will be measured.
 
     Args:
         statistic: the statistic that was stated beside the bound.
-        settled: the result of its ``settle``.
+        resolved: the result of its ``resolve_parameters``.
         contribution: the stated bound for one protected unit.
 
     Raises:
         InvalidInputError: settling changes the statistic, or one row exceeds the bound.
     """
-    if statistic != settled:
+    if statistic != resolved:
         raise InvalidInputError(
             f"contribution is stated with {statistic!r}, whose measured sums are not chosen yet. "
-            "Call statistic.settle(guarantee, horizon) first, and compute the contribution from "
-            "its result"
+            "Call statistic.resolve_parameters(guarantee, horizon) first, and compute the "
+            "contribution from its result"
         )
-    uncovered = describe_uncovered(settled, contribution)
+    uncovered = describe_uncovered(resolved, contribution)
     if uncovered is not None:
         raise InvalidInputError(
             f"contribution is too small: {uncovered}. Compute it from the statistic"
@@ -43,7 +43,7 @@ def describe_uncovered(statistic: Statistic, contribution: ContributionBound) ->
     """Describe how much more one row changes than a contribution bound allows.
 
     Args:
-        statistic: a settled statistic.
+        statistic: a resolved statistic.
         contribution: the bound for one protected unit, to which noise is calibrated.
 
     Returns:

@@ -343,7 +343,7 @@ class Statistic(ABC):
         """
         return None
 
-    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+    def resolve_parameters(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """Return a copy with parameters chosen for the guarantee, or the statistic itself.
 
         All code that begins a stream must call this first. Without an end ``horizon`` is None.
@@ -351,7 +351,8 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Return True if ``other`` is equal but for parameters that `settle` chooses."""
+        """Return True if ``other`` is equal but for parameters that `resolve_parameters`
+        chooses."""
         return self == other
 
     def most_counted(self, first: float, last: float) -> float:

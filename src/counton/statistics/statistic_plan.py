@@ -61,8 +61,8 @@ def unit_sensitivity(
     """
     norm = check_norm(p)
     promise = PureDP(1) if norm == 1 else ZCDP(Fraction(1, 2))
-    settled = statistic.settle(promise, strategy.horizon)
-    moved = unit_sensitivities(settled, strategy, batched=batched)
+    resolved = statistic.resolve_parameters(promise, strategy.horizon)
+    moved = unit_sensitivities(resolved, strategy, batched=batched)
     scale = 1 << strategy.facts.lattice_bits
     if norm == 1:
         return float_above(Fraction(moved.l1, scale))
@@ -88,7 +88,7 @@ def plan_statistic(
     """
     from counton.planning.planner import plan_stream
 
-    resolved = statistic.settle(guarantee, horizon)
+    resolved = statistic.resolve_parameters(guarantee, horizon)
     if contribution is not None:
         refuse_wrong_contribution(statistic, resolved, contribution)
     options = {"compare": False, **options}
@@ -138,6 +138,6 @@ def halfwidths_of_plan(
     >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
     {'': 49.31...}
     """
-    resolved = statistic.settle(plan.guarantee, plan.horizon)
+    resolved = statistic.resolve_parameters(plan.guarantee, plan.horizon)
     of_cells = replace(plan.best, errors_of=ErrorsOf())
     return planned_halfwidths(resolved, of_cells, step or plan.steps, level, rows=rows, over=over)

@@ -56,11 +56,11 @@ def check_statistic(
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
     """
     check_statistic_description(statistic, batches)
-    # `settle` depends on the norm of the noise, so both results are checked, or one if they are
-    # equal.
+    # `resolve_parameters` depends on the norm of the noise, so both results are checked, or one if
+    # they are equal.
     steps = len(batches)
     promises = PureDP(1), ZCDP(Fraction(1, 2))
-    first, second = (statistic.settle(promise, steps) for promise in promises)
+    first, second = (statistic.resolve_parameters(promise, steps) for promise in promises)
     for resolved in [first] if first == second else [first, second]:
         if not resolved.ordered:
             check_statistic_rows(resolved, batches)
@@ -73,24 +73,24 @@ def check_statistic(
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """Check that a statistic is rebuilt from its name and its parameters as JSON.
 
-    The copy must be equal and count the same; so must that of the result of ``settle``, which
-    ``allows`` must accept. Looking up the name of a cell must return that cell, and ``protects``
-    must name the contribution's unit.
+    The copy must be equal and count the same; so must that of the result of ``resolve_parameters``,
+    which ``allows`` must accept. Looking up the name of a cell must return that cell, and
+    ``protects`` must name the contribution's unit.
     """
     # ``sources`` are listed in `counton.base.literature`, and the words for neighbours agree with
     # the relation.
-    settled = statistic.settle(PureDP(1), len(batches))
-    alone = settled.settle(PureDP(1), len(batches)) == settled
+    resolved = statistic.resolve_parameters(PureDP(1), len(batches))
+    alone = resolved.resolve_parameters(PureDP(1), len(batches)) == resolved
     require(
         alone,
-        f"settle() must return its own result unchanged, but settle() of {settled} returns "
-        "another statistic",
+        f"resolve_parameters() must return its own result unchanged, but resolve_parameters() of "
+        f"{resolved} returns another statistic",
     )
     require(
-        statistic.allows(settled),
-        f"allows() must accept the result of settle(), {settled}, but refuses it",
+        statistic.allows(resolved),
+        f"allows() must accept the result of resolve_parameters(), {resolved}, but refuses it",
     )
-    for variant in (statistic, settled):
+    for variant in (statistic, resolved):
         saved: Any = json.loads(json.dumps(statistic_to_dict(variant)))
         rebuilt = statistic_of_kind(type(variant), saved)
         require(
@@ -379,7 +379,7 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
 
     Objects that have counted none, half and all of them must read one release alike.
     """
-    this = statistic.settle(PureDP(1), len(batches))
+    this = statistic.resolve_parameters(PureDP(1), len(batches))
     if this.on_demand:
         return
     fresh, release, _ = one_release(this, batches)

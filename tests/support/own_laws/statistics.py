@@ -41,11 +41,11 @@ def check_statistic(
     """A statistic keeps the laws of `counton.testing`, and what is said of it besides is right."""
     distributions.check_statistic(statistic, batches, unit_of=unit_of)
     for promise in (PureDP(1), ZCDP(Fraction(1, 2))):
-        one: Any = statistic.settle(promise, len(batches))
+        one: Any = statistic.resolve_parameters(promise, len(batches))
         _check_texts(one)
         if not one.ordered and inner_of(one) is not one:
             _each_group(one, batches, cell_changes(one, batches))
-    settled = statistic.settle(PureDP(1), len(batches))
+    settled = statistic.resolve_parameters(PureDP(1), len(batches))
     if not settled.on_demand:
         _check_shown_numbers(settled, batches)
     check_statistic_running(statistic, batches)
@@ -210,7 +210,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """
     promise = PureDP(1)
     steps = len(batches)
-    this = statistic.settle(promise, steps)
+    this = statistic.resolve_parameters(promise, steps)
     strategy = known.Binary(steps)
     if this.on_demand:
         events: Any = [event for batch in batches for event in batch]
